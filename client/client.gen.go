@@ -1851,73 +1851,73 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
-	// AuthHeader Of http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same.
+	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
 
-	// Body Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+	// Body For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature.
 	Body *TargetBody `json:"body,omitempty"`
 
-	// ErrorPath Of promise: Where this exists, it is rejected with what is there.
+	// ErrorPath For promise: A path in the event. If the event has a value there, the promise is rejected with that value.
 	ErrorPath *string `json:"error_path,omitempty"`
 
-	// EventType Of publish: The type of the event that subscribers get.
+	// EventType For publish: The type of the published event.
 	//
 	// Examples: payment.succeeded
 	EventType *string `json:"event_type,omitempty"`
 
-	// Headers Of http: More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route.
+	// Headers For http: Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them.
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// IdempotencyKeyPath Of workflow, task, promise and publish: Where in the event the key is under which it is made, or settled, once. A promise needs one.
+	// IdempotencyKeyPath For workflow, task, promise and publish: The path in the event to the idempotency key. A second effect with the same key is skipped. Required for a promise, where it names the promise.
 	IdempotencyKeyPath *string `json:"idempotency_key_path,omitempty"`
 
-	// IdempotencyKeyPrefix Of workflow, task, promise and publish: Stands before that key.
+	// IdempotencyKeyPrefix For workflow, task, promise and publish: A text that is prepended to the key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
-	// MaxAttempts Of workflow and task: How often it is tried; 4 by default.
+	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
-	// Method Of http: POST by default.
+	// Method For http: The HTTP method. The default is POST.
 	Method *TargetMethod `json:"method,omitempty"`
 
-	// OnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
+	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
 
-	// Queue Of workflow and task: Where workers claim it; default by default.
+	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
 
-	// Resolve Of promise: Resolve it, which is the default, or reject it.
+	// Resolve For promise: Whether to resolve the promise (true, the default) or to reject it (false).
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
 
-	// TaskKind Of task: What its workers know it by.
+	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
 
-	// TimeoutSeconds Of http: How long an answer may take; 0: the default, 10.
+	// TimeoutSeconds For http: How long to wait for the response, in seconds. 0 means the default, 10.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Type           TargetType `json:"type"`
 
-	// URL Of http: Where it is sent, http or https. No user, no password: they belong in auth_header.
+	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth_header.
 	//
 	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
 
-	// ValuePath Of promise: What in the event is its value; the body by default.
+	// ValuePath For promise: The path in the event to the value of the promise. The default is the whole body.
 	ValuePath *string `json:"value_path,omitempty"`
 
-	// WorkflowKind Of workflow: What its workers know it by.
+	// WorkflowKind For workflow: The kind of the workflow. Workers choose their handler by it.
 	WorkflowKind *string `json:"workflow_kind,omitempty"`
 }
 
-// TargetBody Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+// TargetBody For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature.
 type TargetBody string
 
-// TargetMethod Of http: POST by default.
+// TargetMethod For http: The HTTP method. The default is POST.
 type TargetMethod string
 
-// TargetOnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
+// TargetOnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 type TargetOnMissing string
 
 // TargetType defines model for Target.Type.
@@ -1925,19 +1925,19 @@ type TargetType string
 
 // TargetRetry defines model for TargetRetry.
 type TargetRetry struct {
-	// BackoffMultiplier Of the delay from one retry to the next, 1 to 10. 0: the default, 3.
+	// BackoffMultiplier The factor by which the delay grows from one retry to the next, 1 to 10. 0 means the default, 3.
 	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
 
-	// InitialDelayMs Before the first retry. 0: the default, 10000.
+	// InitialDelayMs The delay before the first retry. 0 means the default, 10000.
 	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
 
-	// MaxDelayMs The longest delay, not less than the initial one. 0: the default, 3600000.
+	// MaxDelayMs The maximum delay, at least the initial delay. 0 means the default, 3600000.
 	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
 
-	// MaxRetries 3 by default; 0: never.
+	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delays one by one; while it is there, the rest of the policy is kept and does not count.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
@@ -3450,4 +3450,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "3cf276fe16853fc73ab6a590f51594a3ead13f7e2ce982348f2948a3e2c67f3b"
+const madeFrom = "5ee123c8e79e0502fb345f47b8a5b21d6c9372691341293255f2e20ac617accb"

@@ -15,8 +15,8 @@ import (
 
 const planSecret = "hush_hush"
 
-// wantRun runs a command and holds its exit code, what it prints, and that no
-// secret is in it.
+// wantRun runs a command and fails the test unless the exit code and the output are
+// the expected ones and contain no secret.
 func wantRun(t *testing.T, claim string, code int, stdout string, args ...string) clitest.Output {
 	t.Helper()
 	got := runCommand(args...)
@@ -32,13 +32,13 @@ func wantRun(t *testing.T, claim string, code int, stdout string, args ...string
 	return got
 }
 
-// edited writes a file of tenants in which texts are replaced.
+// edited writes a file of tenants with replaced texts and returns its path.
 func edited(t *testing.T, text string, replace ...string) string {
 	t.Helper()
 	return clitest.WriteFile(t, "tenants.yaml", strings.NewReplacer(replace...).Replace(text))
 }
 
-func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
+func TestApplyPrintsADiff(t *testing.T) {
 	configured(t, pgtest.New(t))
 	t.Setenv("SOME_SECRET", planSecret)
 	text := strings.ReplaceAll(testTenants, testSecret, `"${SOME_SECRET}"`)
@@ -86,9 +86,9 @@ func TestApplyStopsAtATenantThatCannotBeApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := wantRun(t, "in the middle", cli.ExitFailed, "+ create tenant a\n", "apply", "-f", three)
-	for _, part := range []string{"tenant b: ", "closed", "stays so: a;", "not tried: 1"} {
+	for _, part := range []string{"tenant b: ", "closed", "stay applied: a;", "not tried: 1"} {
 		if !strings.Contains(got.Stderr, part) {
-			t.Errorf("it says %q, want %q in it", got.Stderr, part)
+			t.Errorf("stderr is %q, want %q in it", got.Stderr, part)
 		}
 	}
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.tenant`); n != 2 {
@@ -96,9 +96,9 @@ func TestApplyStopsAtATenantThatCannotBeApplied(t *testing.T) {
 	}
 }
 
-// TestWhatOnlyReadsLeavesTheSchemaAlone holds that a plan, an export and the
-// like do not migrate a database that instances of another version run on.
-func TestWhatOnlyReadsLeavesTheSchemaAlone(t *testing.T) {
+// Commands that only read do not migrate a database, which instances of another
+// version may be using.
+func TestReadOnlyCommandsDoNotMigrate(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
 	file := edited(t, testTenants)
@@ -119,12 +119,12 @@ func TestWhatOnlyReadsLeavesTheSchemaAlone(t *testing.T) {
 		}
 	}
 	if n := count(t, conn, `SELECT count(*) FROM pg_namespace WHERE nspname = 'eventhook'`); n != 0 {
-		t.Error("the schema was made")
+		t.Error("the schema was created")
 	}
 	wantRun(t, "apply makes it", 0, "+ create tenant acme\n+ create source acme/github\n+ create route acme/github/pushes\n3 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", file)
 }
 
-func TestAPlanShowsNothingThatMovesTheCursor(t *testing.T) {
+func TestApplyPrintsNoControlCharacters(t *testing.T) {
 	configured(t, pgtest.New(t))
 	got := wantRun(t, "a name", 0, "+ create tenant acme\n+ create source acme/s\n+ create route \"acme/s/a\\x1b[2Kb\"\n3 created, 0 updated, 0 deleted, 0 unchanged\n",
 		"apply", "-f", edited(t, "tenants: [{slug: acme, sources: [{slug: s, verifier: {type: none}, routes: [{name: \"a\\x1b[2Kb\", targets: [{type: task, task_kind: k}]}]}]}]"))
@@ -138,7 +138,7 @@ func TestSecretsInFilesAreApplied(t *testing.T) {
 	file := edited(t, testTenants, testSecret, `"file:github.secret"`)
 	secret := filepath.Join(filepath.Dir(file), "github.secret")
 	if got := wantRun(t, "without it", cli.ExitUsage, "", "apply", "-f", file); !strings.Contains(got.Stderr, `tenants[0].sources[0].secrets[0]: the file "github.secret"`) {
-		t.Errorf("got %q, want the place and the path", got.Stderr)
+		t.Errorf("got %q, want the fakeReceiver and the path", got.Stderr)
 	}
 	if err := os.WriteFile(secret, []byte(planSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 func runCommand(args ...string) clitest.Output { return clitest.Run(run, args...) }
 
-// configured is what a command needs that works on a database.
+// configured sets the variables of a command that uses a database.
 func configured(t *testing.T, dsn string) {
 	t.Helper()
 	clitest.ClearEnvironment(t)
@@ -37,9 +37,9 @@ func TestExitCodes(t *testing.T) {
 		{"version", []string{"version"}, 0, "eventhook " + version + " (go", nil},
 		{"an unknown command", []string{"srve"}, 2, "", []string{"srve"}},
 		{"an unknown flag", []string{"serve", "--listn", ":1"}, 2, "", []string{"listn"}},
-		{"an argument too many", []string{"version", "now"}, 2, "", []string{"now"}},
-		{"an unknown act", []string{"migrate", "sideways"}, 2, "", []string{"sideways"}},
-		{"down without a word", []string{"migrate", "down"}, 2, "", []string{"--yes"}},
+		{"an extra argument", []string{"version", "now"}, 2, "", []string{"now"}},
+		{"an unknown action", []string{"migrate", "sideways"}, 2, "", []string{"sideways"}},
+		{"down without --yes", []string{"migrate", "down"}, 2, "", []string{"--yes"}},
 		{"apply without a file", []string{"apply"}, 2, "", []string{"-f"}},
 		{"a valid configuration", []string{"check"}, 0, "is valid", nil},
 		{"a valid file of tenants", []string{"check", "-f", clitest.WriteFile(t, "ok.yaml", testTenants)}, 0, "is valid", nil},
@@ -47,21 +47,21 @@ func TestExitCodes(t *testing.T) {
 		{"an invalid configuration", []string{"check", "--config", bad}, 2, "", []string{"  listn: ", "  lease_seconds: "}},
 		{"an invalid flag", []string{"check", "--listen", "here"}, 2, "", []string{"  listen: "}},
 		{"an invalid file of tenants", []string{"check", "-f", badTenants}, 2, "", []string{"  tenants.yaml:1: tenants[0].slug: "}},
-		{"a receiver that may not be called", []string{"check", "-f", inside}, 2, "", []string{"  acme/in.url: the address of 10.0.0.1 is not public"}},
-		{"a file that is not there", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
+		{"a receiver at a private address", []string{"check", "-f", inside}, 2, "", []string{"  acme/in.url: the address of 10.0.0.1 is not public"}},
+		{"a missing file", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
 		{"apply with invalid tenants", []string{"apply", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
-		{"secrets made for nothing", []string{"serve", "--make-secrets"}, 2, "", []string{"--apply"}},
-		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"github and stripe"}},
+		{"--make-secrets without --apply", []string{"serve", "--make-secrets"}, 2, "", []string{"--apply"}},
+		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"github or stripe"}},
 		{"send without a URL", []string{"send", "github", "--secret", "s"}, 2, "", []string{"--url"}},
 		{"send without a secret", []string{"send", "github", "--url", "http://x"}, 2, "", []string{"--secret"}},
-		{"send to no URL", []string{"send", "github", "--secret", "s", "--url", "http://a b"}, 2, "", []string{"URL"}},
-		{"send of a body that is not there", []string{"send", "github", "--secret", "s", "--url", "http://x", "--body-file", "nowhere"}, 2, "", []string{"nowhere"}},
+		{"send to a malformed URL", []string{"send", "github", "--secret", "s", "--url", "http://a b"}, 2, "", []string{"URL"}},
+		{"send with a missing body file", []string{"send", "github", "--secret", "s", "--url", "http://x", "--body-file", "nowhere"}, 2, "", []string{"nowhere"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got := runCommand(c.args...)
 			if got.Code != c.code || !strings.Contains(got.Stdout, c.stdout) || (got.Stderr == "") != (c.code == 0) {
-				t.Errorf("%v: got %+v, want exit code %d, %q on stdout, and a reason on stderr if it fails", c.args, got, c.code, c.stdout)
+				t.Errorf("%v: got %+v, want exit code %d, %q on stdout, and an error on stderr if it fails", c.args, got, c.code, c.stdout)
 			}
 			for _, part := range c.stderr {
 				if !strings.Contains(got.Stderr, part) {
@@ -72,30 +72,30 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestUnknownVariableIsTold(t *testing.T) {
+func TestUnknownVariableIsLogged(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	t.Setenv("EVENTHOOK_LISTN", ":1")
 	if got := runCommand("check"); got.Code != 0 || !strings.Contains(got.Stderr, "EVENTHOOK_LISTN") {
-		t.Errorf("got %+v, want it to go on and tell of EVENTHOOK_LISTN", got)
+		t.Errorf("got %+v, want success and a warning about EVENTHOOK_LISTN", got)
 	}
 }
 
-func TestDatabaseThatIsNotThere(t *testing.T) {
+func TestMissingDatabase(t *testing.T) {
 	const password = "hush_hush"
 	for _, c := range []struct {
 		claim, url string
 		code       int
 	}{
-		{"nobody listens", "postgres://u:" + password + "@127.0.0.1:1/d?connect_timeout=5", cli.ExitFailed},
+		{"no server", "postgres://u:" + password + "@127.0.0.1:1/d?connect_timeout=5", cli.ExitFailed},
 		{"a URL that cannot be parsed", "postgres://u:" + password + "%zz@h/d", cli.ExitUsage},
-		{"a URL of something else", "mysql://u:" + password + "@h/d", cli.ExitUsage},
+		{"a URL of another database", "mysql://u:" + password + "@h/d", cli.ExitUsage},
 	} {
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"apply", "-f", clitest.WriteFile(t, "t.yaml", testTenants)}} {
 			t.Run(c.claim+", "+args[0], func(t *testing.T) {
 				configured(t, c.url)
 				got := runCommand(args...)
 				if got.Code != c.code || strings.Contains(got.Stdout+got.Stderr, password) || got.Stderr == "" {
-					t.Errorf("got %+v, want exit code %d and a reason without the password", got, c.code)
+					t.Errorf("got %+v, want exit code %d and an error without the password", got, c.code)
 				}
 			})
 		}

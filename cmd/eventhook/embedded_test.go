@@ -23,7 +23,7 @@ func startPrivate(t *testing.T, dir string) *instance {
 		"serve", "--data-dir", dir, "--apply", filepath.Join("..", "..", "configs", "demo.yaml"), "--make-secrets")
 }
 
-// privateFolder is a data folder whose PostgreSQL is gone after the test.
+// privateFolder returns a data folder. Its PostgreSQL is stopped after the test.
 func privateFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -35,7 +35,7 @@ func privateFolder(t *testing.T) string {
 	return dir
 }
 
-func TestPrivateDatabaseKeepsEverythingOverCrashes(t *testing.T) {
+func TestPrivateDatabaseSurvivesCrashes(t *testing.T) {
 	dir := privateFolder(t)
 	var key string
 	var accepted []string
@@ -77,7 +77,7 @@ func TestPrivateDatabaseKeepsEverythingOverCrashes(t *testing.T) {
 	}
 }
 
-func TestPrivateDatabaseIsStartedAgainWhenItDies(t *testing.T) {
+func TestPrivateDatabaseIsRestarted(t *testing.T) {
 	dir := privateFolder(t)
 	gateway := startPrivate(t, dir)
 	attached, err := pgembed.Start(t.Context(), pgembed.Options{DataDir: dir})

@@ -25,7 +25,7 @@ import (
 
 const examplesFolder = "../../configs/examples"
 
-// examples are the files and folders of worked examples that can be applied.
+// examples returns the example files and folders that can be applied.
 func examples(t *testing.T) (paths []string) {
 	t.Helper()
 	entries, err := os.ReadDir(examplesFolder)
@@ -43,11 +43,11 @@ func examples(t *testing.T) (paths []string) {
 	return paths
 }
 
-// variableIn finds the variables of an example; what stands in a comment is
-// shell.
+// variableIn matches the variables of an example. It skips comments, which contain
+// shell commands.
 var variableIn = regexp.MustCompile(`(?m)^[^#\n]*"\$\{([A-Z0-9_]+)\}"`)
 
-// exampleVariables gives each variable of an example a text of its own.
+// exampleVariables sets each variable of an example to a different value.
 func exampleVariables(t *testing.T, path string) (env []string) {
 	t.Helper()
 	err := filepath.WalkDir(path, func(name string, d os.DirEntry, err error) error {
@@ -67,9 +67,9 @@ func exampleVariables(t *testing.T, path string) (env []string) {
 	return env
 }
 
-// TestExamplesDoWhatTheySay applies each example, finds it as it was applied,
-// and sends it signed webhooks of its providers, each of which a route wants.
-func TestExamplesDoWhatTheySay(t *testing.T) {
+// Each example can be applied, is unchanged by a second apply, and routes signed
+// webhooks of its providers.
+func TestExamples(t *testing.T) {
 	sent := map[string]bool{}
 	for _, path := range examples(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestExamplesDoWhatTheySay(t *testing.T) {
 				}
 			}
 			conn := connect(t, dsn)
-			clitest.Eventually(t, "nothing is owed", func() bool {
+			clitest.Eventually(t, "no event is open", func() bool {
 				return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL`) == 0
 			})
 			if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, accepted); n != len(accepted) {
@@ -113,7 +113,7 @@ func TestExamplesDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// exampleRequests are webhooks to a source as its provider signs them.
+// exampleRequests returns webhooks to a source, signed as its provider does.
 func exampleRequests(t *testing.T, s eventhook.Source, to string) []*http.Request {
 	t.Helper()
 	secret := firstSecret(t, s)
@@ -134,7 +134,7 @@ func exampleRequests(t *testing.T, s eventhook.Source, to string) []*http.Reques
 	return []*http.Request{r}
 }
 
-// slackRequest signs as docs.slack.dev, "Verifying requests from Slack", says.
+// slackRequest signs a request, see "Verifying requests from Slack" on docs.slack.dev.
 func slackRequest(t *testing.T, to, secret, contentType, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(body))

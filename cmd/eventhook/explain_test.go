@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-func TestExplainOnAGateway(t *testing.T) {
+func TestSourceTest(t *testing.T) {
 	dsn := pgtest.New(t)
 	i := startInstance(t, dsn)
 	body := `{"ref":"main"}`

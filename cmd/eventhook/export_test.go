@@ -33,8 +33,8 @@ tenants:
             targets: [{type: task, task_kind: build}]
 `
 
-// exported applies tenants, and returns their export and sets the variables
-// that it names.
+// exported applies tenants and returns their export. It sets the variables that the
+// export names.
 func exported(t *testing.T) string {
 	t.Helper()
 	configured(t, pgtest.New(t))
@@ -57,7 +57,7 @@ func exported(t *testing.T) string {
 
 const noDrift = "0 to create, 0 to update, 0 to delete, 6 unchanged\n"
 
-func TestWhatIsExportedIsWhatIsApplied(t *testing.T) {
+func TestExportEqualsApply(t *testing.T) {
 	text := exported(t)
 	file := clitest.WriteFile(t, "exported.yaml", text)
 	wantRun(t, "no drift", 0, noDrift, "apply", "--check", "--prune", "-f", file)

@@ -19,7 +19,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// enough is how many answers make a load.
+// enough is the number of answers after which a test injects its fault.
 const enough = 300
 
 func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
@@ -33,7 +33,7 @@ func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
 	wantEachProcessedOnce(t, dsn, load.accepted)
 }
 
-func TestKilledGatewayLeavesItsEventsToAnother(t *testing.T) {
+func TestEventsOfAKilledGatewayAreProcessedByAnother(t *testing.T) {
 	dsn := pgtest.New(t)
 	killed, _ := startInstance(t, dsn), startInstance(t, dsn)
 	load := startFlood(t, killed)
@@ -63,8 +63,7 @@ func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
 	wantEachProcessedOnce(t, dsn, load.accepted)
 }
 
-// TestStopWaitsForRequestsInFlight holds requests in the accept batch, by a lock
-// on the table that it writes, while the gateway is told to stop.
+// A table lock keeps requests in the accept batch while the gateway stops.
 func TestStopWaitsForRequestsInFlight(t *testing.T) {
 	const requests = 20
 	dsn := pgtest.New(t)
@@ -90,13 +89,13 @@ func TestStopWaitsForRequestsInFlight(t *testing.T) {
 			results <- answer.Status
 		}()
 	}
-	clitest.Eventually(t, "the gateway waits for the lock with all requests in its hands", func() bool {
+	clitest.Eventually(t, "the gateway has all requests and waits for the lock", func() bool {
 		return gateway.waiting() == requests
 	})
 	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Eventually(t, "the gateway takes no new connection", func() bool {
+	clitest.Eventually(t, "the gateway accepts no new connection", func() bool {
 		probe, err := net.Dial("tcp", strings.TrimPrefix(gateway.url, "http://"))
 		if err == nil {
 			_ = probe.Close()
@@ -114,7 +113,7 @@ func TestStopWaitsForRequestsInFlight(t *testing.T) {
 	<-gateway.done
 }
 
-// databaseFaults are the ways in which PostgreSQL ends in tests.
+// databaseFaults are the ways in which tests stop PostgreSQL.
 var databaseFaults = []struct {
 	name string
 	end  func(*testing.T, *pgembed.Server) error
@@ -153,7 +152,7 @@ func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
 	}
 }
 
-func TestOneKeyAtTwoInstancesMakesOneEvent(t *testing.T) {
+func TestOneKeyAtTwoInstancesCreatesOneEvent(t *testing.T) {
 	const copies = 200
 	dsn := pgtest.New(t)
 	instances := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
@@ -190,13 +189,13 @@ func TestOneKeyAtTwoInstancesMakesOneEvent(t *testing.T) {
 		t.Errorf("%d duplicates are stored, want %d", n, copies-1)
 	}
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("%d tasks were made, want 1", n)
+		t.Errorf("%d tasks were created, want 1", n)
 	}
 }
 
 type claimAnswer struct{ Items []claimedItem }
 
-func TestDeadWorkersWorkIsClaimedAgain(t *testing.T) {
+func TestWorkOfADeadWorkerIsClaimedAgain(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	if status, _, err := gateway.push(t.Context(), "1"); err != nil || status != http.StatusOK {
 		t.Fatalf("answered %d, %v", status, err)
@@ -232,7 +231,7 @@ func TestDeadWorkersWorkIsClaimedAgain(t *testing.T) {
 	}
 }
 
-func TestSlowClientsHoldUpNobody(t *testing.T) {
+func TestSlowClientsDoNotDelayOtherClients(t *testing.T) {
 	const slow = 400
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_SERVER_READ_TIMEOUT=5s", "EVENTHOOK_SERVER_READ_HEADER_TIMEOUT=2s")
 	address := strings.TrimPrefix(gateway.url, "http://")
@@ -267,7 +266,7 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 	}
 }
 
-func TestOddRequestsAreStoredOrRefusedWhole(t *testing.T) {
+func TestUnusualRequestsAreStoredOrRefusedAsAWhole(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	for _, odd := range []struct {
 		name   string

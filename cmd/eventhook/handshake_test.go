@@ -24,7 +24,7 @@ var (
 	_ ingest.Confirm        = outside{}.confirm
 )
 
-// post sends to a source and returns the status.
+// post sends a webhook to a source and returns the status.
 func (i *instance) post(source, body string, header ...string) int {
 	i.t.Helper()
 	r, err := http.NewRequestWithContext(i.t.Context(), http.MethodPost, i.url+ingest.Path("acme", source), strings.NewReader(body))
@@ -42,9 +42,9 @@ func (i *instance) post(source, body string, header ...string) int {
 	return resp.StatusCode
 }
 
-// The secret that a handshake brings to one instance counts on all, survives a
-// kill and another apply, and nobody can bring a second one.
-func TestALearnedSecretCountsEverywhere(t *testing.T) {
+// All instances use the secret that a handshake brought to one of them. The secret
+// survives a crash and another apply, and a second handshake cannot replace it.
+func TestAllInstancesUseALearnedSecret(t *testing.T) {
 	const secret, body = "b537207f20cbfa02357cf448134da559", `{"events":[{"action":"changed"}]}`
 	file := filepath.Join(t.TempDir(), "asana.yaml")
 	if err := os.WriteFile(file, []byte("tenants:\n  - slug: acme\n    sources:\n      - {slug: asana, provider: asana}\n"), 0o600); err != nil {

@@ -31,7 +31,8 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// TestMain lets the test binary be the gateway, so that tests can kill one.
+// TestMain runs the program instead of the tests in processes that tests start, so
+// that tests can kill a gateway.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVENTHOOK_TEST_AS_MAIN") != "" {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -46,7 +47,7 @@ const (
 
 var testEncryptionKey = seal.NewKey()
 
-// testTenants has one source without limits that matter, with a route to a task.
+// testTenants has one source, with very high limits and a route to a task.
 const testTenants = `
 tenants:
   - slug: acme
@@ -125,7 +126,7 @@ func (i *instance) kill() {
 	<-i.done
 }
 
-// stop asks the process to stop and waits for it.
+// stop sends SIGTERM and waits for the end of the process.
 func (i *instance) stop() {
 	i.t.Helper()
 	_ = i.cmd.Process.Signal(syscall.SIGTERM)
@@ -188,8 +189,8 @@ func (i *instance) call(method, path string, body, answer any) (status int) {
 	return resp.StatusCode
 }
 
-// flood sends pushes with ids of their own over several connections until it
-// is stopped, and remembers what was answered.
+// flood sends pushes with different ids over several connections until stop is
+// called, and records the answers.
 type flood struct {
 	cancel   context.CancelFunc
 	senders  sync.WaitGroup
@@ -203,7 +204,7 @@ const floodSenders = 16
 
 func startFlood(t *testing.T, to *instance) *flood { return startFloodNamed(t, to, t.Name()) }
 
-// startFloodNamed has pushes whose ids begin with a name.
+// startFloodNamed is startFlood with a prefix of the ids.
 func startFloodNamed(t *testing.T, to *instance, name string) *flood {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &flood{cancel: cancel, statuses: map[int]int{}}
@@ -244,7 +245,7 @@ func (f *flood) stop() {
 	f.senders.Wait()
 }
 
-// connect opens a connection of the test's own.
+// connect opens a database connection for the test.
 func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -263,36 +264,37 @@ func count(t *testing.T, conn *pgx.Conn, sql string, args ...any) (n int) {
 	return n
 }
 
-// wantEachProcessedOnce holds that every answered event is there, gets
-// delivered, and has made exactly one task, and that no other task was made
-// but of events that were stored.
+// wantEachProcessedOnce fails the test unless every answered event is stored, is
+// delivered and created exactly one task, and every other stored event created at
+// most one.
 func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 	t.Helper()
 	conn := connect(t, dsn)
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[])`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d are stored", len(answered), n)
 	}
-	clitest.Eventually(t, "no event is owed", func() bool {
+	clitest.Eventually(t, "all events are processed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL OR status IN ('pending', 'processing', 'failed')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d are delivered", len(answered), n)
 	}
 	if n := count(t, conn, `SELECT count(*) FROM (SELECT event_id FROM eventhook.execution GROUP BY event_id HAVING count(*) > 1) d`); n != 0 {
-		t.Errorf("%d events made more than one task", n)
+		t.Errorf("%d events created more than one task", n)
 	}
 	if n := count(t, conn, `SELECT count(DISTINCT event_id) FROM eventhook.execution WHERE event_id = ANY($1::uuid[])`, answered); n != len(answered) {
-		t.Errorf("%d events were answered 200, %d made a task", len(answered), n)
+		t.Errorf("%d events were answered 200, %d created a task", len(answered), n)
 	}
 }
 
-// waiting is how many events the gateway has in its accept batches.
+// waiting returns the number of events in the accept batches of the gateway.
 func (i *instance) waiting() int { return i.metric("accept_waiting_events") }
 
-// planned is how many events the gateway has stored together with their effects.
+// planned returns the number of events that the gateway stored together with their
+// effects.
 func (i *instance) planned() int { return i.metric("events_planned_before_commit_total") }
 
-// metric reads a metric without labels, 0 if the gateway has none of the name.
+// metric reads a metric without labels, 0 if it does not exist.
 func (i *instance) metric(name string) (n int) {
 	i.t.Helper()
 	resp, err := testClient.Get(i.metrics)
@@ -310,7 +312,7 @@ func (i *instance) metric(name string) (n int) {
 	return n
 }
 
-// payload reads an event's exact bytes.
+// payload reads the exact body of an event.
 func (i *instance) payload(event string) string {
 	i.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, i.url+"/api/tenants/acme/eventhook/events/"+event+"/payload", nil)

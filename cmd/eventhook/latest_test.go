@@ -10,9 +10,9 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// TestLatestIsWhatASourceHasBrought has a route publish an event of each, which
-// is newer, and tries out what came.
-func TestLatestIsWhatASourceHasBrought(t *testing.T) {
+// latest is the newest event that a source received, although the event that its
+// route published is newer.
+func TestLatestIsTheNewestEventOfASource(t *testing.T) {
 	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
 	run := func(arg ...string) clitest.Output {
 		got := runCommand(arg...)
@@ -21,7 +21,7 @@ func TestLatestIsWhatASourceHasBrought(t *testing.T) {
 		}
 		return got
 	}
-	run("route", "create", "told", "--source", "github", "--publish", "pushed")
+	run("route", "create", "publish", "--source", "github", "--publish", "pushed")
 	run("source", "create", "crm", "--verifier", `{"type":"hmac","header":"X-Sig"}`, "--secret", "one")
 	var sent send.Answer
 	if err := json.Unmarshal([]byte(run("send", "github", "--secret", testSecret, "--id", "one", "-o", "json").Stdout), &sent); err != nil {

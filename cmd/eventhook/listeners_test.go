@@ -10,8 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// The instance's read timeout is an hour, so an answer that waits for a body
-// does not come.
+// The read timeout is an hour: the test times out if an answer waits for the body.
 func TestBothListenersRefusePromptly(t *testing.T) {
 	i := startInstance(t, pgtest.New(t), "EVENTHOOK_SERVER_READ_TIMEOUT=1h", "EVENTHOOK_SERVER_IDLE_TIMEOUT=1h")
 	public := strings.TrimPrefix(i.url, "http://")

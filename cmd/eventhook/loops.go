@@ -37,7 +37,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 }
 
 // sweep deletes a batch of expired rows from each table. A failure in one table
-// does not stop the others.
+// does not stop the sweep of the other tables.
 func (g *gateway) sweep(ctx context.Context) error {
 	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 	keep := g.config.Retention

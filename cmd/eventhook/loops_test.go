@@ -11,9 +11,8 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// TestTheAuditLogIsKeptAsLongAsConfigured holds the way from the setting to the
-// sweep.
-func TestTheAuditLogIsKeptAsLongAsConfigured(t *testing.T) {
+// The sweep uses the configured retention of the audit log.
+func TestAuditLogRetention(t *testing.T) {
 	dsn := pgtest.New(t)
 	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 1, WorkConns: 2, ListConns: 1, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

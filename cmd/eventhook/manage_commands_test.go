@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// at has commands call a gateway about tenant acme, as a key's bearer.
+// at makes commands call the gateway with a key for the tenant acme.
 func (i *instance) at(t *testing.T, key string) {
 	t.Helper()
 	clitest.ClearEnvironment(t)
@@ -22,9 +22,9 @@ func (i *instance) at(t *testing.T, key string) {
 	t.Setenv(input.TenantVariable, "acme")
 }
 
-// TestEverythingIsManagedByCommands goes through the life of a tenant's things.
-// Each step says which words it prints, in their order; "!" is a failure.
-func TestEverythingIsManagedByCommands(t *testing.T) {
+// Each step lists words that the command prints, in this order. "!" means that the
+// command fails.
+func TestCommandsManageAllObjects(t *testing.T) {
 	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
 	for _, step := range []struct{ command, prints string }{
 		{"tenant list", "SLUG STATUS acme active"},
@@ -91,16 +91,16 @@ func TestEverythingIsManagedByCommands(t *testing.T) {
 	}
 }
 
-func TestAKeyIsShownOnceAndWorksUntilItIsRevoked(t *testing.T) {
+func TestKeyIsShownOnceAndCanBeRevoked(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	gateway.at(t, testAdminKey)
-	made := runCommand("key", "create", "ci", "--scope", "read", "-o", "json")
+	created := runCommand("key", "create", "ci", "--scope", "read", "-o", "json")
 	var key struct{ ID, Key string }
-	if err := json.Unmarshal([]byte(made.Stdout), &key); err != nil || key.Key == "" {
-		t.Fatalf("got %+v, %v, want a key", made, err)
+	if err := json.Unmarshal([]byte(created.Stdout), &key); err != nil || key.Key == "" {
+		t.Fatalf("got %+v, %v, want a key", created, err)
 	}
 	if got := runCommand("key", "list"); got.Code != 0 || !strings.Contains(got.Stdout, "ci") || strings.Contains(got.Stdout, key.Key) {
-		t.Errorf("the list is %+v, want the key's name and not the key", got)
+		t.Errorf("the list is %+v, want the name of the key and not the key", got)
 	}
 	for _, step := range []struct {
 		command string
@@ -118,7 +118,7 @@ func TestAKeyIsShownOnceAndWorksUntilItIsRevoked(t *testing.T) {
 	}
 }
 
-func TestAnEventIsToldAsFarAsTheKeyMaySee(t *testing.T) {
+func TestEventGetShowsWhatTheScopesAllow(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	gateway.at(t, testAdminKey)
 	sent := runCommand("send", "github", "--secret", testSecret, "--id", "one", "-o", "json")
@@ -137,14 +137,14 @@ func TestAnEventIsToldAsFarAsTheKeyMaySee(t *testing.T) {
 	if gateway.call(http.MethodGet, "/events/"+answer.EventID, nil, &want) != http.StatusOK || json.Unmarshal([]byte(raw.Stdout), &got) != nil || len(got) != len(want) {
 		t.Errorf("in JSON it is %s, want the API's answer %v", raw.Stdout, want)
 	}
-	made := runCommand("key", "create", "reader", "-o", "json")
+	created := runCommand("key", "create", "reader", "-o", "json")
 	var key struct{ Key string }
-	if err := json.Unmarshal([]byte(made.Stdout), &key); err != nil {
+	if err := json.Unmarshal([]byte(created.Stdout), &key); err != nil {
 		t.Fatal(err)
 	}
 	part := runCommand("event", "get", answer.EventID, "--key", key.Key)
 	if part.Code != 0 || !strings.Contains(part.Stdout, "pushes  task") || strings.Contains(part.Stdout, "matches") {
-		t.Errorf("a key that may only read is told %+v, want the actions without the routes", part)
+		t.Errorf("with a key of scope read: got %+v, want the actions without the routes", part)
 	}
 	again := runCommand("event", "reprocess", answer.EventID)
 	if again.Code != 0 || !strings.Contains(again.Stdout, "No events were reprocessed") {

@@ -20,18 +20,18 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/send"
 )
 
-// startDelivering starts a gateway that may deliver to this machine.
+// startDelivering starts a gateway that may deliver to this host.
 func startDelivering(t *testing.T, dsn string, env ...string) *instance {
 	t.Helper()
 	return startInstance(t, dsn, append([]string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, env...)...)
 }
 
-// subscriber is a place that gets events, and keeps count of them.
+// subscriber is a receiver that verifies and counts events.
 type subscriber struct {
 	url string
 
 	mu        sync.Mutex
-	secrets   []string         // it knows; with none nothing is verified
+	secrets   []string         // of the signatures; requests are not verified without secrets
 	respond   http.HandlerFunc // instead of 204; it may hang
 	delivered map[string]int   // by delivery: how often it was answered 204
 	events    map[string]bool  // that were
@@ -65,7 +65,7 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// arrives counts a request, and returns who is to answer it; nil: as usual.
+// arrives counts a request and returns the handler that answers it, nil for 204.
 func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
 	return nil
 }
 
-// takes counts a request as answered 204.
+// takes counts a request that is answered 204.
 func (s *subscriber) takes(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,21 +111,21 @@ func (s *subscriber) verified(r *http.Request, body string, signatures []string)
 	return false
 }
 
-// answers has it answer in another way, or as usual with nil.
+// answers sets the handler of the next requests; nil means 204.
 func (s *subscriber) answers(respond http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.respond = respond
 }
 
-// knows changes its secrets.
+// knows replaces the secrets.
 func (s *subscriber) knows(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets = secrets
 }
 
-// count reads a number of it.
+// count reads one of the counters.
 func (s *subscriber) count(of func(*subscriber) int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,15 +139,15 @@ func keysOf(s *subscriber) int       { return len(s.keys) }
 func refusedBy(s *subscriber) int    { return s.refused }
 func bothOf(s *subscriber) int       { return s.both }
 
-// againOf is how often something came that had been answered 204.
-func againOf(s *subscriber) (n int) {
+// repeatedOf returns the number of requests whose event had been answered 204.
+func repeatedOf(s *subscriber) (n int) {
 	for _, times := range s.delivered {
 		n += times - 1
 	}
 	return n
 }
 
-// wantAll holds that it got every one of some events.
+// wantAll fails the test unless the subscriber got all of the events.
 func (s *subscriber) wantAll(t *testing.T, events []string) {
 	t.Helper()
 	s.mu.Lock()
@@ -163,7 +163,7 @@ func (s *subscriber) wantAll(t *testing.T, events []string) {
 	}
 }
 
-// hang answers when it is let go, or when the sender is gone.
+// hang answers when the test closes it, or when the client closes the connection.
 type hang chan struct{}
 
 func (h hang) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
@@ -173,27 +173,27 @@ func (h hang) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// quickRetry has what failed tried again soon, and never given up.
+// quickRetry is a retry policy of unlimited retries with short delays.
 const quickRetry = `"retry":{"max_retries":10,"initial_delay_ms":100,"backoff_multiplier":1,"max_delay_ms":1000},"disable_after_failures":0`
 
-// subscribe makes a subscription of one event type; more are its other members.
+// subscribe creates a subscription to one event type. more has further members.
 func (i *instance) subscribe(url, eventType, more string) (id, secret string) {
 	i.t.Helper()
 	if more == "" {
 		more = quickRetry
 	}
-	var made struct {
+	var created struct {
 		ID            string
 		SigningSecret string `json:"signing_secret"`
 	}
 	body := json.RawMessage(fmt.Sprintf(`{"name":%q,"url":%q,"event_types":[%q],%s}`, eventType, url, eventType, more))
-	if status := i.call(http.MethodPost, "/subscriptions", body, &made); status != http.StatusCreated {
+	if status := i.call(http.MethodPost, "/subscriptions", body, &created); status != http.StatusCreated {
 		i.t.Fatalf("subscribing %s was answered %d, want 201", eventType, status)
 	}
-	return made.ID, made.SigningSecret
+	return created.ID, created.SigningSecret
 }
 
-// act does something with a subscription, such as pause.
+// act calls an action of a subscription, such as pause.
 func (i *instance) act(subscription, verb string) {
 	i.t.Helper()
 	if status := i.call(http.MethodPost, "/subscriptions/"+subscription+"/"+verb, struct{}{}, nil); status != http.StatusOK {
@@ -201,7 +201,7 @@ func (i *instance) act(subscription, verb string) {
 	}
 }
 
-// publish publishes an event with odd white space in its data.
+// publish publishes an event with unusual white space in its data.
 func (i *instance) publish(ctx context.Context, eventType string) (status int, event string, err error) {
 	body := fmt.Sprintf(`{"event_type":%q,"data":{ "amount" : 12.50 }}`, eventType)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url+"/api/tenants/acme/eventhook/events", strings.NewReader(body))
@@ -225,7 +225,7 @@ func (i *instance) publish(ctx context.Context, eventType string) (status int, e
 	return resp.StatusCode, answer.EventID, err
 }
 
-// mustPublish publishes some events, several at once.
+// mustPublish publishes events, several concurrently.
 func (i *instance) mustPublish(eventType string, number int) (events []string) {
 	i.t.Helper()
 	var mu sync.Mutex
@@ -253,7 +253,7 @@ func (i *instance) mustPublish(eventType string, number int) (events []string) {
 	return events
 }
 
-// publishFlood publishes until it is stopped, and remembers what was answered.
+// publishFlood publishes events until it is stopped, and records the answers.
 func publishFlood(t *testing.T, to *instance, eventType string) *flood {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &flood{cancel: cancel, statuses: map[int]int{}}
@@ -276,15 +276,15 @@ func (f *flood) noteEvent(status int, event string, err error) {
 	f.note(status, send.Answer{EventID: event}, err)
 }
 
-// wantNothingOwed waits until no delivery is owed, and holds that every one of
-// some events has a delivery that succeeded, and that none is stuck.
-func wantNothingOwed(t *testing.T, conn *pgx.Conn, events []string) {
+// wantAllDelivered waits until no delivery is open. It fails the test unless each of
+// the events has a successful delivery and no delivery is stuck.
+func wantAllDelivered(t *testing.T, conn *pgx.Conn, events []string) {
 	t.Helper()
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status IN ('pending', 'acquired', 'failed')`); n > 0 {
-		t.Errorf("%d deliveries are stuck: they are not owed, and not done", n)
+		t.Errorf("%d deliveries are stuck: neither due nor ended", n)
 	}
 	if n := count(t, conn, `SELECT count(DISTINCT event_id) FROM eventhook.delivery WHERE status = 'success' AND event_id = ANY($1::uuid[])`, events); n != len(events) {
 		t.Errorf("%d events were answered 202, %d have a delivery that succeeded", len(events), n)

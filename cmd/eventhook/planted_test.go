@@ -20,19 +20,19 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// planted makes secrets that are found again wherever they turn up.
+// planted generates recognizable secrets and finds them in texts.
 type planted struct {
-	made []string
+	secrets []string
 }
 
 func (p *planted) secret(where string) string {
-	p.made = append(p.made, "planted-"+where+"-7f3a9c")
-	return p.made[len(p.made)-1]
+	p.secrets = append(p.secrets, "planted-"+where+"-7f3a9c")
+	return p.secrets[len(p.secrets)-1]
 }
 
-// in lists the planted secrets that a text holds, plain, in hex or in base64.
+// in lists the planted secrets in a text: plain, in hex or in base64.
 func (p *planted) in(text string) (found []string) {
-	for _, s := range p.made {
+	for _, s := range p.secrets {
 		for _, form := range []string{s, hex.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s))} {
 			if strings.Contains(text, form) && !slices.Contains(found, s) {
 				found = append(found, s)
@@ -42,7 +42,7 @@ func (p *planted) in(text string) (found []string) {
 	return found
 }
 
-// want holds that a text has none of the secrets.
+// want fails the test if a text contains a planted secret.
 func (p *planted) want(t *testing.T, what, text string) {
 	t.Helper()
 	for _, s := range p.in(text) {
@@ -51,7 +51,7 @@ func (p *planted) want(t *testing.T, what, text string) {
 	}
 }
 
-// dump is everything that the database holds, as text.
+// dump returns all rows of the database as text.
 func dump(t *testing.T, dsn string) string {
 	t.Helper()
 	conn := connect(t, dsn)
@@ -79,7 +79,7 @@ func dump(t *testing.T, dsn string) string {
 	return all.String()
 }
 
-// caller makes requests and keeps every answer.
+// caller sends requests and stores all answers.
 type caller struct {
 	*instance
 	answers strings.Builder
@@ -109,7 +109,8 @@ func (c *caller) send(method, path, authorization, body string, headers ...strin
 	return resp.StatusCode, raw
 }
 
-// must sends as the admin and wants a status.
+// must sends a request with the admin key and fails the test unless the status is as
+// expected.
 func (c *caller) must(status int, method, path, body string) []byte {
 	c.t.Helper()
 	got, raw := c.send(method, path, "Bearer "+testAdminKey, body)
@@ -119,8 +120,8 @@ func (c *caller) must(status int, method, path, body string) []byte {
 	return raw
 }
 
-// readEverything asks for whatever the document lets one read of acme, with
-// the ids that lists give.
+// readEverything calls every GET operation of the OpenAPI document for acme, with the
+// ids that the lists contain. It returns the number of requests.
 func (c *caller) readEverything(slugs []string) (asked int) {
 	c.t.Helper()
 	var doc struct {
@@ -144,7 +145,7 @@ func (c *caller) readEverything(slugs []string) (asked int) {
 	return asked
 }
 
-// ids are those in the list that a path with an {id} lies below.
+// ids returns the ids in the list to which a path with {id} belongs.
 func (c *caller) ids(path string) []string {
 	before, _, has := strings.Cut(path, "/{id}")
 	if !has {
@@ -160,12 +161,12 @@ func (c *caller) ids(path string) []string {
 	return all
 }
 
-// Secrets are planted wherever one can be given, rightly and wrongly; then the
-// database, the log, the metrics, what commands print and every answer are
-// searched for them.
-func TestSecretsAreFoundNowhere(t *testing.T) {
+// The test enters secrets wherever the API and the configuration accept one, in valid
+// and invalid requests. It then searches the database, the log, the metrics, the output
+// of commands and all answers for them.
+func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	p, dsn, T := &planted{}, pgtest.New(t), "/api/tenants/acme/eventhook"
-	p.made = append(p.made, testAdminKey, testEncryptionKey, testSecret)
+	p.secrets = append(p.secrets, testAdminKey, testEncryptionKey, testSecret)
 	i := &caller{instance: startInstance(t, dsn, "EVENTHOOK_LOG_LEVEL=debug")}
 	asSecret := func(where string) string { return `"` + p.secret(where) + `"` }
 
@@ -182,7 +183,7 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.answers.Reset() // the one answer that shows a key
-	p.made = append(p.made, key.Key)
+	p.secrets = append(p.secrets, key.Key)
 
 	// Where they do not.
 	for n, wrong := range []string{

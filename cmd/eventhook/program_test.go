@@ -16,15 +16,15 @@ import (
 	"github.com/eventhook/eventhook/worker"
 )
 
-// program is a worker of send-invoice that runs.
+// program is a running worker for send-invoice.
 type program struct {
 	stop   func() // as SIGTERM does
 	ended  <-chan struct{}
 	ending func() string // "" for a good one
 }
 
-// mailed waits for a worker's mail.
-func (o *office) mailed(p program) mail {
+// mailed waits for a mail of a worker.
+func (o *workerFixture) mailed(p program) mail {
 	o.t.Helper()
 	select {
 	case m := <-o.mails:
@@ -37,9 +37,9 @@ func (o *office) mailed(p program) mail {
 	return mail{}
 }
 
-// startProgram starts the page's program in a language. Without the interpreter
-// the test is skipped, but never in CI.
-func startProgram(t *testing.T, o *office, language, name, interpreter string, check ...string) program {
+// startProgram starts the program of docs/workers.md in a language. If the interpreter
+// is missing, the test is skipped, except in CI.
+func startProgram(t *testing.T, o *workerFixture, language, name, interpreter string, check ...string) program {
 	t.Helper()
 	if err := exec.Command(interpreter, check...).Run(); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -85,8 +85,8 @@ func startProgram(t *testing.T, o *office, language, name, interpreter string, c
 	}
 }
 
-// workersPage is the program of docs/workers.md in a language, of 40 lines at
-// most.
+// workersPage returns the program of docs/workers.md in a language. It fails the test
+// if the program has more than 40 lines.
 func workersPage(t *testing.T, language string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/workers.md")

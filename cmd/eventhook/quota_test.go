@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// A quota is the tenant's at all instances: set while they run, raised while it
-// refuses, and known to one that is started later.
-func TestAQuotaHoldsAtAllInstances(t *testing.T) {
+// All instances use the quota of a tenant: when it is set while they run, when it is
+// raised while it is exceeded, and when they start later.
+func TestQuotaAppliesAtAllInstances(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.New(t)
 	first, second := startInstance(t, dsn), startInstance(t, dsn)
@@ -43,15 +43,15 @@ func TestAQuotaHoldsAtAllInstances(t *testing.T) {
 		push(second)
 	}
 	setQuota(20)
-	clitest.Eventually(t, "the first refuses", refusedBy(first))
-	clitest.Eventually(t, "the second refuses", refusedBy(second))
+	clitest.Eventually(t, "the first instance refuses", refusedBy(first))
+	clitest.Eventually(t, "the second instance refuses", refusedBy(second))
 	later := startInstance(t, dsn)
 	if status := push(later); status != http.StatusTooManyRequests {
 		t.Errorf("an instance that was started later answered %d, want 429", status)
 	}
 	setQuota(1_000_000)
 	for _, to := range []*instance{first, second, later} {
-		clitest.Eventually(t, "it takes again", func() bool { return push(to) == http.StatusOK })
+		clitest.Eventually(t, "the source accepts again", func() bool { return push(to) == http.StatusOK })
 	}
 	for _, to := range []*instance{first, second, later} {
 		to.stop()

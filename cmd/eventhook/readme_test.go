@@ -13,9 +13,9 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// TestTheFirstFiveMinutesOfTheREADME runs the README's commands as they stand,
-// in a folder like that of make run.
-func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
+// The test runs the commands of the README unchanged, in a folder like that of make
+// run.
+func TestREADMEFirstFiveMinutes(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	got := gateway.shell(t, readmeBlock(t, "### The first five minutes"))
 	clitest.WantInOrder(t, got,
@@ -32,9 +32,9 @@ func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
 		"status           delivered", "payments  workflow  success", "payments matches, for workflow")
 }
 
-// TestAnEventOfTheREADMEReachesItsSubscriber runs the README's commands as they
-// stand, but for the port, in a gateway that may send to this machine.
-func TestAnEventOfTheREADMEReachesItsSubscriber(t *testing.T) {
+// The test runs the commands of the README with another port, in a gateway that may
+// send to this host.
+func TestREADMESubscriber(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestAnEventOfTheREADMEReachesItsSubscriber(t *testing.T) {
 	}
 }
 
-// readmeBlock is the first block of commands under a heading.
+// readmeBlock returns the first block of commands under a heading.
 func readmeBlock(t *testing.T, heading string) string {
 	t.Helper()
 	raw, err := os.ReadFile("../../README.md")
@@ -71,8 +71,8 @@ func readmeBlock(t *testing.T, heading string) string {
 	return block
 }
 
-// shell runs commands like a newcomer's: the program is in ./bin, the admin key
-// in ./data, and nothing else is known but where the gateway is.
+// shell runs commands as a new user does: the program is in ./bin and the admin key in
+// ./data. Only the URL of the gateway is configured.
 func (i *instance) shell(t *testing.T, commands string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -58,14 +58,14 @@ func (i *instance) forge(body string) {
 	}
 }
 
-// Any instance tells what another has refused, also what it had not written
-// yet when it was stopped, and so does one that is started later.
-func TestRejectionsAreToldByAnyInstance(t *testing.T) {
+// Every instance, also one that starts later, lists the requests that another instance
+// rejected, including those that were not stored yet when that instance stopped.
+func TestAllInstancesListRejections(t *testing.T) {
 	const body, sum = `{"precious":true}`, "04c2d4842a4478c85ce1c2beacacc94fcbc0f8023a54ee8b64c1c7ea0a7da556"
 	dsn := pgtest.New(t)
 	refusing, other := startInstance(t, dsn), startInstance(t, dsn)
 	refusing.forge(body)
-	clitest.Eventually(t, "both instances tell of the forgery", func() bool {
+	clitest.Eventually(t, "both instances list the forgery", func() bool {
 		first, _ := refusing.rejections()
 		second, _ := other.rejections()
 		return len(first.Items) == 1 && len(second.Items) == 1
@@ -73,7 +73,7 @@ func TestRejectionsAreToldByAnyInstance(t *testing.T) {
 	got, raw := other.rejections()
 	item := got.Items[0]
 	if item.Outcome != "unverified" || item.Reason != "mismatch" || item.Method != "POST" || item.BodySize != len(body) || item.BodySHA256 != sum {
-		t.Errorf("told %s, want a forgery's size and hash", raw)
+		t.Errorf("got %s, want the size and hash of the forgery", raw)
 	}
 	if !slices.Contains(item.HeaderNames, "X-Hub-Signature-256") || !slices.Contains(item.HeaderNames, "Authorization") {
 		t.Errorf("the headers are %q, want those that were sent", item.HeaderNames)
@@ -97,6 +97,6 @@ func TestRejectionsAreToldByAnyInstance(t *testing.T) {
 	}
 	later, raw := startInstance(t, dsn).rejections()
 	if len(later.Items) != 2 || len(later.Counts) != 1 || later.Counts[0].Reason != "mismatch" || later.Counts[0].Count != 2 {
-		t.Errorf("after a restart: told %s, want both forgeries", raw)
+		t.Errorf("after a restart: got %s, want both forgeries", raw)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// TestRoutesAreTriedOutOnStoredEvents sends pushes, and asks what other routes
-// would do with them: nothing comes of that.
-func TestRoutesAreTriedOutOnStoredEvents(t *testing.T) {
+// Tests and backtests of routes with stored events have no effects.
+func TestRouteTestAndBacktest(t *testing.T) {
 	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
 	if out := runCommand("route", "create", "ours", "--source", "github", "--filter", `{"event.source":"github"}`, "--task", "note"); out.Code != 0 {
 		t.Fatalf("a route: %+v", out)

@@ -59,11 +59,11 @@ func TestSecretsRotate(t *testing.T) {
 	keys(fresh, testEncryptionKey)
 	said = "Secrets are bound to their rows; unbound ones are refused. The canary needs the key " + ids[1]
 	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
-	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	if got.Stderr != "re-sealed 3 of 3 …\n" {
 		t.Errorf("progress is %q", got.Stderr)
 	}
-	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	keys(fresh)
 	said = "Secrets are bound to their rows; unbound ones are refused.\n"
 	status("the new one alone", ids[0]+" 3 source.verifier yes newest: seals")
@@ -73,7 +73,7 @@ func TestSecretsRotate(t *testing.T) {
 	status("the old one alone", ids[1]+" 0 newest: seals", ids[0]+" 3 source.verifier yes not configured: cannot be opened")
 }
 
-func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
+func TestSecretsThatCannotBeOpenedAreReported(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
 	if got := runCommand("apply", "-f", clitest.WriteFile(t, "t.yaml", exportedTenants)); got.Code != 0 {
@@ -95,7 +95,7 @@ func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
 	fresh := seal.NewKey()
 	ids := keyIDs(t, fresh, testEncryptionKey)
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
-	got := wantRun(t, "rotate", cli.ExitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	got := wantRun(t, "rotate", cli.ExitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	for _, part := range []string{"1 values cannot be opened", "source.verifier " + id + ": sealed with a key that is not configured"} {
 		if !strings.Contains(got.Stderr, part) {
 			t.Errorf("stderr is %q, want %q in it", got.Stderr, part)
@@ -107,8 +107,8 @@ func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
 	}
 }
 
-// TestNothingRunsWithoutAKey but what seals nothing: there is no default one.
-func TestNothingRunsWithoutAKey(t *testing.T) {
+// Commands that seal secrets fail without an encryption key: there is no default key.
+func TestCommandsRequireAnEncryptionKey(t *testing.T) {
 	configured(t, pgtest.New(t))
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "")
 	file := clitest.WriteFile(t, "t.yaml", testTenants)
@@ -119,8 +119,9 @@ func TestNothingRunsWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestKeptKeysAreOneALine lets the key that was made be rotated, too.
-func TestKeptKeysAreOneALine(t *testing.T) {
+// The file of encryption keys may have several lines, so that a generated key can be
+// rotated.
+func TestEncryptionKeyFileHasOneKeyPerLine(t *testing.T) {
 	c := configs.Default()
 	c.DataDir = t.TempDir()
 	older, err := openKeys(c)
@@ -149,9 +150,9 @@ func TestKeptKeysAreOneALine(t *testing.T) {
 	}
 }
 
-// TestAGatewayRunsOnWhileSecretsAreRotated, as the steps of docs/secrets.md
-// have it: it knows the new key, and seals with the old one yet.
-func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
+// A gateway that has the new key and still seals with the old one continues to run
+// during a rotation, as docs/secrets.md describes.
+func TestGatewayRunsDuringSecretRotation(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
 	fresh := seal.NewKey()
@@ -175,8 +176,9 @@ func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
 	gateway.stop()
 }
 
-// TestAnInstanceWithAWrongKeyIsNotReady, says why, and leaves the canary alone.
-func TestAnInstanceWithAWrongKeyIsNotReady(t *testing.T) {
+// An instance with a wrong key is not ready, reports the reason, and does not change
+// the canary.
+func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
 	file := clitest.WriteFile(t, "t.yaml", testTenants)

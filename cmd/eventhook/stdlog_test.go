@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What net/http logs of receivers is not in the log unless it is wanted.
-func TestTheStandardLogIsForDebugging(t *testing.T) {
+// The log has the messages of net/http only at debug level.
+func TestStandardLogIsAtDebugLevel(t *testing.T) {
 	out, flags := log.Writer(), log.Flags()
 	defer func() { log.SetOutput(out); log.SetFlags(flags) }()
 	for level, isWanted := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// as calls the API with a key, from a client behind a trusted proxy.
+// as calls the API with a key, as a client behind a trusted proxy.
 func (i *instance) as(key, client, method, path, body string) (status int, answer string) {
 	i.t.Helper()
 	r, err := http.NewRequestWithContext(i.t.Context(), method, i.url+path, strings.NewReader(body))
@@ -37,9 +37,9 @@ const (
 	behindHere = "EVENTHOOK_TRUSTED_PROXIES=127.0.0.0/8,::1/128"
 )
 
-// TestATenantsStateCountsEverywhere: what one instance is told of a tenant and
-// its keys, the others know too.
-func TestATenantsStateCountsEverywhere(t *testing.T) {
+// All instances apply the status and the API keys of a tenant that one instance
+// changed.
+func TestAllInstancesApplyATenantsStatus(t *testing.T) {
 	dsn := pgtest.New(t)
 	first, second := startInstance(t, dsn, behindHere), startInstance(t, dsn, behindHere)
 	const acme, T = "/api/admin/tenants/acme", "/api/tenants/acme/eventhook"
@@ -51,8 +51,8 @@ func TestATenantsStateCountsEverywhere(t *testing.T) {
 		}
 		return answer
 	}
-	made := admin(http.StatusCreated, "POST", acme+"/keys", `{"name":"ci","scopes":["read","work","manage"]}`)
-	_, rest, _ := strings.Cut(made, `"key":"`)
+	created := admin(http.StatusCreated, "POST", acme+"/keys", `{"name":"ci","scopes":["read","work","manage"]}`)
+	_, rest, _ := strings.Cut(created, `"key":"`)
 	key, _, _ := strings.Cut(rest, `"`)
 	everywhere := func(claim string, holds func(*instance) bool) {
 		t.Helper()
@@ -91,9 +91,9 @@ func TestATenantsStateCountsEverywhere(t *testing.T) {
 	}
 }
 
-// TestGuessingIsSlowedDownPerClient, behind a proxy too, and what it refuses is
-// a metric; when keys were used last outlives the stop.
-func TestGuessingIsSlowedDownPerClient(t *testing.T) {
+// Clients that guess keys are slowed down, also behind a proxy, and counted in a
+// metric. The time of the last use of a key survives a stop.
+func TestKeyGuessingIsSlowedDownPerClient(t *testing.T) {
 	const guesser, T = "203.0.113.66", "/api/tenants/acme/eventhook"
 	dsn := pgtest.New(t)
 	i := startInstance(t, dsn, behindHere)
@@ -106,11 +106,11 @@ func TestGuessingIsSlowedDownPerClient(t *testing.T) {
 	if limited == 0 {
 		t.Error("200 guesses were all looked at, want most of them refused")
 	}
-	status, made := i.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"ci","scopes":["read"]}`)
+	status, created := i.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"ci","scopes":["read"]}`)
 	if status != http.StatusCreated {
-		t.Fatalf("another client was answered %d %s, want 201", status, made)
+		t.Fatalf("another client was answered %d %s, want 201", status, created)
 	}
-	_, rest, _ := strings.Cut(made, `"key":"`)
+	_, rest, _ := strings.Cut(created, `"key":"`)
 	key, _, _ := strings.Cut(rest, `"`)
 	if status, _ := i.as(key, engineer, "GET", T+"/events", ""); status != http.StatusOK {
 		t.Errorf("with a key: answered %d, want 200", status)

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-func TestEventsAreWatchedAsTheyHappen(t *testing.T) {
+func TestEventWatch(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	clitest.ClearEnvironment(t)
 	t.Setenv(input.ServerVariable, gateway.url)

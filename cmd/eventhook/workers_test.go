@@ -14,23 +14,23 @@ import (
 	"github.com/eventhook/eventhook/worker"
 )
 
-// TestWorkersDoWhatTheirPageSays runs the programs of docs/workers.md, and the
-// Go package, against a gateway.
-func TestWorkersDoWhatTheirPageSays(t *testing.T) {
+// The test runs the programs of docs/workers.md and the Go package worker against a
+// gateway.
+func TestWorkerProgramsOfTheDocs(t *testing.T) {
 	for _, c := range []struct {
 		language string
-		start    func(*testing.T, *office) program
+		start    func(*testing.T, *workerFixture) program
 	}{
-		{"python", func(t *testing.T, o *office) program {
+		{"python", func(t *testing.T, o *workerFixture) program {
 			return startProgram(t, o, "python", "worker.py", "python3", "-c", "import json")
 		}},
-		{"js", func(t *testing.T, o *office) program {
+		{"js", func(t *testing.T, o *workerFixture) program {
 			return startProgram(t, o, "js", "worker.mjs", "node", "-e", "fetch.name")
 		}},
 		{"go", startGoWorker},
 	} {
 		t.Run(c.language, func(t *testing.T) {
-			o := openOffice(t)
+			o := newWorkerFixture(t)
 			p := c.start(t, o)
 
 			event := o.webhook(`{"type":"invoice.drawn","invoice":{"id":"in_1","customer":"Ada"}}`)
@@ -72,8 +72,8 @@ func TestWorkersDoWhatTheirPageSays(t *testing.T) {
 	}
 }
 
-// startGoWorker does what the page's programs do.
-func startGoWorker(t *testing.T, o *office) program {
+// startGoWorker starts a worker that does the same as the programs of docs/workers.md.
+func startGoWorker(t *testing.T, o *workerFixture) program {
 	type invoice struct {
 		Customer string `json:"customer"`
 	}
@@ -99,10 +99,10 @@ func startGoWorker(t *testing.T, o *office) program {
 	return startWorker(t, worker.New(o.tenantURL(), o.key, worker.WithLease(3*time.Second)).Handle("send-invoice", worker.Typed(send)))
 }
 
-// TestAGoWorkflowAwaitsAWebhook: it is suspended without a worker holding it,
-// and goes on with what the webhook brings, also one that comes first.
-func TestAGoWorkflowAwaitsAWebhook(t *testing.T) {
-	o := openOffice(t)
+// A workflow is suspended without occupying a worker, and continues with the value of
+// the webhook, even if the webhook arrived first.
+func TestGoWorkflowAwaitsAWebhook(t *testing.T) {
+	o := newWorkerFixture(t)
 	type order struct {
 		Order string `json:"order"`
 	}
@@ -133,7 +133,7 @@ func TestAGoWorkflowAwaitsAWebhook(t *testing.T) {
 		t.Errorf("the workflow that was suspended ended with %s", w.Output)
 	}
 	o.webhook(`{"type":"order.paid","order":"8","amount":10}`)
-	clitest.Eventually(t, "the payment is held", func() bool {
+	clitest.Eventually(t, "the payment is stored", func() bool {
 		return count(t, o.db, `SELECT count(*) FROM eventhook.promise WHERE is_held`) == 1
 	})
 	early := o.webhook(`{"type":"order.placed","order":"8"}`)
@@ -147,9 +147,8 @@ func TestAGoWorkflowAwaitsAWebhook(t *testing.T) {
 	}
 }
 
-// TestAGoWorkerSaysWhyItMayNotWork.
-func TestAGoWorkerSaysWhyItMayNotWork(t *testing.T) {
-	o := openOffice(t)
+func TestGoWorkerReportsWhyItMayNotWork(t *testing.T) {
+	o := newWorkerFixture(t)
 	_, reads := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"reader","scopes":["read"]}`)
 	var reader struct{ Key string }
 	if err := json.Unmarshal([]byte(reads), &reader); err != nil {

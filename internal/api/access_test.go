@@ -14,8 +14,8 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// scopes says what each part of a tenant's API needs. A part that has no line
-// fails the test: think about who may call it, then add one.
+// scopes maps each part of a tenant's API to the scope that it requires. The test fails
+// for a part that is missing here: decide on its scope first.
 var scopes = map[string]eventhook.Scope{
 	"GET /audit":  eventhook.ScopeManage,
 	"GET /events": eventhook.ScopeRead,
@@ -50,7 +50,8 @@ var scopes = map[string]eventhook.Scope{
 
 const tenantBase = "/api/tenants/{tenant}/eventhook"
 
-// scopeOf is what the contract wants for an operation, "" for the admin key.
+// scopeOf returns the scope that the contract requires for an operation, "" for the
+// admin key.
 func scopeOf(t *testing.T, op *huma.Operation) eventhook.Scope {
 	t.Helper()
 	if strings.HasPrefix(op.Path, "/api/admin/") {
@@ -71,7 +72,7 @@ func scopeOf(t *testing.T, op *huma.Operation) eventhook.Scope {
 	return scope
 }
 
-// operations are all that the document describes.
+// operations returns all operations of the document.
 func (r *rig) operations() []*huma.Operation {
 	r.Helper()
 	var all []*huma.Operation
@@ -89,7 +90,8 @@ func (r *rig) operations() []*huma.Operation {
 	return all
 }
 
-// pathOf fills in a path: a tenant's slug and an id that nothing has.
+// pathOf fills in the parameters of a path: the slug of a tenant and an id that does
+// not exist.
 func pathOf(op *huma.Operation, tenant string) string {
 	return strings.NewReplacer("{tenant}", tenant, "{slug}", "nowhere", "{name}", "nothing", "{id}", eventhook.NewID[eventhook.Event](noon).String()).Replace(op.Path)
 }
@@ -156,7 +158,7 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 	}
 }
 
-func TestBearers(t *testing.T) {
+func TestAuthorizationHeaders(t *testing.T) {
 	r := setUp(t)
 	good, _ := r.key("acme", eventhook.ScopeRead)
 	soon := noon.Add(time.Minute)
@@ -184,14 +186,14 @@ func TestBearers(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAdminKeyNobodyIsAdmin(t *testing.T) {
+func TestWithoutAdminKeyNoCallerIsAdmin(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.AdminKey = eventhook.Secret{} })
 	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer  ", "Bearer " + adminKey} {
 		r.withAuthorization(authorization, "GET", "/api/admin/tenants").want(http.StatusUnauthorized)
 	}
 }
 
-func TestKeysEnd(t *testing.T) {
+func TestKeysExpire(t *testing.T) {
 	t.Run("one that was deleted on another instance, within the second that keys are believed", func(t *testing.T) {
 		r := setUp(t)
 		key, stored := r.key("acme", eventhook.ScopeRead)
@@ -217,16 +219,16 @@ func TestKeysEnd(t *testing.T) {
 	})
 }
 
-func TestTenantCanBeUsedAtOnce(t *testing.T) {
+func TestNewTenantIsUsableAtOnce(t *testing.T) {
 	r := setUp(t)
 	r.admin("GET", T("fresh")+"/events", nil).want(http.StatusNotFound)
 	r.admin("POST", "/api/admin/tenants", map[string]any{"slug": "fresh", "name": "Fresh"}).want(http.StatusCreated)
 	r.admin("GET", T("fresh")+"/events", nil).want(http.StatusOK)
 }
 
-// TestOtherTenantsThingsAreAbsent asks for things that exist, with a key that
-// may ask for such things, of a tenant to which they do not belong.
-func TestOtherTenantsThingsAreAbsent(t *testing.T) {
+// TestResourcesOfOtherTenantsAreNotFound reads resources that exist with a key of
+// another tenant that has the required scope.
+func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
 	work := r.makes(eventhook.Workflow, "pay")
@@ -308,7 +310,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 	}
 }
 
-func TestTenantWithoutTextIsNone(t *testing.T) {
+func TestInvalidTenantSlugIsNotFound(t *testing.T) {
 	r := setUp(t)
 	for _, tenant := range []string{"%00", "a%00b", "%ff", strings.Repeat("x", 5000), "'%3B--"} {
 		for _, path := range []string{T(tenant) + "/events", "/api/admin/tenants/" + tenant, "/api/admin/tenants/" + tenant + "/keys"} {
@@ -336,7 +338,7 @@ func (r *rig) createPromise(key string, status int) promiseJSON {
 	return p
 }
 
-func TestADatabaseThatFailsIsNoVerdict(t *testing.T) {
+func TestDatabaseErrorIsNotUnauthorized(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.Keys = brokenKeys{} })
 	for _, key := range []string{api.NewKey(), adminKey} {
 		a := r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusInternalServerError)

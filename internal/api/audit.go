@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// AuditStore tells what was changed, newest first.
+// AuditStore reads the audit log, newest entry first.
 type AuditStore interface {
 	AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error)
 }
@@ -41,7 +41,7 @@ type auditResource struct {
 	Name string  `json:"name"`
 }
 
-// auditedChange holds JSON as it is.
+// auditedChange is the change of one field. From and To are JSON values.
 type auditedChange struct {
 	Field string          `json:"field" example:"rate_limit.burst_size"`
 	From  json.RawMessage `json:"from" doc:"Value before the change; null if the field did not exist. Secrets are never shown, only that they changed."`
@@ -68,7 +68,7 @@ func (s *server) registerAudit(api huma.API) {
 		summary: "List audit entries of a tenant", about: "Newest first."}, s.listTenantAudit)
 }
 
-// AuditQuery narrows a list of audit entries.
+// AuditQuery filters a list of audit entries.
 type AuditQuery struct {
 	Action string `query:"action" maxLength:"100" doc:"Return only entries with this action, such as source.updated."`
 	PageQuery

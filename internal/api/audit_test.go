@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// peer takes everybody for who his connection says.
+// peer trusts the address of the connection.
 func peer(d *api.Deps) {
 	d.ClientAddress = func(r *http.Request) netip.Addr {
 		a, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -25,7 +25,7 @@ func peer(d *api.Deps) {
 	}
 }
 
-// withHeader is a call with one more header.
+// withHeader is a call with an additional header.
 func (r *rig) withHeader(key, method, path, body, name, value string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
@@ -37,12 +37,12 @@ func (r *rig) withHeader(key, method, path, body, name, value string) *answer {
 	return r.do(req)
 }
 
-// recorded is an answer of a text.
+// recorded is a response with a given text.
 func recorded(text string) *httptest.ResponseRecorder {
 	return &httptest.ResponseRecorder{Body: bytes.NewBufferString(text)}
 }
 
-func TestWhoChangedWhatIsAudited(t *testing.T) {
+func TestChangesAreAudited(t *testing.T) {
 	r := setUp(t, peer)
 	manager, managed := r.key("acme", eventhook.ScopeManage)
 	r.clock.advance(time.Minute)

@@ -13,7 +13,8 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// RouteBacktest says which route is to be held against which events.
+// RouteBacktest is the request of a backtest: a proposed route and the stored events
+// with which it is tested.
 type RouteBacktest struct {
 	Source  string      `json:"source" minLength:"1" doc:"Slug of the source whose stored events are tested."`
 	Route   RouteCreate `json:"route" doc:"The proposed route, in the form of a create request. is_enabled is ignored: the route is tested as if enabled."`
@@ -22,14 +23,14 @@ type RouteBacktest struct {
 	Samples *int        `json:"samples,omitempty" minimum:"0" maximum:"20" doc:"Number of sample events to return per outcome; default 5."`
 }
 
-// What a backtest does if it is not told.
+// Defaults of a backtest, and the number of reasons in its response.
 const (
 	defaultLast    = 1000
 	defaultSamples = 5
 	shownReasons   = 5
 )
 
-// backtestView is what the route would have made of the events.
+// backtestView is the outcome of a backtest.
 type backtestView struct {
 	Tested             int                  `json:"tested" doc:"Number of events tested: the sum of matched, unmatched and failed."`
 	Matched            int                  `json:"matched" doc:"Events that match the route and for which every target would succeed."`
@@ -86,8 +87,8 @@ func (s *server) backtest(ctx context.Context, by caller, in *backtestRequest) (
 	return &backtestAnswer{viewBacktest(found)}, nil
 }
 
-// proposedRoute is a route that is as good as one which is about to be made:
-// what is wrong with it is told as then, and where it is in this body.
+// proposedRoute returns the route of a backtest after the same checks as for a new
+// route. The locations of faults are those in the request of the backtest.
 func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
 	tried, wrong := targetsForTest(body.Route.Targets)
 	want, err := s.checkRead(ctx, by.tenant, nil, body.Route.over(eventhook.Route{TenantID: by.tenant}, body.Route.Name), tried, wrong)
@@ -108,7 +109,8 @@ func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, bo
 	return want, together(shape, rules)
 }
 
-// sourceOf finds a source by its slug, which need be none.
+// sourceOf returns the source with a slug. A text that is not a valid slug is
+// KindNotFound without a query.
 func (s *server) sourceOf(ctx context.Context, tenant, slug string) (eventhook.Source, error) {
 	if !eventhook.IsSlug(slug) {
 		return eventhook.Source{}, eventhook.NotFound("source")
@@ -116,7 +118,7 @@ func (s *server) sourceOf(ctx context.Context, tenant, slug string) (eventhook.S
 	return s.Explain.FindSource(ctx, tenant, slug)
 }
 
-// faultsOf are what an input is refused for; any other error stays one.
+// faultsOf returns the faults of a KindInvalid error, and every other error unchanged.
 func faultsOf(err error) (eventhook.Faults, error) {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok && e.Kind == eventhook.KindInvalid {
 		return e.Faults, nil
@@ -169,7 +171,7 @@ func viewSampled(a route.ExplainedTarget) actionExplanationView {
 	return v
 }
 
-// optionalMoment is null for the zero time.
+// optionalMoment returns nil for the zero time.
 func optionalMoment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

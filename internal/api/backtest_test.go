@@ -19,7 +19,7 @@ func (r *rig) backtest(body any) *answer {
 	return r.admin("POST", T("acme")+"/routes/backtest", body)
 }
 
-// proposal is a backtest of crm's with a route that is well.
+// proposal is the request of a backtest of crm's events with a valid route.
 func proposal(change ...func(object)) object {
 	o := object{"source": "crm", "route": object{"name": "large", "filter": object{"body.amount": object{"$gte": 1000}}, "targets": []any{object{"type": "task", "task_kind": "review"}}}}
 	for _, c := range change {
@@ -28,7 +28,7 @@ func proposal(change ...func(object)) object {
 	return o
 }
 
-func TestBacktestShowsWhatWasFound(t *testing.T) {
+func TestBacktestResponse(t *testing.T) {
 	r := setUp(t)
 	id := eventhook.NewID[eventhook.Event](noon)
 	at := noon.UTC().Format(time.RFC3339)
@@ -59,7 +59,7 @@ func TestBacktestShowsWhatWasFound(t *testing.T) {
 	}
 }
 
-func TestBacktestOfNoEvents(t *testing.T) {
+func TestBacktestWithoutEvents(t *testing.T) {
 	r := setUp(t)
 	got := r.backtest(proposal()).want(http.StatusOK).object()
 	if got["newest"] != nil || got["oldest"] != nil || len(got["unmatched_reasons"].([]any)) != 0 || len(got["matched_samples"].([]any)) != 0 {
@@ -67,7 +67,7 @@ func TestBacktestOfNoEvents(t *testing.T) {
 	}
 }
 
-func TestBacktestAsksForWhatItIsTold(t *testing.T) {
+func TestBacktestPassesItsParameters(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim         string
@@ -92,7 +92,7 @@ func TestBacktestAsksForWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestABacktestNeedsNoSecret(t *testing.T) {
+func TestBacktestAcceptsRedactedSecrets(t *testing.T) {
 	r := setUp(t)
 	r.backtest(proposal(func(o object) {
 		o["route"].(object)["targets"] = []any{object{"type": "http", "url": "https://a.example", "auth_header": "[redacted]"}}
@@ -106,7 +106,7 @@ func TestABacktestNeedsNoSecret(t *testing.T) {
 	}
 }
 
-func TestBacktestTellsEveryFault(t *testing.T) {
+func TestBacktestReportsEveryFault(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim string
@@ -145,7 +145,7 @@ func TestBacktestTellsEveryFault(t *testing.T) {
 	}
 }
 
-func TestBacktestPassesErrorsOn(t *testing.T) {
+func TestBacktestReturnsErrors(t *testing.T) {
 	r := setUp(t)
 	r.routes.err = &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: 5 * time.Second, Message: "Too much is being tried out."}
 	if a := r.backtest(proposal()).want(http.StatusServiceUnavailable); a.Header().Get("Retry-After") != "5" {

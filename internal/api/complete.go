@@ -30,7 +30,7 @@ type completeManyAnswer struct {
 	}
 }
 
-// completion is what became of one item.
+// completion is the outcome for one item.
 type completion struct {
 	ID     string `json:"id" format:"uuid"`
 	Status string `json:"status,omitempty" enum:"completed" doc:"Present if the execution was completed."`

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestManyAreCompletedAtOnce(t *testing.T) {
+func TestCompleteMany(t *testing.T) {
 	r := setUp(t)
 	for range 3 {
 		r.execution(eventhook.Task, "build")
@@ -57,9 +57,9 @@ func TestManyAreCompletedAtOnce(t *testing.T) {
 	}
 }
 
-// TestWorkRefusesWhatMakesNoSense sends what no worker means, and holds that the
-// answer says where the fault is.
-func TestWorkRefusesWhatMakesNoSense(t *testing.T) {
+// TestInvalidWorkRequestsAreRefused checks that each refusal names the location of the
+// fault.
+func TestInvalidWorkRequestsAreRefused(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Workflow, "pay")
 	held := r.claimOne()
@@ -135,8 +135,8 @@ func TestWorkRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-// TestWorkThatHasEndedStaysSo does everything to work in each state.
-func TestWorkThatHasEndedStaysSo(t *testing.T) {
+// TestEndedWorkDoesNotChange tries every act in every final status.
+func TestEndedWorkDoesNotChange(t *testing.T) {
 	r := setUp(t)
 	const ok, conflict = http.StatusOK, http.StatusConflict
 	for _, c := range []struct {

@@ -10,22 +10,25 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// DeliveryStore keeps what is owed to subscribers, and what came of it. Absent
-// deliveries, and other tenants', are KindNotFound.
+// DeliveryStore reads and retries deliveries. A delivery that does not exist or belongs
+// to another tenant is KindNotFound.
 type DeliveryStore interface {
-	// Deliveries are the newest first.
+	// Deliveries returns deliveries, newest first.
 	Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error)
-	// Delivery is one with its attempts, as they were made.
+	// Delivery returns a delivery with its attempts in chronological order.
 	Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error)
-	// EventDeliveries are the first most of an event's, and how many there are.
+	// EventDeliveries returns up to most deliveries of an event, and their total
+	// number.
 	EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error)
-	// RestartDeliveries has deliveries sent anew, with all their retries, and
-	// returns which, newest first; by id, too, those alone whose states are named,
-	// or that failed or are dead if none are. Those that are pending or acquired, whose
-	// subscription is deleted or disabled, or whose event's data is past its retention
-	// are left alone.
+	// RestartDeliveries queues deliveries for sending and resets their retries. It
+	// returns the ids, newest first. Only deliveries with one of the selected statuses
+	// are restarted, also if they are selected by id; without statuses these are failed
+	// and dead. Deliveries are skipped if they are pending or acquired, if their
+	// subscription is deleted or disabled, or if their event's data is past the
+	// retention period.
 	RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error)
-	// SubscriptionNames leaves out those that are deleted.
+	// SubscriptionNames returns the names of subscriptions. Deleted subscriptions are
+	// missing.
 	SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error)
 }
 
@@ -49,13 +52,13 @@ type Delivery struct {
 	CompletedAt      *time.Time `json:"completed_at"`
 }
 
-// DeliveryDetail is a delivery with what was tried.
+// DeliveryDetail is a delivery with its attempts.
 type DeliveryDetail struct {
 	Delivery
 	Attempts []DeliveryAttempt `json:"attempts" doc:"Attempts in chronological order. If there are very many, only the most recent ones."`
 }
 
-// DeliveryAttempt is one try to deliver.
+// DeliveryAttempt is one attempt to send a delivery.
 type DeliveryAttempt struct {
 	StartedAt       time.Time `json:"started_at"`
 	DurationMS      int64     `json:"duration_ms"`
@@ -79,8 +82,8 @@ func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]strin
 	return v
 }
 
-// nextAttempt is none of a delivery that is being sent: until when it is leased
-// is nobody's business.
+// nextAttempt returns the time of the next attempt. It is nil for a delivery that is
+// being sent: DueAt is the end of the lease then.
 func nextAttempt(d eventhook.Delivery) *time.Time {
 	if d.Status == eventhook.DeliveryAcquired {
 		return nil
@@ -88,7 +91,7 @@ func nextAttempt(d eventhook.Delivery) *time.Time {
 	return optionalUTC(d.NextAttemptAt)
 }
 
-// optionalNumber is a number that is null when 0.
+// optionalNumber returns nil for 0.
 func optionalNumber(n int) *int {
 	if n == 0 {
 		return nil
@@ -103,7 +106,7 @@ func viewAttempt(a eventhook.Attempt) DeliveryAttempt {
 	}
 }
 
-// subscriptionNames are those of the subscriptions that deliveries go to.
+// subscriptionNames returns the names of the subscriptions to which deliveries go.
 func (s *server) subscriptionNames(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Delivery) (map[eventhook.SubscriptionID]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -142,13 +145,13 @@ func (s *server) registerDeliveries(api huma.API) {
 	register(s, api, own, s.listSubscriptionDeliveries)
 }
 
-// DeliveryPath is the part of a path that names a delivery.
+// DeliveryPath is the part of a path that identifies a delivery.
 type DeliveryPath struct {
 	TenantPath
 	ID string `path:"id" format:"uuid" doc:"Delivery id."`
 }
 
-// DeliveryQuery narrows a list of deliveries.
+// DeliveryQuery filters a list of deliveries.
 type DeliveryQuery struct {
 	PageQuery
 	EventID       string    `query:"event_id" format:"uuid" doc:"Return only deliveries of this event."`
@@ -209,14 +212,14 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 	return makePage(pages, found, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
 }
 
-// idFilter reads an id that narrows a list, if it is given. The zero id would
-// narrow nothing.
+// idFilter parses an id that filters a list; an empty text is the zero id, which does
+// not filter. The text of the zero id is a fault for that reason.
 func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
 	if text == "" {
 		return id, nil
 	}
 	if id, err = eventhook.ParseID[K](text); err == nil && id.IsZero() {
-		err = invalid(at, "is the id of nothing")
+		err = invalid(at, "must not be the zero id")
 	}
 	return id, err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// deliverTo makes a delivery of an event of its own, which has succeeded unless
-// it is changed, and returns its id.
+// deliverTo creates a delivery of a new event and returns its id. The delivery has
+// succeeded unless a change says otherwise.
 func (r *rig) deliverTo(subscription string, change ...func(*eventhook.Delivery)) string {
 	r.Helper()
 	r.clock.advance(time.Millisecond)
@@ -30,7 +30,7 @@ func (r *rig) deliverTo(subscription string, change ...func(*eventhook.Delivery)
 	return d.ID.String()
 }
 
-// being gives a delivery a status.
+// being returns a change that sets the status of a delivery.
 func being(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
 	return func(d *eventhook.Delivery) {
 		if d.Status = status; status != eventhook.DeliverySuccess {
@@ -39,14 +39,14 @@ func being(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
 	}
 }
 
-// delivered makes a subscription with a delivery.
+// delivered creates a subscription with a delivery.
 func (r *rig) delivered() (subscription, delivery string) {
 	r.Helper()
 	subscription = r.subscribe("order.*")
 	return subscription, r.deliverTo(subscription)
 }
 
-func TestDeliveryIsRead(t *testing.T) {
+func TestGetDelivery(t *testing.T) {
 	r := setUp(t)
 	subscription := r.subscribe("order.*")
 	of := eventhook.NewID[eventhook.Event](noon)
@@ -77,7 +77,7 @@ func TestDeliveryIsRead(t *testing.T) {
 	r.admin("GET", T("acme")+deliveries+"/"+of.String(), nil).want(http.StatusNotFound)
 }
 
-func TestALeaseIsNobodysBusiness(t *testing.T) {
+func TestDeliveryHidesItsLease(t *testing.T) {
 	r := setUp(t)
 	id := r.deliverTo(r.subscribe("order.*"), being(eventhook.DeliveryAcquired), func(d *eventhook.Delivery) { d.NextAttemptAt = new(noon) })
 	if got := r.admin("GET", T("acme")+deliveries+"/"+id, nil).want(http.StatusOK).object(); got["next_attempt_at"] != nil {
@@ -125,7 +125,7 @@ func TestDeliveryFilters(t *testing.T) {
 	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?status=lost", nil), 422, []string{"query.status"})
 }
 
-func TestEventsShowTheirDeliveries(t *testing.T) {
+func TestEventListsItsDeliveries(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
 	subscription := r.subscribe("order.*")
@@ -146,7 +146,7 @@ func TestEventsShowTheirDeliveries(t *testing.T) {
 	}
 }
 
-func TestDeliveryIsRetried(t *testing.T) {
+func TestRetryDelivery(t *testing.T) {
 	r := setUp(t)
 	subscription := r.subscribe("order.*")
 	for status, want := range map[eventhook.DeliveryStatus]int{
@@ -160,14 +160,14 @@ func TestDeliveryIsRetried(t *testing.T) {
 	}
 	dead, old := r.deliverTo(subscription, being(eventhook.DeliveryDead)), r.deliverTo(subscription)
 	r.forgetData()
-	if a := r.admin("POST", T("acme")+deliveries+"/"+old+"/retry", nil).want(http.StatusConflict); !strings.Contains(a.problem().Detail, "its event's data is past its retention") {
+	if a := r.admin("POST", T("acme")+deliveries+"/"+old+"/retry", nil).want(http.StatusConflict); !strings.Contains(a.problem().Detail, "its event's data is past the retention period") {
 		t.Errorf("one without data: %s, want why", a.Body)
 	}
 	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
 	r.admin("POST", T("acme")+deliveries+"/"+dead+"/retry", nil).want(http.StatusConflict)
 }
 
-func TestNothingIsRetriedToWhoIsDisabled(t *testing.T) {
+func TestRetryToDisabledSubscriptionIsRefused(t *testing.T) {
 	r := setUp(t)
 	off, on := r.subscribe("order.*"), r.subscribe("order.*")
 	dead, other := r.deliverTo(off, being(eventhook.DeliveryDead)), r.deliverTo(on, being(eventhook.DeliveryDead))
@@ -187,7 +187,7 @@ func TestNothingIsRetriedToWhoIsDisabled(t *testing.T) {
 	}
 }
 
-func TestDeliveriesAreRetried(t *testing.T) {
+func TestRetryDeliveries(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
 	fill := func() {
@@ -233,7 +233,7 @@ func TestDeliveriesAreRetried(t *testing.T) {
 	r.wantFaults(r.admin("POST", T("acme")+deliveries+"/retry", `{"filter":{"subscription_id":"x","event_id":"y"},"limit":1}`), 400, []string{"body.filter.subscription_id", "body.filter.event_id"})
 }
 
-func TestASubscriptionIsReplayed(t *testing.T) {
+func TestReplaySubscription(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
 	r.deliverTo(one, being(eventhook.DeliveryDead))
@@ -271,7 +271,7 @@ func TestASubscriptionIsReplayed(t *testing.T) {
 	r.admin("POST", path, object{"since": since}).want(http.StatusConflict)
 }
 
-func TestDeliveriesOfARouteSayWhereTheyGo(t *testing.T) {
+func TestDeliveriesOfRoutesNameTheirTarget(t *testing.T) {
 	r := setUp(t)
 	subscription := r.subscribe("order.*")
 	r.deliverTo(subscription)

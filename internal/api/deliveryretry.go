@@ -7,10 +7,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Why a delivery is not sent again.
+// Why a delivery cannot be retried.
 var (
-	errAlreadyQueued = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
-	errCannotRetry   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its route is deleted or has another target in its place, its event's data is past its retention, or it is being sent already."}
+	errAlreadyQueued = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is already waiting to be sent or being sent."}
+	errCannotRetry   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be retried: its subscription is deleted, its route is deleted or has another target at this index, its event's data is past the retention period, or it is already being sent."}
 )
 
 func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
@@ -39,8 +39,8 @@ func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath)
 	return s.getDelivery(ctx, by, in)
 }
 
-// checkNotDisabled refuses to send again to a subscription that is disabled. Of
-// one that is deleted it says nothing.
+// checkNotDisabled returns errNotEnabled if a subscription is disabled, and nil if it
+// is deleted.
 func (s *server) checkNotDisabled(ctx context.Context, by caller, id eventhook.SubscriptionID) error {
 	x, err := s.Subscriptions.Subscription(ctx, by.tenant, id)
 	switch {
@@ -52,13 +52,13 @@ func (s *server) checkNotDisabled(ctx context.Context, by caller, id eventhook.S
 	return err
 }
 
-// DeliveriesRetry says which deliveries are sent again.
+// DeliveriesRetry selects deliveries to retry.
 type DeliveriesRetry struct {
 	Filter *DeliveriesRetryFilter `json:"filter" doc:"Deliveries to retry. If more match than limit, the newest are retried."`
 	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"Maximum number of deliveries to retry."`
 }
 
-// DeliveriesRetryFilter narrows them; what is left out does not.
+// DeliveriesRetryFilter filters deliveries. An omitted member does not filter.
 type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
@@ -68,7 +68,7 @@ type DeliveriesRetryFilter struct {
 	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time"`
 }
 
-// DeliveriesRetried is which deliveries it came to.
+// DeliveriesRetried lists the retried deliveries.
 type DeliveriesRetried struct {
 	RetriedCount int      `json:"retried_count"`
 	DeliveryIDs  []string `json:"delivery_ids" doc:"Retried deliveries, newest event first."`
@@ -105,8 +105,8 @@ func idTexts[K any](ids []eventhook.ID[K]) []string {
 	return texts
 }
 
-// selection reads which deliveries are meant. With an id that is none the
-// request is malformed, whatever else is wrong with it.
+// selection returns the selected deliveries. If an id cannot be parsed, the error is
+// KindMalformed, whatever other faults there are.
 func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySelection, error) {
 	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}, Limit: b.Limit}
 	var ids, rules eventhook.Faults
@@ -129,8 +129,8 @@ func deliveryStatuses(texts []string) (list []eventhook.DeliveryStatus) {
 	return list
 }
 
-// namedID reads an id that narrows something, if it is given. The zero id must
-// not stand for any.
+// namedID parses an optional id. The zero id is a fault, because it would select
+// everything.
 func namedID[K any](ids, rules *eventhook.Faults, at, text string) eventhook.ID[K] {
 	if text == "" {
 		return eventhook.ID[K]{}
@@ -138,13 +138,13 @@ func namedID[K any](ids, rules *eventhook.Faults, at, text string) eventhook.ID[
 	before := len(*ids)
 	id := idAt[K](ids, at, text)
 	if id.IsZero() && len(*ids) == before {
-		rules.Add(at, "is the id of nothing")
+		rules.Add(at, "must not be the zero id")
 	}
 	return id
 }
 
-// unreadFirst is the error for a body: it is malformed with an id that is none,
-// whatever else is wrong with it.
+// unreadFirst returns the error for the faults of a body. If an id cannot be parsed,
+// the error is KindMalformed with all faults, else KindInvalid.
 func unreadFirst(shape, ids, rules eventhook.Faults) error {
 	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
 		all := join(join(shape, ids), rules)

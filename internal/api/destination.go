@@ -9,19 +9,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// secretsToRepeat lists the secrets of a stored subscription that a patch must name
-// again and does not. If the patch sends to another scheme, host or port, or to
-// agents with another label, the stored auth_header and headers are for a
-// destination that they were not given for. A member counts as named with a
-// value or null; eventhook.Redacted is no value. The signing secret signs and is
-// not sent, so it stays.
+// secretsToRepeat returns a fault for each secret of a stored subscription that a patch
+// must repeat and does not. If the patch changes the scheme, host or port of the URL,
+// or adds a target label, the stored auth_header and headers were not set for the new
+// destination. A member counts as repeated if it has a value or is null;
+// eventhook.Redacted is not a value. The signing secret is not sent to the receiver and
+// need not be repeated.
 func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (faults eventhook.Faults) {
 	if !changesDestination(have, want) {
 		return nil
 	}
-	const again = "must be given again, or be null, since the url or the target_labels name another destination"
+	const again = "must be given again or be null, because url or target_labels change the destination"
 	var named, headers map[string]json.RawMessage
-	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
+	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
 	_ = json.Unmarshal(named["headers"], &headers)
 	isHeaderGiven := map[string]bool{} // by canonical name
 	for name, value := range headers {
@@ -31,7 +31,7 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 	if !have.AuthHeader.IsZero() && !hasNewValue(named["auth_header"]) {
 		faults.Add("body.auth_header", again)
 	}
-	// The members auth and token_url belong here, too, as soon as they exist.
+	// The members auth and token_url must be checked here, too, when they are added.
 	if string(named["headers"]) == "null" {
 		return faults
 	}
@@ -43,11 +43,11 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 	return faults
 }
 
-// respellHeaders is stored headers under the names that a patch has for them, so that
-// the patch changes them: upper and lower case mean the same.
+// respellHeaders returns the stored headers with the spelling that a patch uses. Header
+// names are case-insensitive, so that the patch must replace them in any spelling.
 func respellHeaders(have map[string]string, patch json.RawMessage) map[string]string {
 	var named, headers map[string]json.RawMessage
-	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
+	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
 	_ = json.Unmarshal(named["headers"], &headers)
 	spelling := map[string]string{} // by canonical name
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -64,8 +64,8 @@ func respellHeaders(have map[string]string, patch json.RawMessage) map[string]st
 	return all
 }
 
-// changesDestination reports whether a subscription sends to another destination than the
-// stored one: also if the stored URL cannot be opened.
+// changesDestination reports whether a patch sends deliveries to another origin or adds
+// a target label. A stored URL that cannot be decrypted counts as changed.
 func changesDestination(have, want eventhook.Subscription) bool {
 	if !want.SecretsLost && !have.URL.Equal(want.URL) && !eventhook.SameOrigin(have.URL.Reveal(), want.URL.Reveal()) {
 		return true
@@ -73,7 +73,8 @@ func changesDestination(have, want eventhook.Subscription) bool {
 	return slices.ContainsFunc(want.TargetLabels, func(label string) bool { return !slices.Contains(have.TargetLabels, label) })
 }
 
-// hasNewValue reports whether a member of a patch holds a value of its own, or null.
+// hasNewValue reports whether a member of a patch is null or has a value other than
+// eventhook.Redacted.
 func hasNewValue(member json.RawMessage) bool {
 	var text string
 	return len(member) > 0 && (json.Unmarshal(member, &text) != nil || text != eventhook.Redacted)

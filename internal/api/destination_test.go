@@ -8,9 +8,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestAMovedSubscriptionNamesItsSecretsAgain: what was given for one destination
-// is not sent to another (contract, section 7).
-func TestAMovedSubscriptionNamesItsSecretsAgain(t *testing.T) {
+// TestChangedDestinationNeedsItsSecretsAgain checks section 7 of the contract: a secret
+// that was set for one destination is not sent to another.
+func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
 	const (
 		elsewhere  = `"url":"https://evil.test/in"`
 		auth       = "body.auth_header"
@@ -66,9 +66,9 @@ func TestAMovedSubscriptionNamesItsSecretsAgain(t *testing.T) {
 	}
 }
 
-// TestAPatchFindsHeadersInAnyCase holds that a stored header does not stay beside
-// the one that the patch names, with or without a new destination.
-func TestAPatchFindsHeadersInAnyCase(t *testing.T) {
+// TestPatchMatchesHeadersInAnyCase checks that a patch replaces a stored header whose
+// name has another case, with and without a new destination.
+func TestPatchMatchesHeadersInAnyCase(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		patch string
@@ -92,7 +92,7 @@ func TestAPatchFindsHeadersInAnyCase(t *testing.T) {
 	r.wantFaults(a, http.StatusUnprocessableEntity, []string{"body.headers.x-b"})
 }
 
-func TestASubscriptionWithoutSecretsMovesFreely(t *testing.T) {
+func TestDestinationWithoutSecretsChangesFreely(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribe("*")
 	secret := r.stored(id).Signing[0].Secret
@@ -103,8 +103,8 @@ func TestASubscriptionWithoutSecretsMovesFreely(t *testing.T) {
 	}
 }
 
-// TestLabelsThatAreAdded send to other agents.
-func TestLabelsThatAreAdded(t *testing.T) {
+// TestAddedLabelsNeedSecretsAgain: other agents may claim the deliveries.
+func TestAddedLabelsNeedSecretsAgain(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "auth_header": "Bearer x", "target_labels": []string{"a:1", "b:1"}})
 	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["b:1","a:1"]}`).want(http.StatusOK)
@@ -112,9 +112,9 @@ func TestLabelsThatAreAdded(t *testing.T) {
 	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["a:1"]}`).want(http.StatusOK)
 }
 
-// TestAMoveThatIsOvertakenIsCheckedAgain: a header that another caller stores
-// meanwhile is not sent to the new destination either.
-func TestAMoveThatIsOvertakenIsCheckedAgain(t *testing.T) {
+// TestConcurrentDestinationChangeIsCheckedAgain checks that a header stored meanwhile
+// by another caller is not sent to the new destination either.
+func TestConcurrentDestinationChangeIsCheckedAgain(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribe("*")
 	path, move := subscriptionPath(id), `{"url":"https://elsewhere.example"}`

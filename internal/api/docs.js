@@ -19,8 +19,9 @@
       shown += matches;
     }
     for (const group of groups) {
-      group.hidden = !group.querySelector("article:not([hidden]), li:not([hidden])");
-      if (group.tagName === "DETAILS") group.open = words.length > 0 && !group.hidden;
+      const isMenu = group.tagName === "DETAILS";
+      group.hidden = !group.querySelector(isMenu ? "li:not([hidden])" : "article:not([hidden])");
+      if (isMenu) group.open = words.length > 0 && !group.hidden;
     }
     count.value = words.length ? `${shown} of ${operations.length} operations` : `${operations.length} operations`;
   };

@@ -49,7 +49,7 @@ func TestDocumentDescribesEveryRoute(t *testing.T) {
 	}
 }
 
-func TestDocumentIsWhatTheContractSays(t *testing.T) {
+func TestDocumentFollowsTheContract(t *testing.T) {
 	r := setUp(t)
 	seen := map[string]bool{}
 	for _, op := range r.operations() {
@@ -98,7 +98,7 @@ func TestDocumentIsWhatTheContractSays(t *testing.T) {
 	}
 }
 
-func TestPagesNeedNothingFromElsewhere(t *testing.T) {
+func TestPageLoadsNothing(t *testing.T) {
 	r := setUp(t)
 	a := r.call("", "GET", "/docs", nil).want(http.StatusOK)
 	page := a.Body.String()
@@ -124,7 +124,7 @@ func TestPagesNeedNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestDocumentsAreReadTogether(t *testing.T) {
+func TestConcurrentReadsOfDocuments(t *testing.T) {
 	r := setUp(t)
 	var readers sync.WaitGroup
 	for range 4 {

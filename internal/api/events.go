@@ -13,27 +13,29 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// EventStore keeps events; absent ones, and other tenants', are KindNotFound.
+// EventStore reads and reprocesses events. An event that does not exist or belongs to
+// another tenant is KindNotFound.
 type EventStore interface {
 	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
-	// Actions are the first most of an event's, as they were started, and how
-	// many there are.
+	// Actions returns up to most actions of an event in the order in which they
+	// started, and their total number.
 	Actions(ctx context.Context, e *eventhook.Event, most int) (list []eventhook.Action, count int, err error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
-	// RoutedEvent is an event with its payload, as routes see it; without headers
-	// the payload is past its retention.
+	// RoutedEvent returns an event with its payload in the form that routes evaluate.
+	// Headers is nil if the payload is past the retention period.
 	RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (*eventhook.Event, error)
-	// ReprocessEvents has failed, dead and unrouted ones processed anew, and
-	// returns which, newest first.
+	// ReprocessEvents makes failed, dead and unrouted events due at once and returns
+	// their ids, newest first.
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
-	// WatchEvents calls tell with what happens until ctx ends or tell fails: at
-	// once, then with any news, and at least every idle. It waits for each call.
+	// WatchEvents calls tell with changes of events until ctx ends or tell returns an
+	// error: once at the start, then for every change and at least every idle. Calls do
+	// not overlap.
 	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error
 }
 
-// EventView is an event as lists show it. It is exported to be embedded: the
-// framework does not see what is in others.
+// EventView is an event in a list. It is exported because huma ignores embedded types
+// that are not.
 type EventView struct {
 	ID             string     `json:"id" format:"uuid"`
 	Source         *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
@@ -60,21 +62,21 @@ type eventDetail struct {
 	EventView
 	Headers map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
 	Body    json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
-	// An event can have thousands of actions.
+	// An event can have thousands of actions and deliveries.
 	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
 	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to http targets of routes, at most 1000."`
 	DeliveriesCount int          `json:"deliveries_count" doc:"Total number of deliveries."`
 }
 
-// How many actions and deliveries an event is shown with.
+// Maximum actions and deliveries in the response for one event.
 const (
 	maxActions    = 1000
 	maxDeliveries = 1000
 )
 
-// What a byte of a stored body takes in memory until it is sent: as it is, and
-// within a JSON document.
+// Memory for each byte of a stored body until the response is sent: copied as it is,
+// and embedded in a JSON document.
 const (
 	copiedWeight = 2
 	shownWeight  = 6
@@ -107,7 +109,7 @@ type eventsQuery struct {
 	IdempotencyKey string    `query:"idempotency_key" doc:"Return only events with this idempotency key."`
 }
 
-// EventPath is the part of a path that names an event.
+// EventPath is the part of a path that identifies an event.
 type EventPath struct {
 	TenantPath
 	ID string `path:"id" format:"uuid" doc:"Event id."`
@@ -145,7 +147,7 @@ func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*p
 	return makePage(list, found, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
 }
 
-// sinceEpoch is a bound of the time in ids, which counts from 1970.
+// sinceEpoch raises a time to 1970, before which ids cannot represent times.
 func sinceEpoch(t time.Time) time.Time {
 	if epoch := time.Unix(0, 0); !t.IsZero() && t.Before(epoch) {
 		return epoch
@@ -185,7 +187,7 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 	return &eventAnswer{d}, nil
 }
 
-// deliveriesOf are the first of an event's, and how many there are.
+// deliveriesOf returns the first deliveries of an event, and their total number.
 func (s *server) deliveriesOf(ctx context.Context, by caller, id eventhook.EventID) ([]Delivery, int, error) {
 	list, count, err := s.Deliveries.EventDeliveries(ctx, by.tenant, id, maxDeliveries)
 	if err != nil {
@@ -199,8 +201,8 @@ func (s *server) deliveriesOf(ctx context.Context, by caller, id eventhook.Event
 	return views, count, err
 }
 
-// eventWithPayload reads an event's body when there is room for it: weight is what
-// a byte of it takes in memory until the answer is sent.
+// eventWithPayload reads an event and its payload. It reserves memory first: weight
+// bytes for each byte of the body.
 func (s *server) eventWithPayload(ctx context.Context, by caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
 	eventID, err := eventhook.ParseID[eventhook.Event](id)
 	if err != nil {
@@ -215,7 +217,7 @@ func (s *server) eventWithPayload(ctx context.Context, by caller, id string, wei
 	}
 	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{e.PayloadID()})
 	p := payloads[e.PayloadID()]
-	if !e.PayloadOf.IsZero() && p.Headers != nil { // they are the source's
+	if !e.PayloadOf.IsZero() && p.Headers != nil { // the stored headers belong to the webhook that led to this event
 		p.Headers = []byte("Content-Type: " + e.ContentType)
 	}
 	return e, p, err

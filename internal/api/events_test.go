@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func TestEventSaysAllThatTheContractNames(t *testing.T) {
+func TestEventHasAllMembersOfTheContract(t *testing.T) {
 	r := setUp(t)
 	first := r.event(func(e *eventhook.Event) { e.IdempotencyKey = "k" })
 	e := r.event(func(e *eventhook.Event) {
@@ -42,7 +42,7 @@ func TestEventSaysAllThatTheContractNames(t *testing.T) {
 	}
 }
 
-func TestEventTellsWhatRoutesDid(t *testing.T) {
+func TestEventListsItsActions(t *testing.T) {
 	r := setUp(t)
 	promise := r.createPromise("order-1", http.StatusCreated)
 	e := r.event()
@@ -95,7 +95,7 @@ func TestEventTellsWhatRoutesDid(t *testing.T) {
 	}
 }
 
-func TestAnEventsActionsAreShownWithBound(t *testing.T) {
+func TestEventListsAtMostMaxActions(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
 	var all []effects.PlannedAction
@@ -120,7 +120,7 @@ func TestAnEventsActionsAreShownWithBound(t *testing.T) {
 	}
 }
 
-func TestBodiesAndHeadersAreShown(t *testing.T) {
+func TestEventShowsBodyAndHeaders(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ claim, contentType, headers, body, wantBody, wantHeaders string }{
 		{"JSON", "application/json", "", `{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, `{}`},
@@ -173,7 +173,7 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-func TestPayloadIsNoPageOfOurs(t *testing.T) {
+func TestPayloadIsNotRenderedByBrowsers(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ contentType, want string }{
 		{"text/html; charset=utf-8", "text/html; charset=utf-8"},
@@ -188,7 +188,7 @@ func TestPayloadIsNoPageOfOurs(t *testing.T) {
 	}
 }
 
-// pastRetention is a store that has dropped the payloads.
+// pastRetention is a store without payloads.
 type pastRetention struct{ api.EventStore }
 
 func (pastRetention) Payloads(context.Context, []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestTheAPINamesTheStatesOfEvents holds every enum of events' states in the
-// document, which are struct tags in the code, against the root package's.
-func TestTheAPINamesTheStatesOfEvents(t *testing.T) {
+// TestEnumsListAllEventStatuses compares every enum of event statuses in the document
+// with the statuses of the root package.
+func TestEnumsListAllEventStatuses(t *testing.T) {
 	r := setUp(t)
 	raw, err := json.Marshal(r.openAPI)
 	r.must(err)
@@ -36,7 +36,7 @@ func TestTheAPINamesTheStatesOfEvents(t *testing.T) {
 	}
 }
 
-// enumsWith are the enums in a document that have a member.
+// enumsWith returns the enums of a document that contain a value.
 func enumsWith(doc any, member string) (all [][]eventhook.EventStatus) {
 	switch doc := doc.(type) {
 	case []any:

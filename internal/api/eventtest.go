@@ -16,17 +16,17 @@ func (s *server) registerEventTest(api huma.API) {
 			"No target is executed. 409 if the event did not come from a source or its body is past the retention period."}, s.testEvent)
 }
 
-// eventTestView says what would happen now.
+// eventTestView is the evaluation of today's routes for a stored event.
 type eventTestView struct {
 	Routes []routeExplanationView `json:"routes" doc:"One explanation per route, in the order of evaluation; empty if the source is deleted."`
 }
 
 type eventTestAnswer struct{ Body eventTestView }
 
-// Why the routes cannot be asked about an event.
+// Why an event cannot be evaluated by routes.
 var (
-	errNoSource = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event came from no source, and so goes through no routes."}
-	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past its retention, so that nobody can tell what routes would make of it."}
+	errNoSource = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event did not come from a source, so that no routes apply to it."}
+	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past the retention period, so that routes cannot be evaluated."}
 )
 
 func (s *server) testEvent(ctx context.Context, by caller, in *EventPath) (*eventTestAnswer, error) {

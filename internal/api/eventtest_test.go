@@ -19,7 +19,7 @@ func (r *rig) testEvent(id eventhook.EventID) *answer {
 	return r.admin("POST", T("acme")+"/events/"+id.String()+"/test", nil)
 }
 
-func TestTodaysRoutesAreAskedAboutAStoredEvent(t *testing.T) {
+func TestEventIsTestedAgainstTodaysRoutes(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.RequestID = "r-1" })
 	r.settle(e, r.makes(eventhook.Task, "build"))
@@ -63,8 +63,8 @@ func TestEventsThatCannotBeTested(t *testing.T) {
 		detail string
 	}{
 		{"none such", eventhook.NewID[eventhook.Event](noon), http.StatusNotFound, "no such event"},
-		{"published", published.ID, http.StatusConflict, "came from no source"},
-		{"past its retention", bare.ID, http.StatusConflict, "past its retention"},
+		{"published", published.ID, http.StatusConflict, "did not come from a source"},
+		{"past its retention", bare.ID, http.StatusConflict, "past the retention period"},
 	} {
 		if p := r.testEvent(c.id).want(c.status).problem(); !strings.Contains(p.Detail, c.detail) {
 			t.Errorf("%s: got %q, want it said: %s", c.claim, p.Detail, c.detail)

@@ -12,8 +12,8 @@ type eventTypesQuery struct {
 	PageQuery
 }
 
-// listEventTypes lists the tenant's own entries and then those that are built
-// in. A cursor is an id among the first, and a name among the others.
+// listEventTypes lists the tenant's entries, followed by the built-in types. A cursor
+// holds the id of a tenant's entry or the name of a built-in type.
 func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQuery) (*page[EventType], error) {
 	pages := s.pager("event types", by.tenant)
 	before, name, err := eventTypeCursor(pages, in.Cursor)
@@ -42,7 +42,8 @@ func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQu
 	return out, nil
 }
 
-// placeOf is where a page ends: an id, or a name, which is never as short.
+// placeOf returns the position of an event type for a cursor: its id, or the marked
+// name of a built-in type, which is always longer than an id.
 func placeOf(t eventhook.EventType) []byte {
 	if t.ID.IsZero() {
 		return slices.Concat(builtinPlace, []byte(t.Name))

@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook/internal/schema"
 )
 
-// EventTypeStore keeps the catalogues of tenants, with the errors of
-// SourceStore. An entry that is the admin's is not there for tenants' keys.
+// EventTypeStore stores the catalogues of tenants. Its errors are those of SourceStore.
+// Entries with the visibility admin do not exist for tenants' keys.
 type EventTypeStore interface {
 	EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error)
 	EventTypes(ctx context.Context, to eventhook.Actor, tenant eventhook.TenantID, before eventhook.EventTypeID, limit int) ([]eventhook.EventType, error)
@@ -35,7 +35,7 @@ type EventType struct {
 	UpdatedAt   *time.Time `json:"updated_at"`
 }
 
-// EventTypePut is what an entry of the catalogue shall be.
+// EventTypePut is the new content of an entry of the catalogue.
 type EventTypePut struct {
 	Description string     `json:"description,omitempty" maxLength:"2000"`
 	Category    string     `json:"category,omitempty" maxLength:"200"`
@@ -61,7 +61,7 @@ func (s *server) registerEventTypes(api huma.API) {
 	described[strconv.Itoa(http.StatusCreated)] = described[strconv.Itoa(http.StatusOK)]
 }
 
-// EventTypePath is the part of a path that names an event type.
+// EventTypePath is the part of a path that identifies an event type.
 type EventTypePath struct {
 	TenantPath
 	Name string `path:"name" doc:"Event type, such as payment.succeeded."`
@@ -108,7 +108,7 @@ func (s *server) getEventType(ctx context.Context, by caller, in *EventTypePath)
 
 var errNoEventType = eventhook.NotFound("event type")
 
-// isEventType reports whether the catalogue can have an entry of that name.
+// isEventType reports whether an entry of the catalogue can have this name.
 func isEventType(name string) bool {
 	return len(eventhook.EventType{Name: name, Visibility: eventhook.VisibleToTenant}.Validate()) == 0
 }
@@ -119,7 +119,7 @@ type putEventTypeRequest struct {
 	Body document[EventTypePut]
 }
 
-var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
+var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This event type is built in and cannot be changed."}
 
 func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
 	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
@@ -135,7 +135,7 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 		return nil, err
 	}
 	if want.IsHiddenFrom(by.actor()) {
-		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin is for the admin key."}
+		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin requires the admin key."}
 	}
 	var t eventhook.EventType
 	var made bool
@@ -152,7 +152,8 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 	return answerEventType(http.StatusOK, t), nil
 }
 
-// checkEventType tells of the name where it is: in the path.
+// checkEventType checks an entry of the catalogue. Faults of the name are located in
+// the path.
 func checkEventType(t eventhook.EventType) (rules eventhook.Faults) {
 	faults := t.Validate()
 	faults.Merge("schema", schema.Check(t.Schema))

@@ -49,7 +49,7 @@ func TestEventType(t *testing.T) {
 	}
 }
 
-func TestEventTypesOfTheAdmin(t *testing.T) {
+func TestAdminEventTypes(t *testing.T) {
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.Scopes...)
 	r.admin("PUT", eventTypePath("secret.thing"), object{"visibility": "admin"}).want(http.StatusCreated)
@@ -81,7 +81,7 @@ func TestEventTypesOfTheAdmin(t *testing.T) {
 	r.call(other, "GET", T("umbrella")+"/event-types/open.thing", nil).want(http.StatusNotFound)
 }
 
-func TestEventTypesOfTheGateway(t *testing.T) {
+func TestBuiltinEventTypes(t *testing.T) {
 	r := setUp(t)
 	for _, builtin := range eventhook.SystemEventTypes() {
 		a := r.admin("GET", eventTypePath(builtin.Name), nil).want(http.StatusOK)

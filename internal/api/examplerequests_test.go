@@ -23,7 +23,7 @@ func TestExampleRequestsPassTheChecks(t *testing.T) {
 		t.Run(op.OperationID, func(t *testing.T) {
 			r := setUp(t)
 			close(r.stopping) // long polls answer at once
-			a := &author{doc: r.openAPI, ids: r.theIDs()}
+			a := &author{doc: r.openAPI, ids: r.existingIDs()}
 			a.ids["work"] = r.execution(eventhook.Workflow, "process-payment")
 			path := op.Path
 			for _, p := range op.Parameters {

@@ -16,45 +16,44 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// ExplainStore reads what a request to a source is judged by.
+// ExplainStore reads the data with which requests to a source are checked.
 type ExplainStore interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
-	// FindIdempotencyKey tells which event a source has accepted under a key or a hash of
-	// signed bytes, if any. Either may be empty.
+	// FindIdempotencyKey returns the event that a source accepted with an idempotency
+	// key or a hash of signed bytes. Either may be empty.
 	FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
 }
 
-// RouteExplainer tells what routes would do. It stores nothing.
+// RouteExplainer evaluates routes. It stores nothing and executes no targets.
 type RouteExplainer interface {
-	// CheckRoute says what is wrong with a route's filters and transform.
+	// CheckRoute returns the faults of a route's filters and transform.
 	CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error)
-	// ExplainRoutes tells it of each route of a source, in their order, and one
-	// event.
+	// ExplainRoutes evaluates all routes of a source for one event, in their order.
 	ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]RouteExplanation, error)
-	// Backtest tells it of one route, which need not be stored, and the newest
-	// events of its source that were received after a moment, if that is not zero.
+	// Backtest evaluates a route, which need not be stored, for the last newest events
+	// of its source. Unless since is zero, it uses only events received after it.
 	Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error)
 }
 
-// RouteExplanation is what a route would do with an event, and why.
+// RouteExplanation is the evaluation of a route for an event.
 type RouteExplanation struct {
 	ID      eventhook.RouteID
 	Name    string
 	Matched bool
 	Reason  string
-	Actions []ActionExplanation // of a route that matches, one for each target
+	Actions []ActionExplanation // one for each target if the route matches
 }
 
-// ActionExplanation is what a target would be given; with Error, which may be
-// shown, it would fail.
+// ActionExplanation is the input that a target would receive. Error is empty unless the
+// target would fail; it contains no internal details.
 type ActionExplanation struct {
 	TargetType string
 	Input      json.RawMessage
-	IsLeftOut  bool // the input, since there is too much of it
+	IsLeftOut  bool // Input is omitted because it is too large
 	Error      string
 }
 
-// textOrTexts is a text, or a list of them.
+// textOrTexts is a string or a list of strings.
 type textOrTexts []string
 
 // Schema implements huma.SchemaProvider.
@@ -63,8 +62,8 @@ func (textOrTexts) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{text, {Type: huma.TypeArray, Items: text, MaxItems: new(100)}}}
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It takes anything: the schema
-// tells what is neither, and what comes after it shall be read.
+// UnmarshalJSON implements json.Unmarshaler. It accepts any value, because the schema
+// reports values of other types, and the rest of the document must still be decoded.
 func (t *textOrTexts) UnmarshalJSON(raw []byte) error {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -153,7 +152,7 @@ func (s *server) explain(ctx context.Context, by caller, in *explainInput) (*exp
 	}
 	v := explanationView{Verified: x.Err == nil, Error: verify.RefusalText(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
 		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
-	if x.Handshake != "" && x.Refused == "" { // it is answered, and makes no event
+	if x.Handshake != "" && x.Refused == "" { // the handshake is answered and no event is created
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
@@ -172,7 +171,7 @@ func (s *server) explain(ctx context.Context, by caller, in *explainInput) (*exp
 	return &explanationAnswer{v}, nil
 }
 
-// requestOf is the request that is asked about.
+// requestOf returns the request to be tested.
 func (s *server) requestOf(body document[explainRequest], source eventhook.Source) (*verify.Request, error) {
 	in, shape := body.read(s)
 	fields := make(map[string][]string, len(in.Headers))
@@ -185,7 +184,7 @@ func (s *server) requestOf(body document[explainRequest], source eventhook.Sourc
 	if in.At != nil {
 		at, err := time.Parse(time.RFC3339, *in.At)
 		if err != nil {
-			faults.Add("at", "is no time such as 2030-01-31T12:00:00Z")
+			faults.Add("at", "must be a time such as 2030-01-31T12:00:00Z")
 		}
 		r.At = at
 	}
@@ -195,11 +194,11 @@ func (s *server) requestOf(body document[explainRequest], source eventhook.Sourc
 	return r, together(shape, rules)
 }
 
-// bytes are the body of the request that is asked about.
+// bytes returns the body of the request to be tested.
 func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
 	switch text, encoded := in.Body, in.BodyBase64; {
 	case text != nil && encoded != nil:
-		faults.Add("body_base64", "is not for a request that has body: give one of them")
+		faults.Add("body_base64", "must not be given together with body")
 	case text != nil:
 		return []byte(*text)
 	case encoded != nil:
@@ -212,8 +211,7 @@ func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
 	return nil
 }
 
-// viewRoutes bounds what all inputs come to: they may be one large body many
-// times over.
+// viewRoutes omits inputs beyond a total size: each input can contain the whole body.
 func viewRoutes(list []RouteExplanation) []routeExplanationView {
 	const most = 4 << 20
 	views, size := []routeExplanationView{}, 0

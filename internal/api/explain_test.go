@@ -23,8 +23,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// routes is an api.RouteExplainer that says what it is told to, and remembers
-// what it was asked about.
+// routes is an api.RouteExplainer with fixed answers that records its arguments.
 type routes struct {
 	mu     sync.Mutex
 	list   []api.RouteExplanation
@@ -56,7 +55,7 @@ func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e
 
 const hush = "hush-hush-this-is-secret"
 
-// source makes one of acme's sources with a verifier.
+// source creates a source of acme with a verifier.
 func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Source)) {
 	r.Helper()
 	s := eventhook.Source{Slug: slug, Name: slug, Provider: provider, Verifier: eventhook.NewSecret(spec), IsEnabled: true}
@@ -67,7 +66,7 @@ func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Sour
 	r.must(err)
 }
 
-// github makes the source hub, of GitHub.
+// github creates the source hub with the provider github.
 func (r *rig) github(change ...func(*eventhook.Source)) {
 	r.source("hub", "github", `{"provider":"github","secrets":["`+hush+`"]}`, change...)
 }
@@ -78,7 +77,7 @@ func hubSignature(body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// push is a request that asks about a push.
+// push is a test request for a push event.
 func push(body, signature string) map[string]any {
 	return map[string]any{"body": body, "headers": map[string]any{
 		"x-hub-signature-256": signature, "X-GitHub-Event": "push", "X-GitHub-Delivery": []string{"d-1"}}}
@@ -144,7 +143,7 @@ func TestExplainADuplicate(t *testing.T) {
 	}
 }
 
-func TestExplainNeedsNoEnabledSource(t *testing.T) {
+func TestExplainADisabledSource(t *testing.T) {
 	r := setUp(t)
 	r.github(func(s *eventhook.Source) { s.IsEnabled = false })
 	if got := r.test("hub", push("", hubSignature(""))).want(http.StatusOK).object(); got["verified"] != true {
@@ -152,7 +151,7 @@ func TestExplainNeedsNoEnabledSource(t *testing.T) {
 	}
 }
 
-func TestExplainTheMoment(t *testing.T) {
+func TestExplainTheTimeOfReceipt(t *testing.T) {
 	r := setUp(t)
 	r.source("pay", "stripe", `{"provider":"stripe","secrets":["`+hush+`"]}`)
 	at := fmt.Sprint(noon.Unix())
@@ -246,8 +245,8 @@ func TestExplainRoutes(t *testing.T) {
 	}
 }
 
-// One body, many times over, must not make an answer without bound.
-func TestExplainBoundsItsAnswer(t *testing.T) {
+// The inputs of many targets repeat one body; the response must stay bounded.
+func TestExplainLimitsItsResponse(t *testing.T) {
 	r := setUp(t)
 	big := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
 	x := api.RouteExplanation{Name: "all", Matched: true}
@@ -261,7 +260,7 @@ func TestExplainBoundsItsAnswer(t *testing.T) {
 	}
 }
 
-func TestExplainTakesBytes(t *testing.T) {
+func TestExplainAcceptsBase64(t *testing.T) {
 	r := setUp(t)
 	raw := []byte{0xff, 0, 'a'}
 	r.test("crm", map[string]any{"body_base64": base64.StdEncoding.EncodeToString(raw)}).want(http.StatusOK)
@@ -270,7 +269,7 @@ func TestExplainTakesBytes(t *testing.T) {
 	}
 }
 
-func TestExplainRefusesWhatIsNoRequest(t *testing.T) {
+func TestExplainRefusesInvalidRequests(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim  string
@@ -350,7 +349,7 @@ func TestProviders(t *testing.T) {
 	want := map[string]any{
 		"id": "paypal", "scheme": "paypal", "name": "PayPal", "documentation_url": "https://developer.paypal.com/api/rest/webhooks/rest/",
 		"required_fields": []any{"options.webhook_id"}, "idempotency_key_paths": []any{"header.paypal-transmission-id"}, "event_type_paths": []any{"body.event_type"},
-		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the id that PayPal gave the webhook", "default": nil}},
+		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the webhook id that PayPal shows", "default": nil}},
 		"handshake": nil, "covers_body": false, "methods": []any{"POST"}, "note": nil, "replay_protection": "off",
 	}
 	have := byName["paypal paypal"]

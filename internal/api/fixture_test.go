@@ -43,16 +43,16 @@ var (
 	_ api.UsageStore     = (*pg.DB)(nil)
 )
 
-// TestMain puts the machine far from UTC: clients must not notice.
+// TestMain sets a time zone far from UTC, which responses must not show.
 func TestMain(m *testing.M) {
 	time.Local = time.FixedZone("far away", 5*60*60)
 	pgtest.Main(m)
 }
 
-// operator is who sets things up.
+// operator is the actor that prepares the tests.
 var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
 
-// noon is when every test begins.
+// noon is the time at which every test starts.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("elsewhere", -3*60*60))
 
 const (
@@ -60,7 +60,7 @@ const (
 	patience = time.Minute // for what comes at once unless it is broken
 )
 
-// T is the tenant's part of a path.
+// T is the path of a tenant's API.
 func T(tenant string) string { return "/api/tenants/" + tenant + "/eventhook" }
 
 type clock struct {
@@ -80,7 +80,7 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// plain is a Sealer for tests that do not look at what is sealed.
+// plain is a Sealer that does not encrypt.
 type plain struct{}
 
 func (plain) Seal(s, _ string) (string, error) { return "enc2:" + s, nil }
@@ -91,11 +91,11 @@ func (plain) Open(s, _ string) (string, error) {
 	return strings.TrimPrefix(s, "enc2:"), nil
 }
 
-// keyIsLost is in sealed texts that do not open.
+// keyIsLost marks sealed texts that cannot be decrypted.
 const keyIsLost = "the-key-is-lost"
 
-// rig is the API over a database with the tenants acme and umbrella. Acme has
-// the sources crm and shop; crm has a route.
+// rig is the API on a database with the tenants acme and umbrella. Acme has the sources
+// crm and shop; crm has a route.
 type rig struct {
 	*testing.T
 	clock    *clock
@@ -154,7 +154,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	return r
 }
 
-// in is the same in a subtest, which then fails alone.
+// in returns the rig for a subtest.
 func (r *rig) in(t *testing.T) *rig {
 	part := *r
 	part.T = t
@@ -187,15 +187,15 @@ func (r *rig) configure() {
 	r.route = routed.Routes[0]
 }
 
-// forgetOwn takes away the events that the gateway has published of its own. No
-// partition has been made yet.
+// forgetOwn deletes the events that the gateway published during the setup. They are in
+// the default partition.
 func (r *rig) forgetOwn() {
 	r.Helper()
 	_, err := r.conn.Exec(r.Context(), `TRUNCATE eventhook.event_default, eventhook.event_payload_default`)
 	r.must(err)
 }
 
-// others are the events of a list that are not the gateway's own.
+// others returns the events of a page that are not the gateway's own.
 func (p page) others() (list []map[string]any) {
 	for _, e := range p.Items {
 		if e["origin"] != "system" {
@@ -212,7 +212,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// key makes a key of a tenant.
+// key creates a key of a tenant.
 func (r *rig) key(tenant string, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
 	r.Helper()
 	return r.keyUntil(tenant, nil, scopes...)
@@ -229,13 +229,13 @@ func (r *rig) keyUntil(tenant string, expires *time.Time, scopes ...eventhook.Sc
 	return text, k
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	*httptest.ResponseRecorder
 	t *testing.T
 }
 
-// call makes a request with a JSON body, a raw one (string), or none (nil).
+// call sends a request with a JSON body, a raw body (string) or no body (nil).
 func (r *rig) call(key, method, path string, body any) *answer {
 	r.Helper()
 	var raw []byte
@@ -271,7 +271,7 @@ func (r *rig) do(req *http.Request) *answer {
 	return a
 }
 
-// admin calls with the admin key.
+// admin sends a request with the admin key.
 func (r *rig) admin(method, path string, body any) *answer {
 	r.Helper()
 	return r.call(adminKey, method, path, body)
@@ -279,7 +279,7 @@ func (r *rig) admin(method, path string, body any) *answer {
 
 var timeInJSON = regexp.MustCompile(`"\w+_(at|until)":"[^"]*"`)
 
-// checkTimes holds that every moment in an answer is RFC 3339 in UTC.
+// checkTimes checks that all times in a response are RFC 3339 in UTC.
 func (a *answer) checkTimes(what string) {
 	a.t.Helper()
 	for _, at := range timeInJSON.FindAllString(a.Body.String(), -1) {
@@ -289,7 +289,7 @@ func (a *answer) checkTimes(what string) {
 	}
 }
 
-// want holds the status, and for a failure that it is a problem of ours.
+// want checks the status, and that a failure is a complete problem.
 func (a *answer) want(status int) *answer {
 	a.t.Helper()
 	if a.Code != status {
@@ -307,7 +307,7 @@ type problem struct {
 	Errors        []struct{ Location, Message string }
 }
 
-// problem reads a problem and holds that it is a whole one.
+// problem decodes and checks a problem.
 func (a *answer) problem() (p problem) {
 	a.t.Helper()
 	if got := a.Header().Get("Content-Type"); got != "application/problem+json" {
@@ -323,7 +323,7 @@ func (a *answer) problem() (p problem) {
 	return p
 }
 
-// locations are where a problem's faults are.
+// locations returns the locations of a problem's faults.
 func (p problem) locations() []string {
 	var all []string
 	for _, f := range p.Errors {
@@ -339,7 +339,7 @@ func (a *answer) into(v any) {
 	}
 }
 
-// object reads a JSON object.
+// object decodes a JSON object.
 func (a *answer) object() map[string]any {
 	a.t.Helper()
 	var o map[string]any
@@ -347,7 +347,8 @@ func (a *answer) object() map[string]any {
 	return o
 }
 
-// event accepts one of crm's; a millisecond passes, so that ids have an order.
+// event stores an event of crm. It advances the clock by a millisecond, so that ids are
+// ordered.
 func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
 	r.clock.advance(time.Millisecond)
@@ -364,7 +365,7 @@ func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	return e
 }
 
-// arrivals are events without plans.
+// arrivals returns events without plans.
 func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 	list := make([]*effects.Arrival, len(events))
 	for i, e := range events {
@@ -373,7 +374,7 @@ func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 	return list
 }
 
-// settle ends an event with actions.
+// settle completes an event with actions.
 func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	r.Helper()
 	for i := range actions {
@@ -406,7 +407,7 @@ func settles(o effects.PromiseOutcome) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
 
-// execution makes one by way of an event, and returns its id.
+// execution creates an execution through an event and returns its id.
 func (r *rig) execution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) string {
 	r.Helper()
 	a := r.makes(typ, kind, change...)
@@ -414,7 +415,7 @@ func (r *rig) execution(typ eventhook.ExecutionType, kind string, change ...func
 	return a.Effect.Execution.ID.String()
 }
 
-// item is claimed work.
+// item is a claimed execution.
 type item struct {
 	ID, Type, Kind, Queue string
 	Input, State          json.RawMessage
@@ -448,7 +449,7 @@ func (r *rig) claim(body any) []item {
 	return got.Items
 }
 
-// claimOne claims the one thing there is to do.
+// claimOne claims the only due execution.
 func (r *rig) claimOne() item {
 	r.Helper()
 	items := r.claim(map[string]any{})
@@ -458,7 +459,7 @@ func (r *rig) claimOne() item {
 	return items[0]
 }
 
-// page is one page of a list, its items as objects.
+// page is one page of a list.
 type page struct {
 	Items      []map[string]any
 	NextCursor *string `json:"next_cursor"`
@@ -471,7 +472,7 @@ func (r *rig) list(path string) page {
 	return p
 }
 
-// ids are the items' ids, in order.
+// ids returns the ids of a page in order.
 func (p page) ids() []string {
 	ids := []string{}
 	for _, i := range p.Items {
@@ -480,14 +481,14 @@ func (p page) ids() []string {
 	return ids
 }
 
-// started runs a call and hands its answer over when it comes.
+// started sends a request in a goroutine and returns the channel of its response.
 func (r *rig) started(key, method, path string, body string) <-chan *answer {
 	done := make(chan *answer, 1)
 	go func() { done <- r.send(context.WithoutCancel(r.Context()), key, method, path, []byte(body)) }()
 	return done
 }
 
-// within waits for what is to come at once.
+// within returns the next value of a channel, or fails after patience.
 func within[V any](t *testing.T, what string, c <-chan V) (v V) {
 	t.Helper()
 	select {
@@ -498,7 +499,7 @@ func within[V any](t *testing.T, what string, c <-chan V) (v V) {
 	return v
 }
 
-// brokenKeys is a store whose database does not answer.
+// brokenKeys is a KeyStore whose database does not respond.
 type brokenKeys struct{}
 
 func (brokenKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
@@ -509,7 +510,7 @@ func (brokenKeys) Tenant(context.Context, string) (eventhook.Tenant, error) {
 	return eventhook.Tenant{}, errBroken
 }
 
-// brokenEvents is a store whose database does not answer.
+// brokenEvents is an EventStore whose database does not respond.
 type brokenEvents struct{ api.EventStore }
 
 func (brokenEvents) Events(context.Context, eventhook.TenantID, eventhook.EventFilter) ([]eventhook.Event, error) {

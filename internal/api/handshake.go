@@ -13,17 +13,17 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// HandshakeStore keeps the secrets that providers' handshakes have brought.
+// HandshakeStore stores the secrets received by handshakes of providers.
 type HandshakeStore interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
-	// LearnedSecret fails with KindNotFound where none was learned.
+	// LearnedSecret returns KindNotFound if no secret was received.
 	LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error)
-	// RevealSecret works once; then it is a KindConflict.
+	// RevealSecret works once; after that it returns KindConflict.
 	RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Secret, error)
 	ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error
 }
 
-// SourcePath is the part of a path that names a source.
+// SourcePath is the part of a path that identifies a source.
 type SourcePath struct {
 	TenantPath
 	Slug string `path:"slug" doc:"Slug of the source."`
@@ -48,8 +48,8 @@ func (s *server) registerHandshake(api huma.API) {
 		summary: "Reset a handshake", about: "Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour."}, s.resetHandshake)
 }
 
-// findSource finds the source that a path names, and what its configuration
-// comes to, without what a handshake has brought.
+// findSource returns the source of a path and its resolved verifier, without a secret
+// received by a handshake.
 func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Source, verify.Resolved, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return eventhook.Source{}, verify.Resolved{}, eventhook.NotFound("source")
@@ -62,15 +62,16 @@ func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Sour
 	if err := json.Unmarshal([]byte(source.Verifier.Reveal()), &spec); err != nil {
 		return source, verify.Resolved{}, errors.New("the source's verifier cannot be read") // the cause may quote a secret
 	}
-	resolved, _ := spec.Resolve() // what is wrong with it, its requests tell
+	resolved, _ := spec.Resolve() // faults are reported when a request is verified
 	return source, resolved, nil
 }
 
-// findLearningSource finds a source whose secret comes by its handshake.
+// findLearningSource returns a source whose secret is received by a handshake, and
+// KindConflict for any other source.
 func (s *server) findLearningSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err == nil && !resolved.Waiting {
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The secret of this source does not come by a handshake."}
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This source does not receive its secret by a handshake."}
 	}
 	return source, err
 }

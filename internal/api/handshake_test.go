@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// learning adds a source that waits for the secret that its handshake brings.
+// learning creates a source that receives its secret by a handshake.
 func (r *rig) learning(slug, provider string) eventhook.SourceID {
 	r.Helper()
 	_, err := r.db.ApplyTenant(r.Context(), operator, eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
@@ -22,7 +22,7 @@ func (r *rig) learning(slug, provider string) eventhook.SourceID {
 	return s.ID
 }
 
-func TestALearnedSecretIsShownOnce(t *testing.T) {
+func TestLearnedSecretIsRevealedOnce(t *testing.T) {
 	const secret = "secret_tMrlL1qK5vuQAh1b6cZGhFCh"
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.ScopeRead)
@@ -68,7 +68,7 @@ func TestALearnedSecretIsShownOnce(t *testing.T) {
 	}
 }
 
-func TestAHandshakeWhoseSecretCountsAtOnceCloses(t *testing.T) {
+func TestHandshakeWithoutConfirmationCloses(t *testing.T) {
 	r := setUp(t)
 	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopeRead)
 	r.learning("asana", "asana")
@@ -86,7 +86,7 @@ func TestAHandshakeWhoseSecretCountsAtOnceCloses(t *testing.T) {
 	want("reset", "waiting")
 }
 
-func TestHandshakesOfOtherSources(t *testing.T) {
+func TestHandshakesWithoutASecret(t *testing.T) {
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.ScopeRead)
 	r.learning("slack", "slack")

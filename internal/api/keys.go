@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TenantKeyStore keeps tenants' keys, of which it knows a hash.
+// TenantKeyStore stores the API keys of tenants as hashes.
 type TenantKeyStore interface {
 	Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error)
 	CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error)
@@ -108,7 +108,7 @@ func (s *server) createKey(ctx context.Context, by caller, in *createKeyRequest)
 	return out, nil
 }
 
-// keyOf is the key that a body describes.
+// keyOf returns the key that a request describes.
 func (s *server) keyOf(body document[keyCreate]) (eventhook.APIKey, error) {
 	b, shape := body.read(s)
 	k := eventhook.APIKey{Name: b.Name}
@@ -124,26 +124,26 @@ func (s *server) keyOf(body document[keyCreate]) (eventhook.APIKey, error) {
 	return k, together(shape, rules)
 }
 
-// expiryOf refuses the end of a key that is over already, or that RFC 3339
-// may not be able to write in every zone.
+// expiryOf parses the expiry time of a key. It must be in the future, and near enough
+// that RFC 3339 can represent it in every time zone.
 func (s *server) expiryOf(f *eventhook.Faults, text string) *time.Time {
 	const at, years = "expires_at", 100
 	end, err := time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
-		f.Add(at, "is no time such as 2030-01-31T12:00:00Z")
+		f.Add(at, "must be a time such as 2030-01-31T12:00:00Z")
 	case !end.After(s.Now()):
 		f.Add(at, "is in the past")
 	case end.After(s.Now().AddDate(years, 0, 0)):
 		f.Add(at, "is more than %d years away; leave it out for a key that does not expire", years)
 	}
-	end = end.Truncate(time.Microsecond) // as it is kept
+	end = end.Truncate(time.Microsecond) // the precision of PostgreSQL
 	return &end
 }
 
 const keyBytes = 32
 
-// NewKey makes an API key of 256 random bits.
+// NewKey returns a random API key with 256 bits of entropy.
 func NewKey() string {
 	raw := make([]byte, keyBytes)
 	_, _ = rand.Read(raw) // never fails, see crypto/rand
@@ -167,6 +167,6 @@ func (s *server) deleteKey(ctx context.Context, by caller, in *keyPath) (*struct
 	if err := s.Admin.DeleteKey(ctx, by.onBehalf(), t.ID, id); err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // at once here; other instances believe it for keyAge
+	s.keys.forget(t.Slug) // at once on this instance; other instances cache the key for keyAge
 	return nil, nil
 }

@@ -63,7 +63,7 @@ func TestKeysAreRandom(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfAKeyAreToldAtOnce(t *testing.T) {
+func TestAllFaultsOfAKeyAreReportedAtOnce(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim, body string
@@ -92,7 +92,7 @@ func TestAllFaultsOfAKeyAreToldAtOnce(t *testing.T) {
 	r.admin("POST", tenants+"/acme/keys", `{"name":"ci","scopes":["read"],"expires_at":null}`).want(http.StatusCreated)
 }
 
-func TestTheUseOfKeysIsNoted(t *testing.T) {
+func TestKeyUseIsRecorded(t *testing.T) {
 	uses := api.NewKeyUses()
 	r := setUp(t, func(d *api.Deps) { d.KeyUses = uses })
 	key, stored := r.key("acme", eventhook.ScopeRead)
@@ -113,7 +113,7 @@ func TestTheUseOfKeysIsNoted(t *testing.T) {
 	}
 }
 
-// useStore remembers what it was told, unless it fails.
+// useStore records the calls of KeysUsed, unless it fails.
 type useStore struct {
 	mu     sync.Mutex
 	err    error
@@ -136,9 +136,9 @@ func (s *useStore) fail(err error) {
 	s.err = err
 }
 
-// TestUsesAreFlushedNowAndThenAndAtTheEnd: one write for many requests, none
-// without a request, and none lost when a write fails or the process stops.
-func TestUsesAreFlushedNowAndThenAndAtTheEnd(t *testing.T) {
+// TestKeyUsesAreFlushedPeriodicallyAndAtStop expects one write for many requests, no
+// write without a request, and no lost use after a failed write or a stop.
+func TestKeyUsesAreFlushedPeriodicallyAndAtStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		uses, store := api.NewKeyUses(), &useStore{}
 		key, other := eventhook.NewID[eventhook.APIKey](noon), eventhook.NewID[eventhook.APIKey](noon)
@@ -183,7 +183,7 @@ func TestUsesAreFlushedNowAndThenAndAtTheEnd(t *testing.T) {
 	})
 }
 
-func TestUsesAreBounded(t *testing.T) {
+func TestKeyUsesAreBounded(t *testing.T) {
 	uses, store := api.NewKeyUses(), &useStore{}
 	for n := range 100_100 {
 		api.Note(uses, eventhook.NewID[eventhook.APIKey](noon.Add(time.Duration(n))), noon)

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// lists are all lists of the API, each with how to add to it.
+// lists names every list of the API and how to add an item to it.
 func (r *rig) lists() map[string]func(n int) (id string) {
 	tick := func() { r.clock.advance(time.Millisecond) }
 	audited := func(n int) string {
@@ -54,7 +54,7 @@ func (r *rig) lists() map[string]func(n int) (id string) {
 	}
 }
 
-func TestListsAreReadPageByPage(t *testing.T) {
+func TestListsArePaged(t *testing.T) {
 	r := setUp(t)
 	lists := r.lists()
 	for _, op := range r.operations() {
@@ -95,7 +95,7 @@ func TestListsAreReadPageByPage(t *testing.T) {
 	}
 }
 
-// everyPage are the ids of a whole list.
+// everyPage returns the ids of all pages of a list.
 func (r *rig) everyPage(path string) (ids []string) {
 	for cursor := ""; ; {
 		p := r.list(path + "?limit=250&cursor=" + cursor)
@@ -107,7 +107,7 @@ func (r *rig) everyPage(path string) (ids []string) {
 	}
 }
 
-func TestPagesEndWhereTheListEnds(t *testing.T) {
+func TestLastPageHasNoCursor(t *testing.T) {
 	r := setUp(t)
 	for range 6 {
 		r.event()

@@ -10,8 +10,8 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Attack: any AWS account can send messages that Amazon has signed.
-func TestANewSourceIsPinnedToAnAccount(t *testing.T) {
+// Any AWS account can send messages that Amazon has signed.
+func TestNewSourceMustBePinnedToAnAccount(t *testing.T) {
 	r := setUp(t)
 	p := r.admin("POST", T("acme")+sources, object{"slug": "sns", "provider": "aws-sns"}).want(http.StatusUnprocessableEntity).problem()
 	if got := p.locations(); !slices.Equal(got, []string{"body.options.topic_arn"}) {
@@ -28,8 +28,8 @@ func TestANewSourceIsPinnedToAnAccount(t *testing.T) {
 	}
 }
 
-// A source that was made before pins were required goes on, with a warning.
-func TestASourceWithoutAPinGoesOn(t *testing.T) {
+// A source that existed before pins were required keeps working and gets a warning.
+func TestExistingSourceWithoutPinKeepsWorking(t *testing.T) {
 	r := setUp(t)
 	made := r.admin("POST", T("acme")+sources, object{"slug": "old", "provider": "github", "secrets": []string{hush}}).want(http.StatusCreated).object()
 	tenant, err := r.db.Tenant(r.Context(), "acme")

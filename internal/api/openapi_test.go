@@ -18,15 +18,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// author writes requests that the OpenAPI document describes, and such that it
-// does not: all of one author's follow from his seed.
+// author generates requests that follow the OpenAPI document, and some that do not. The
+// seed determines all requests.
 type author struct {
 	*rand.Rand
 	doc *huma.OpenAPI
 	ids map[string]string // what {id} may be, by the part of the path before it
 }
 
-// hostile are JSON values that hardly anybody means.
+// hostile are JSON values that are seldom valid.
 var hostile = []string{
 	`null`, `true`, `-0`, `1e400`, `99999999999999999999`, `-9223372036854775809`, `0.1`, `""`, `" "`, `"\u0000"`, `"\ud800"`, "\"\xff\"",
 	`"` + strings.Repeat("ä", 300) + `"`, `"${HOME}"`, `"'; DROP TABLE tenant;--"`, `"enc:0:AA=="`, `[]`, `{}`, `[null]`, `{"":{}}`,
@@ -34,7 +34,7 @@ var hostile = []string{
 	`"2026-13-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"0001-01-01T00:00:00Z"`, `{"$regex":"(a+)+$"}`, `"*.*"`, `"300.1.1.1/33"`,
 }
 
-// ordinary are texts that mean something somewhere.
+// ordinary are strings that are valid somewhere.
 var ordinary = []string{
 	"a", "acme", "crm", "github", "stripe", "none", "hmac", "payment.*", "push", "body.id", "header.x-id", "body.a.0.b", "192.0.2.0/24",
 	"X-Signature", "sha256", "hex", "s3cr3t", "application/json", "task", "promise", "workflow", "build", "default", "read", "manage",
@@ -43,10 +43,10 @@ var ordinary = []string{
 
 func pick[T any](a *author, list []T) T { return list[a.IntN(len(list))] }
 
-// chance is true in one of n cases.
+// chance returns true once in n calls on average.
 func (a *author) chance(n int) bool { return a.IntN(n) == 0 }
 
-// value writes a value of a schema, or a hostile one.
+// value returns JSON of a value that matches a schema, or a hostile one.
 func (a *author) value(s *huma.Schema, depth int) string {
 	if s != nil && s.Ref != "" {
 		s = a.doc.Components.Schemas.SchemaFromRef(s.Ref)
@@ -104,7 +104,7 @@ func (a *author) object(s *huma.Schema, depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// request writes a request for an operation.
+// request returns a request for an operation.
 func (a *author) request(op *huma.Operation) *http.Request {
 	path, query := op.Path, url.Values{}
 	body := ""
@@ -150,7 +150,7 @@ func mustUnescape(path string) string {
 	return plain
 }
 
-// place is something that is there.
+// place returns a path parameter of a resource that exists.
 func (a *author) place(path, name string) string {
 	switch name {
 	case "tenant":
@@ -164,7 +164,7 @@ func (a *author) place(path, name string) string {
 	return a.ids[before[strings.LastIndexByte(before, '/')+1:]]
 }
 
-// body writes a body, now and then one that is broken as a whole.
+// body returns a request body, sometimes one that is not JSON.
 func (a *author) body(op *huma.Operation) string {
 	var schema *huma.Schema
 	for _, media := range op.RequestBody.Content {
@@ -184,8 +184,8 @@ func (a *author) body(op *huma.Operation) string {
 	return text
 }
 
-// judge holds what an answer must be, whatever was asked.
-func (a *author) judge(t *testing.T, op *huma.Operation, got *answer) {
+// checkResponse checks the response to any request.
+func (a *author) checkResponse(t *testing.T, op *huma.Operation, got *answer) {
 	t.Helper()
 	if got.Code >= 500 {
 		t.Errorf("answered %d %s", got.Code, got.Body)
@@ -218,8 +218,8 @@ func (a *author) judge(t *testing.T, op *huma.Operation, got *answer) {
 	}
 }
 
-// theIDs are ids of things that are there, by the part of the path before them.
-func (r *rig) theIDs() map[string]string {
+// existingIDs returns ids of existing resources by the path segment before them.
+func (r *rig) existingIDs() map[string]string {
 	r.Helper()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	e := r.event()
@@ -229,27 +229,27 @@ func (r *rig) theIDs() map[string]string {
 		"promises": fmt.Sprint(promise["id"]), "subscriptions": subscription, "deliveries": delivery}
 }
 
-// TestNothingThatIsSentIsA500 writes requests from the OpenAPI document, right
-// and wrong ones, and holds that each is answered as the document says.
-func TestNothingThatIsSentIsA500(t *testing.T) {
+// TestGeneratedRequestsAreNeverA500 sends valid and invalid requests generated from the
+// OpenAPI document, and checks that each response is documented.
+func TestGeneratedRequestsAreNeverA500(t *testing.T) {
 	const each = 80
 	doc := setUp(t)
 	for i, op := range doc.operations() {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
 			r := setUp(t)
 			close(r.stopping) // nothing waits
-			ids := r.theIDs()
+			ids := r.existingIDs()
 			for n := range uint64(each) {
 				a := &author{rand.New(rand.NewPCG(uint64(i), n)), r.openAPI, ids}
 				request := a.request(op)
 				t.Logf("%d: %s %s", n, request.Method, request.URL)
-				a.judge(t, op, r.in(t).do(request))
+				a.checkResponse(t, op, r.in(t).do(request))
 			}
 		})
 	}
 }
 
-// FuzzRequests does the same for as long as wanted.
+// FuzzRequests does the same as a fuzz test.
 func FuzzRequests(f *testing.F) {
 	f.Add(uint(0), uint64(0))
 	f.Fuzz(func(t *testing.T, which uint, seed uint64) {
@@ -257,9 +257,9 @@ func FuzzRequests(f *testing.F) {
 		close(r.stopping)
 		all := r.operations()
 		op := all[which%uint(len(all))]
-		a := &author{rand.New(rand.NewPCG(seed, 0)), r.openAPI, r.theIDs()}
+		a := &author{rand.New(rand.NewPCG(seed, 0)), r.openAPI, r.existingIDs()}
 		request := a.request(op)
 		t.Logf("%s %s", request.Method, request.URL)
-		a.judge(t, op, r.do(request))
+		a.checkResponse(t, op, r.do(request))
 	})
 }

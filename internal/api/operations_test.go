@@ -16,8 +16,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestEveryOperationHasABudget holds the table of docs/api-limits.md against the
-// operations: one that is new needs a line there, and somebody to think about it.
+// TestEveryOperationHasABudget compares the table of docs/api-limits.md with the
+// operations. A new operation needs a line there.
 func TestEveryOperationHasABudget(t *testing.T) {
 	api := Register(echo.New(), Deps{Keys: oneTenant{}, AdminKey: eventhook.NewSecret("the admin's"), Now: time.Now})
 	page, err := os.ReadFile("../../docs/api-limits.md")

@@ -149,7 +149,7 @@ func parse(schema *huma.Schema, text string) (value any, wrong string) {
 		wrong = "must be true or false"
 	case schema.Format == "date-time":
 		_, err = time.Parse(time.RFC3339, text)
-		value, wrong = text, "is no time such as 2030-01-31T12:00:00Z"
+		value, wrong = text, "must be a time such as 2030-01-31T12:00:00Z"
 	case schema.Format == "uuid":
 		_, err = eventhook.ParseID[struct{}](text)
 		value, wrong = text, "is not a UUID"

@@ -12,8 +12,9 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// PromiseStore makes, reads and settles promises; see internal/pg for what
-// each promises. PromiseWake is closed when the one may have been settled.
+// PromiseStore creates, reads and settles promises; package internal/pg documents the
+// guarantees. The channel of PromiseWake is closed when the promise may have been
+// settled.
 type PromiseStore interface {
 	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
@@ -69,7 +70,7 @@ type createdPromise struct {
 	Body   promiseView
 }
 
-// PromisePath is the part of a path that names a promise.
+// PromisePath is the part of a path that identifies a promise.
 type PromisePath struct {
 	TenantPath
 	ID string `path:"id" format:"uuid" doc:"Promise id."`
@@ -167,8 +168,9 @@ func (s *server) getPromise(ctx context.Context, by caller, in *getPromiseReques
 	return &promiseAnswer{viewPromise(p)}, err
 }
 
-// waitForPromise reads a promise and, while it is pending, waits for its outcome.
-// Of those who wait for one promise, one reads it for all.
+// waitForPromise returns a promise. While it is pending, waitForPromise waits up to
+// patience for its outcome. If several callers wait for the same promise, one of them
+// reads it for all.
 func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
 	look := func(o *outlook) (bool, error) {
 		if o.settled != nil {

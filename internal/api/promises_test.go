@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func TestPromiseIsMadeOnce(t *testing.T) {
+func TestPromiseIsCreatedOnce(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Workflow, "pay")
 	w := r.claimOne()
@@ -107,7 +107,7 @@ func TestPromiseExpires(t *testing.T) {
 	r.admin("POST", path+"/resolve", map[string]any{"value": 1}).want(http.StatusConflict)
 }
 
-func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
+func TestEarlyOutcomeIsHeld(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
 	r.settle(e, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))

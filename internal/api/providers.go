@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Provider is a preset as clients see it.
+// Provider is a preset in the form of the API.
 type Provider struct {
 	ID                  string           `json:"id" example:"github"`
 	Scheme              string           `json:"scheme" doc:"Verification scheme. The first scheme of a provider is its default."`
@@ -29,7 +29,7 @@ type Provider struct {
 	Methods             []string         `json:"methods" doc:"HTTP methods of the provider's requests."`
 }
 
-// ProviderOption is something that a provider's verifier or handshake is told.
+// ProviderOption is an option of a provider's verifier or handshake.
 type ProviderOption struct {
 	Name     string  `json:"name"`
 	Required bool    `json:"required"`
@@ -37,7 +37,8 @@ type ProviderOption struct {
 	Default  *string `json:"default"`
 }
 
-// Providers are all presets, by id, the default scheme of each provider first.
+// Providers returns all presets, ordered by id, the default scheme of each provider
+// first.
 func Providers() []Provider {
 	var all []Provider
 	for _, p := range verify.Presets() {
@@ -55,7 +56,7 @@ func Providers() []Provider {
 	return all
 }
 
-// list is never null.
+// list returns texts, or an empty list for nil, so that JSON never has null.
 func list(texts []string) []string {
 	if texts == nil {
 		return []string{}
@@ -74,7 +75,7 @@ type providersQuery struct {
 	PageQuery
 }
 
-// listProviders pages by the place in the list, which is the version's own.
+// listProviders pages by index, since the list of a version never changes.
 func (s *server) listProviders(_ context.Context, by caller, in *providersQuery) (*page[Provider], error) {
 	pages, all := s.pager("providers", by.tenant), Providers()
 	after := 0

@@ -264,7 +264,7 @@ func checkAttribute(name string, value []byte) string {
 		return ""
 	}
 	if _, err := time.Parse(`"`+time.RFC3339+`"`, string(value)); err != nil {
-		return "is no time such as 2030-01-31T12:00:00Z"
+		return "must be a time such as 2030-01-31T12:00:00Z"
 	}
 	return ""
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// RejectionStore reads what one of a tenant's sources refused, newest first,
-// and how often for each reason; an absent source is KindNotFound.
+// RejectionStore reads the requests that a source refused, newest first, and the number
+// of refusals by reason. A source that does not exist is KindNotFound.
 type RejectionStore interface {
 	Rejections(ctx context.Context, tenant eventhook.TenantID, source string, before eventhook.RejectionID, limit int) ([]eventhook.Rejection, []eventhook.RejectionCount, error)
 }

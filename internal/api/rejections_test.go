@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// rejection records one of crm's, and that it happened.
+// rejection records and counts a refused request of crm.
 func (r *rig) rejection(change ...func(*eventhook.Rejection)) eventhook.Rejection {
 	r.Helper()
 	at := r.clock.now()
@@ -30,7 +30,7 @@ func (r *rig) rejection(change ...func(*eventhook.Rejection)) eventhook.Rejectio
 	return x
 }
 
-func TestRejectionsAreShown(t *testing.T) {
+func TestListRejections(t *testing.T) {
 	r := setUp(t)
 	full := r.rejection()
 	r.clock.advance(time.Second)
@@ -68,7 +68,7 @@ func TestRejectionsAreShown(t *testing.T) {
 	}
 }
 
-func TestASourceWithoutRejectionsShowsNone(t *testing.T) {
+func TestListNoRejections(t *testing.T) {
 	r := setUp(t)
 	got := r.admin("GET", T("acme")+"/sources/shop/rejections", nil).want(http.StatusOK).Body.String()
 	if want := `{"items":[],"next_cursor":null,"counts":[]}`; strings.TrimSpace(got) != want {
@@ -97,7 +97,7 @@ func TestRejectionCountsAreOnEachPage(t *testing.T) {
 	}
 }
 
-func TestRejectionsOfASourceThatIsNotTheirsAreAbsent(t *testing.T) {
+func TestRejectionsOfOtherTenantsAreNotFound(t *testing.T) {
 	r := setUp(t)
 	r.rejection()
 	umbrella, _ := r.key("umbrella", eventhook.ScopeRead)

@@ -19,7 +19,7 @@ func (s *server) registerReplay(api huma.API) {
 	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 
-// SubscriptionReplay says what is sent again.
+// SubscriptionReplay selects the deliveries of a subscription to replay.
 type SubscriptionReplay struct {
 	Since  string   `json:"since" format:"date-time" doc:"Replay deliveries of events published at or after this time."`
 	Until  string   `json:"until,omitempty" format:"date-time" doc:"Replay deliveries of events published before this time; default no upper bound."`
@@ -27,7 +27,7 @@ type SubscriptionReplay struct {
 	Limit  int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"1000" doc:"Maximum number of deliveries to replay; default 1000."`
 }
 
-// SubscriptionReplayed is what it came to.
+// SubscriptionReplayed is the outcome of a replay.
 type SubscriptionReplayed struct {
 	ReplayedCount int      `json:"replayed_count"`
 	DeliveryIDs   []string `json:"delivery_ids" doc:"The first 100 replayed deliveries, newest event first."`
@@ -77,9 +77,8 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 	return &replayAnswer{SubscriptionReplayed{len(restarted), idTexts(shown), len(restarted) == which.Limit}}, nil
 }
 
-// SubscriptionStats is how much a subscription has received lately. The spans
-// may be five minutes longer than they say, and the newest seconds may be
-// missing.
+// SubscriptionStats counts the recent deliveries of a subscription. The periods may
+// include up to five minutes more, and the latest seconds may be missing.
 type SubscriptionStats struct {
 	DeliveredLastHour int64      `json:"delivered_last_hour"`
 	DeliveredLast24h  int64      `json:"delivered_last_24h"`

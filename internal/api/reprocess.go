@@ -8,14 +8,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// EventReprocess says which events are to be processed anew.
+// EventReprocess selects events to reprocess.
 type EventReprocess struct {
 	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"Events to reprocess. If given, filter is ignored."`
 	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"Events to reprocess. If more match than limit, the newest are reprocessed."`
 	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of events; required with filter."`
 }
 
-// EventReprocessFilter narrows them; what is left out does not.
+// EventReprocessFilter filters events. An omitted member does not filter.
 type EventReprocessFilter struct {
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"Statuses to reprocess; default all three."`
 	Source         string   `json:"source,omitempty" doc:"Slug of the source."`
@@ -24,7 +24,7 @@ type EventReprocessFilter struct {
 	ReceivedBefore string   `json:"received_before,omitempty" format:"date-time"`
 }
 
-// EventsReprocessed is which events it came to.
+// EventsReprocessed lists the reprocessed events.
 type EventsReprocessed struct {
 	ReprocessedCount int      `json:"reprocessed_count"`
 	EventIDs         []string `json:"event_ids" doc:"Reprocessed events, newest first."`
@@ -54,8 +54,8 @@ func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRe
 	return out, nil
 }
 
-// selection reads which events are meant. With an id that is none the request
-// is malformed, whatever else is wrong with it.
+// selection returns the selected events. If an id cannot be parsed, the error is
+// KindMalformed, whatever other faults there are.
 func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.EventSelection, err error) {
 	var ids, rules eventhook.Faults
 	for i, text := range b.EventIDs {
@@ -82,7 +82,8 @@ func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.Event
 	return which, unreadFirst(shape, ids, rules)
 }
 
-// moment reads a time whose shape has been looked at; zero if it is none.
+// moment parses a time that was checked against its schema; it returns the zero time
+// for any other text.
 func moment(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// dead is an event whose action failed for good.
+// dead creates an event with a failed action.
 func (r *rig) dead(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
 	e := r.event(change...)
@@ -33,7 +33,7 @@ func (r *rig) reprocess(body any) reprocessed {
 	return got
 }
 
-func TestEventsAreReprocessed(t *testing.T) {
+func TestReprocessEvents(t *testing.T) {
 	r := setUp(t)
 	first, second := r.dead(), r.dead(func(e *eventhook.Event) { e.SourceID = r.shop })
 	unrouted := r.event()
@@ -65,7 +65,7 @@ func TestEventsAreReprocessed(t *testing.T) {
 	}
 }
 
-func TestReprocessingTellsEveryFault(t *testing.T) {
+func TestReprocessReportsEveryFault(t *testing.T) {
 	r := setUp(t)
 	id := eventhook.NewID[eventhook.Event](noon).String()
 	many := `["` + id + strings.Repeat(`","`+id, 1000) + `"]`
@@ -101,7 +101,7 @@ func TestReprocessingTellsEveryFault(t *testing.T) {
 	}
 }
 
-func TestReprocessingStaysWithinTheTenant(t *testing.T) {
+func TestReprocessIgnoresOtherTenants(t *testing.T) {
 	r := setUp(t)
 	e := r.dead()
 	other, _ := r.key("umbrella", eventhook.ScopeManage)

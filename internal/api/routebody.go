@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Route says which of a source's events go where.
+// Route selects events of a source and passes them to targets.
 type Route struct {
 	ID               string     `json:"id" format:"uuid"`
 	Name             string     `json:"name"`
@@ -27,21 +27,22 @@ type Route struct {
 	UpdatedAt        time.Time  `json:"updated_at"`
 }
 
-// RouteCreate is a route to be made.
+// RouteCreate is a route to be created.
 type RouteCreate struct {
 	Name    string   `json:"name" minLength:"1" maxLength:"200" doc:"Unique within the source."`
 	Targets []Target `json:"targets" minItems:"1" maxItems:"50" doc:"Targets of the route."`
 	RouteConditions
 }
 
-// RoutePatch is what shall change of a route.
+// RoutePatch is a merge patch of a route.
 type RoutePatch struct {
 	Name    string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Unique within the source."`
 	Targets []Target `json:"targets,omitempty" minItems:"1" maxItems:"50" doc:"Targets of the route. Replaces all existing targets."`
 	RouteConditions
 }
 
-// RouteConditions say which events a route takes, and when. All must hold.
+// RouteConditions are the conditions and settings of a route. An event must meet all
+// conditions.
 type RouteConditions struct {
 	Priority         int        `json:"priority,omitempty" minimum:"-1000000" maximum:"1000000" doc:"Routes with a higher priority are evaluated first; default 0."`
 	IsEnabled        *bool      `json:"is_enabled,omitempty" doc:"Default true."`
@@ -52,15 +53,14 @@ type RouteConditions struct {
 	Transform        *Transform `json:"transform,omitempty" doc:"Computes the input of the targets."`
 }
 
-// Transform makes what targets get of an event's body.
+// Transform computes the input of targets from an event's body.
 type Transform struct {
 	Type       string `json:"type" enum:"jmespath,javascript"`
 	Expression string `json:"expression" doc:"JMESPath expression, or for javascript the source of function transform(event)."`
 	Retry      bool   `json:"retry,omitempty" doc:"Whether an event whose transform fails is retried; default false."`
 }
 
-// jsonObject is an object whose members are nobody's business here; it is kept
-// as it is written.
+// jsonObject is a JSON object with arbitrary members. Its text is stored unchanged.
 type jsonObject json.RawMessage
 
 // Schema implements huma.SchemaProvider.
@@ -71,7 +71,7 @@ func (jsonObject) Schema(huma.Registry) *huma.Schema {
 // MarshalJSON implements json.Marshaler.
 func (o jsonObject) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
 
-// UnmarshalJSON implements json.Unmarshaler; null is none.
+// UnmarshalJSON implements json.Unmarshaler. null sets the object to nil.
 func (o *jsonObject) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
 		*o = nil
@@ -89,7 +89,7 @@ func viewRoute(r eventhook.Route) Route {
 	}
 }
 
-// conditionsOf are a stored route's, as they were given.
+// conditionsOf returns the conditions of a stored route as they were given.
 func conditionsOf(r eventhook.Route) RouteConditions {
 	return RouteConditions{
 		Priority: r.Priority, IsEnabled: &r.IsEnabled, FilterEventTypes: r.FilterEventTypes, Filter: jsonObject(r.Filter),
@@ -97,7 +97,7 @@ func conditionsOf(r eventhook.Route) RouteConditions {
 	}
 }
 
-// over is a route with what these are instead of its own.
+// over returns r with these conditions.
 func (c RouteConditions) over(r eventhook.Route, name string) eventhook.Route {
 	r.Name = name
 	r.Priority, r.IsEnabled, r.FilterEventTypes = c.Priority, c.IsEnabled == nil || *c.IsEnabled, c.FilterEventTypes

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A mistake in a route is told by line and column, and in the same words
-// whether the route is to be made or tried out.
-func TestWhatDoesNotCompileIsToldByLineAndColumn(t *testing.T) {
+// Compile errors of a route have line and column, with the same text on creation and in
+// a backtest.
+func TestCompileErrorsHaveLineAndColumn(t *testing.T) {
 	r := setUp(t)
 	task := []any{object{"type": "task", "task_kind": "k"}}
 	for _, c := range []struct {

@@ -7,18 +7,18 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// RouteOrder gives routes new priorities.
+// RouteOrder sets priorities of routes.
 type RouteOrder struct {
 	Order []RoutePlace `json:"order" minItems:"1" maxItems:"1000"`
 }
 
-// RoutePlace is a route's new place in the order.
+// RoutePlace is the new priority of a route.
 type RoutePlace struct {
 	ID       string `json:"id" doc:"Route id."`
 	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000"`
 }
 
-// RouteList is all routes of a source.
+// RouteList lists all routes of a source.
 type RouteList struct {
 	Items []Route `json:"items" doc:"All routes of the source, in the order of evaluation."`
 }
@@ -54,8 +54,8 @@ func (s *server) reorderRoutes(ctx context.Context, by caller, in *reorderReques
 	return out, nil
 }
 
-// places reads an order; no route may have two places in it. With an id that
-// is none the request is malformed, whatever else is wrong with it.
+// places parses an order, in which a route must not occur twice. If an id cannot be
+// parsed, the error is KindMalformed, whatever other faults there are.
 func places(order []RoutePlace, shape eventhook.Faults) (list []eventhook.RoutePriority, err error) {
 	var ids, rules eventhook.Faults
 	seen := map[eventhook.RouteID]bool{}

@@ -11,10 +11,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// RouteStore keeps the routes of sources, with the errors of SourceStore.
+// RouteStore stores the routes of sources. Its errors are those of SourceStore.
 type RouteStore interface {
 	Routes(ctx context.Context, source eventhook.SourceID, before eventhook.RouteID, limit int) ([]eventhook.Route, error)
-	// AllRoutes are in the order in which they are tried.
+	// AllRoutes returns the routes in the order of evaluation.
 	AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error)
 	Route(ctx context.Context, source eventhook.SourceID, id eventhook.RouteID) (eventhook.Route, error)
 	CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error)
@@ -36,7 +36,7 @@ func (s *server) registerRoutes(api huma.API) {
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route."
 	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Reorder the routes of a source", eventhook.ScopeManage)
-	reorder.maxBody = 128 << 10 // of as many routes as a source may have
+	reorder.maxBody = 128 << 10 // enough for the maximum number of routes
 	reorder.skipsShape, reorder.about = true, "Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority."
 	register(s, api, create, s.createRoute)
 	register(s, api, op("list-routes", http.MethodGet, "", "List the routes of a source", eventhook.ScopeRead), s.listRoutes)
@@ -62,15 +62,14 @@ type createdRoute struct {
 	Body     Route
 }
 
-// checkRoute gives a route the targets of a body, and says what is wrong with
-// the body, which is read as r but for them.
+// checkRoute returns r with the targets of a request, and the faults of the request. r
+// has the other members of the request already.
 func (s *server) checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
 	targets, faults := mergeTargets(written, r.Targets)
 	return s.checkRead(ctx, tenant, shape, r, targets, faults)
 }
 
-// checkRead is checkRoute for targets that are read, with what is wrong with
-// them.
+// checkRead is checkRoute for targets that are parsed already, with their faults.
 func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, ofTargets eventhook.Faults) (eventhook.Route, error) {
 	conditions, err := s.Routes.CheckRoute(ctx, tenant, r)
 	if err != nil {
@@ -122,13 +121,13 @@ func (s *server) listRoutes(ctx context.Context, by caller, in *routesQuery) (*p
 	return makePage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID }), nil
 }
 
-// RoutePath is the part of a path that names a route.
+// RoutePath is the part of a path that identifies a route.
 type RoutePath struct {
 	SourcePath
 	ID string `path:"id" format:"uuid" doc:"Route id."`
 }
 
-// findRoute finds the route that a path names.
+// findRoute returns the route of a path.
 func (s *server) findRoute(ctx context.Context, in *RoutePath) (eventhook.Route, error) {
 	id, err := eventhook.ParseID[eventhook.Route](in.ID)
 	if err != nil {
@@ -155,12 +154,13 @@ type updateRouteRequest struct {
 	Body document[RoutePatch]
 }
 
-// errRouteBusy answers a change that names no version and was overtaken again and
-// again.
-var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the route, too: try again."}
+// errRouteBusy is returned if concurrent updates repeatedly overtook one without
+// If-Match.
+var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The route is being changed concurrently; try again."}
 
-// updateRoute checks what a route would become while nothing is locked, since
-// scripts are compiled for that, and then changes the version that it has seen.
+// updateRoute checks the updated route without holding a lock, because the check
+// compiles scripts. It then writes the route only if its version has not changed
+// meanwhile.
 func (s *server) updateRoute(ctx context.Context, by caller, in *updateRouteRequest) (*routeAnswer, error) {
 	var out *routeAnswer
 	err := in.held(func(version int64) (err error) {

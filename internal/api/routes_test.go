@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// routesPath is where crm's are.
+// routesPath is the path of crm's routes.
 func routesPath(more ...string) string {
 	return T("acme") + strings.Join(append([]string{sources + "/crm/routes"}, more...), "/")
 }
@@ -50,7 +50,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-func TestRouteWithLittle(t *testing.T) {
+func TestRouteDefaults(t *testing.T) {
 	r := setUp(t)
 	got := r.admin("POST", routesPath(), `{"name":"little","targets":[{"type":"task","task_kind":"x"}]}`).want(http.StatusCreated).object()
 	want := object{"id": got["id"], "name": "little", "priority": 0.0, "is_enabled": true, "filter_event_types": []any{}, "filter_expression": nil, "filter_function": nil,
@@ -60,7 +60,7 @@ func TestRouteWithLittle(t *testing.T) {
 	}
 }
 
-func TestRouteIsPatched(t *testing.T) {
+func TestUpdateRoute(t *testing.T) {
 	r := setUp(t)
 	path := routesPath(r.route.ID.String())
 	version := 1.0
@@ -185,7 +185,7 @@ func TestRoutePaths(t *testing.T) {
 	r.call(other, "DELETE", T("umbrella")+"/sources/crm/routes/"+r.route.ID.String(), nil).want(http.StatusNotFound)
 }
 
-// more makes routes of crm and returns their ids, the oldest first.
+// more creates routes of crm and returns their ids, oldest first.
 func (r *rig) more(n int) (ids []string) {
 	r.Helper()
 	for i := range n {
@@ -208,7 +208,7 @@ func TestRoutesArePaged(t *testing.T) {
 	r.admin("GET", T("acme")+"/sources/shop/routes?cursor="+*first.NextCursor, nil).want(http.StatusBadRequest)
 }
 
-func TestRoutesAreReordered(t *testing.T) {
+func TestReorderRoutes(t *testing.T) {
 	r := setUp(t)
 	ids := append([]string{r.route.ID.String()}, r.more(3)...)
 	order := func(places ...any) string {
@@ -250,7 +250,7 @@ func TestRoutesAreReordered(t *testing.T) {
 	}
 }
 
-func TestRoutesAreNotWithoutEnd(t *testing.T) {
+func TestRoutesAreLimited(t *testing.T) {
 	r := setUp(t)
 	var all []eventhook.Route
 	for i := range eventhook.MaxRoutes {
@@ -262,7 +262,7 @@ func TestRoutesAreNotWithoutEnd(t *testing.T) {
 	r.admin("POST", routesPath(), body).want(http.StatusCreated)
 }
 
-// routesOf gives one of acme's sources routes.
+// routesOf sets the routes of one of acme's sources.
 func (r *rig) routesOf(slug string, list []eventhook.Route) {
 	r.Helper()
 	s, err := r.db.FindSource(r.Context(), "acme", slug)

@@ -7,19 +7,20 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// SourceCreate is a source to be made.
+// SourceCreate is a source to be created.
 type SourceCreate struct {
 	Slug string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" example:"github" doc:"Identifies the source in URLs. It cannot be changed."`
 	SourceFields
 }
 
-// SourcePatch is what shall change of a source.
+// SourcePatch is a merge patch of a source.
 type SourcePatch struct {
 	Slug string `json:"slug,omitempty" doc:"Must equal the current slug, which cannot be changed."`
 	SourceFields
 }
 
-// SourceFields are what a source is told when it is made, and may be told later.
+// SourceFields are the members of a source that can be set on creation and by an
+// update.
 type SourceFields struct {
 	Name                  string            `json:"name,omitempty" maxLength:"200" doc:"Display name; default the slug."`
 	IsEnabled             *bool             `json:"is_enabled,omitempty" doc:"Whether the source accepts webhooks; default true."`
@@ -42,15 +43,15 @@ type SourceFields struct {
 	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier."`
 }
 
-// RateLimit bounds the requests to a source on each instance, before they are
-// verified.
+// RateLimit limits the requests to a source on each instance. It applies before
+// verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 100."`
 	RequestsPerMinute int `json:"requests_per_minute,omitempty" minimum:"0" maximum:"60000000" doc:"0: the default, 1000."`
 	BurstSize         int `json:"burst_size,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 50."`
 }
 
-// RetryPolicy says when failed work is tried again.
+// RetryPolicy defines the retries of failed work.
 type RetryPolicy struct {
 	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"Maximum number of retries; default 3. 0: no retries."`
 	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Delay before the first retry. 0: the default, 10000."`
@@ -68,14 +69,15 @@ func retryView(p eventhook.RetryPolicy) RetryPolicy {
 	return RetryPolicy{p.MaxRetries, p.InitialDelayMS, p.BackoffMultiplier, p.MaxDelayMS, p.ScheduleSeconds}
 }
 
-// SourceReply is the answer to an accepted webhook.
+// SourceReply is the response to an accepted webhook.
 type SourceReply struct {
 	Status      int    `json:"status" minimum:"200" maximum:"299"`
 	ContentType string `json:"content_type,omitempty" maxLength:"255"`
 	Body        string `json:"body,omitempty" maxLength:"65536"`
 }
 
-// sourceFieldsOf are a stored source's, as they were given, with the secrets.
+// sourceFieldsOf returns the fields of a stored source as they were given, including
+// secrets.
 func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 	return SourceFields{
 		Name: s.Name, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme, Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
@@ -86,8 +88,7 @@ func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 	}
 }
 
-// over is a source with these fields instead of its own, and what is wrong
-// with it.
+// over returns s with these fields, and the faults of the result.
 func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faults) {
 	s.Name, s.IsEnabled = f.Name, f.IsEnabled == nil || *f.IsEnabled
 	if s.Name == "" {
@@ -104,7 +105,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 	faults.Merge("body", f.spec().AssignTo(&s))
 	faults.Merge("body", verify.ValidateChange(had, s.Verifier))
 	rules := s.Validate()
-	if f.Name == "" { // the slug is at fault
+	if f.Name == "" { // the name is the slug, whose fault is reported already
 		rules = slices.DeleteFunc(rules, func(one eventhook.Fault) bool { return one.Location == "name" })
 	}
 	faults.Merge("body", rules)

@@ -10,12 +10,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// SourceStore keeps sources, and records who changed what. A slug that is
-// taken, a tenant that is closed and a source that is in use are KindConflict,
-// a version that is not current is ErrStale; see internal/pg.
+// SourceStore stores sources and writes the audit log. KindConflict: the slug exists
+// already, the tenant is closed, or the source to be deleted is in use. ErrStale: the
+// version is not the current one. See internal/pg.
 type SourceStore interface {
-	// Source and Sources show a source whose secrets cannot be opened without
-	// them.
+	// Source and Sources return a source without secrets if these cannot be decrypted.
 	Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error)
 	Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error)
 	CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
@@ -23,8 +22,7 @@ type SourceStore interface {
 	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error
 }
 
-// UsageStore tells what sources have received lately; those that have received
-// nothing may be missing.
+// UsageStore returns statistics of sources. Sources without events may be missing.
 type UsageStore interface {
 	SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error)
 }
@@ -139,7 +137,7 @@ func (s *server) updateSource(ctx context.Context, by caller, in *updateSourceRe
 	return s.answerSource(ctx, source)
 }
 
-// patchedSource is what a source becomes by a patch.
+// patchedSource returns the source after a patch.
 func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch]) (eventhook.Source, error) {
 	spec, err := specOf(have)
 	if err != nil {
@@ -155,16 +153,16 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	}
 	want, rules := body.over(have)
 	if body.Slug != have.Slug {
-		rules.Add("body.slug", "cannot be changed: make another source")
+		rules.Add("body.slug", "cannot be changed; create another source")
 	}
 	return want, together(shape, rules)
 }
 
-// changesVerifierType reports whether a patch gives a verifier another type: its other
-// fields and its secrets mean nothing to that.
+// changesVerifierType reports whether a patch changes the type of the verifier. The
+// stored fields and secrets are of no use for another type.
 func changesVerifierType(have *Verifier, patch json.RawMessage) bool {
 	var wanted struct{ Verifier struct{ Type *string } }
-	_ = json.Unmarshal(patch, &wanted) // what has another shape is told later
+	_ = json.Unmarshal(patch, &wanted) // the shape of the patch is checked elsewhere
 	return have != nil && wanted.Verifier.Type != nil && *wanted.Verifier.Type != have.Type
 }
 

@@ -22,7 +22,7 @@ const sources = "/sources"
 // object is a JSON object in tests.
 type object = map[string]any
 
-// matching calls with the admin key, under the condition that a version is current.
+// matching sends a request with the admin key and If-Match.
 func (r *rig) matching(etag, method, path, body string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
@@ -32,7 +32,7 @@ func (r *rig) matching(etag, method, path, body string) *answer {
 	return r.do(req)
 }
 
-// specOf is what a source keeps sealed.
+// specOf returns the stored verifier of a source.
 func (r *rig) specOf(slug string) verify.Spec {
 	r.Helper()
 	s, err := r.db.FindSource(r.Context(), "acme", slug)
@@ -42,7 +42,7 @@ func (r *rig) specOf(slug string) verify.Spec {
 	return spec
 }
 
-func TestSourceOfAProvider(t *testing.T) {
+func TestSourceWithProvider(t *testing.T) {
 	r := setUp(t)
 	a := r.admin("POST", T("acme")+sources, object{"slug": "hub", "provider": "github", "secrets": []string{hush, hush + "2"}}).want(http.StatusCreated)
 	if got, want := a.Header().Get("Location"), T("acme")+sources+"/hub"; got != want {
@@ -69,7 +69,7 @@ func TestSourceOfAProvider(t *testing.T) {
 	}
 }
 
-func TestSourceSpelledOut(t *testing.T) {
+func TestSourceWithVerifier(t *testing.T) {
 	r := setUp(t)
 	body := object{
 		"slug": "erp", "name": "ERP", "is_enabled": false,
@@ -100,7 +100,7 @@ func TestSourceSpelledOut(t *testing.T) {
 	}
 }
 
-func TestSourceIsPatched(t *testing.T) {
+func TestUpdateSource(t *testing.T) {
 	r := setUp(t)
 	path := T("acme") + sources + "/erp"
 	r.admin("POST", T("acme")+sources, object{"slug": "erp", "name": "ERP", "rate_limit": object{"burst_size": 7},
@@ -177,7 +177,7 @@ func TestSourceVersions(t *testing.T) {
 	r.matching(tag, "PATCH", path, `{}`).want(http.StatusNotFound)
 }
 
-func TestSourceIsDeleted(t *testing.T) {
+func TestDeleteSource(t *testing.T) {
 	r := setUp(t)
 	event := r.event()
 	path := T("acme") + sources + "/crm"
@@ -196,7 +196,7 @@ func TestSourceIsDeleted(t *testing.T) {
 	r.admin("DELETE", T("acme")+sources+"/shop", nil).want(http.StatusNoContent)
 }
 
-func TestOneSourceSlugIsMadeOnce(t *testing.T) {
+func TestConcurrentCreatesOfASourceSlug(t *testing.T) {
 	r := setUp(t)
 	const many = 8
 	codes := make([]int, many)
@@ -267,7 +267,7 @@ func TestSourceFaults(t *testing.T) {
 	}
 }
 
-// wantFaults holds an answer's status and the places of its faults, in any order.
+// wantFaults compares the status and the locations of faults, in any order.
 func (r *rig) wantFaults(a *answer, status int, at []string) {
 	r.Helper()
 	p := a.want(status).problem()
@@ -317,7 +317,7 @@ func TestSourcePatchFaults(t *testing.T) {
 	}
 }
 
-func TestDocumentsAreJSON(t *testing.T) {
+func TestBodiesMustBeJSON(t *testing.T) {
 	r := setUp(t)
 	send := func(contentType, body string) *answer {
 		req := httptest.NewRequestWithContext(t.Context(), "PATCH", T("acme")+sources+"/shop", strings.NewReader(body))
@@ -338,7 +338,7 @@ func TestDocumentsAreJSON(t *testing.T) {
 	}
 }
 
-func TestFaultsAreNotWithoutEnd(t *testing.T) {
+func TestFaultsAreLimited(t *testing.T) {
 	r := setUp(t)
 	for claim, body := range map[string]string{
 		"of shape": `{"slug":"x","secrets":[` + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + `]}`,
@@ -417,9 +417,9 @@ func TestSuspendedAndClosedTenants(t *testing.T) {
 	r.admin("GET", T("acme")+sources, nil).want(http.StatusOK)
 }
 
-// TestVerifierIsWhatVerifyKnows: the fields convert into each other, which the
-// compiler holds, and have the same names and types, which this does.
-func TestVerifierIsWhatVerifyKnows(t *testing.T) {
+// TestVerifierHasTheFieldsOfVerifyConfig compares names and types of the JSON members.
+// The compiler checks the Go fields where one type is converted into the other.
+func TestVerifierHasTheFieldsOfVerifyConfig(t *testing.T) {
 	ours, theirs := reflect.TypeFor[api.Verifier](), reflect.TypeFor[verify.Config]()
 	for i := range ours.NumField() {
 		if got, want := ours.Field(i).Tag.Get("json"), theirs.Field(i).Tag.Get("json"); got != want {

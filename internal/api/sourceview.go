@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Source is a source as clients see it: without its secrets, and with what it
-// does where it was told nothing.
+// Source is a source in responses: without secrets, and with defaults in place of
+// omitted settings.
 type Source struct {
 	ID                    string            `json:"id" format:"uuid"`
 	Slug                  string            `json:"slug"`
@@ -44,8 +44,8 @@ type Source struct {
 	UpdatedAt             time.Time         `json:"updated_at"`
 }
 
-// SourceStats is how much a source has received lately. The spans may be five
-// minutes longer than they say, and the newest seconds may be missing.
+// SourceStats counts the recent events of a source. The periods may include up to five
+// minutes more, and the latest seconds may be missing.
 type SourceStats struct {
 	EventsLastHour int64 `json:"events_last_hour" doc:"Stored events, including duplicates."`
 	EventsLast24h  int64 `json:"events_last_24h"`
@@ -60,7 +60,7 @@ func (s *server) answerSource(ctx context.Context, source eventhook.Source) (*so
 	return &sourceAnswer{etag(source.Version), views[source.ID]}, nil
 }
 
-// viewSources shows sources, by their ids.
+// viewSources returns the views of sources by id.
 func (s *server) viewSources(ctx context.Context, list []eventhook.Source) (map[eventhook.SourceID]Source, error) {
 	stats, err := s.sourceStats(ctx, list)
 	if err != nil {
@@ -116,13 +116,13 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		v.Response = (*SourceReply)(preset.Reply)
 	}
 	if len(x.Retry.ScheduleSeconds) > 0 {
-		v.Retry = retryView(x.Retry) // the schedule counts alone: no defaults beside it
+		v.Retry = retryView(x.Retry) // with a schedule, the other fields are not used: no defaults
 	}
 	return v, nil
 }
 
-// specOf is how a source's requests are verified; of one whose key is lost,
-// what is known without it.
+// specOf returns the verifier of a source. If it cannot be decrypted, only the provider
+// is known.
 func specOf(x eventhook.Source) (verify.Spec, error) {
 	if x.Verifier.IsZero() {
 		return verify.Spec{Provider: x.Provider}, nil
@@ -130,7 +130,7 @@ func specOf(x eventhook.Source) (verify.Spec, error) {
 	return verify.ReadSpec(x.Verifier)
 }
 
-// orElse is own, or the other where own is empty.
+// orElse returns own, or other if own is empty.
 func orElse(own, other []string) []string {
 	if len(own) > 0 {
 		return own
@@ -138,7 +138,7 @@ func orElse(own, other []string) []string {
 	return other
 }
 
-// pathTo is the path of one of a tenant's things, for Location.
+// pathTo returns the path of a tenant's resource for the header Location.
 func pathTo(tenant string, steps ...string) string {
 	return strings.Replace(base, "{tenant}", tenant, 1) + "/" + strings.Join(steps, "/")
 }

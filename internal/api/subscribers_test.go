@@ -17,8 +17,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// subscribers are the store, beside what stands for who publishes events and
-// sends tests.
+// subscribers is the store, with fakes for the publisher and the sender of test events.
 type subscribers struct {
 	*pg.DB
 	t     *testing.T
@@ -43,13 +42,13 @@ var (
 	_ api.Tester            = (*subscribers)(nil)
 )
 
-// SubscriptionStats has other numbers than the store, which has none here.
+// SubscriptionStats returns fixed statistics.
 func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
 	_, err := f.DB.SubscriptionStats(ctx, tenant, id)
 	return f.stats, err
 }
 
-// Publish makes deliveries for each event as publish does.
+// Publish stores deliveries like package publish.
 func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,8 +65,8 @@ func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 	return outcomes
 }
 
-// publish makes a delivery for each active or paused subscription with a type
-// that is the event's, or a star.
+// publish creates a delivery for each active or paused subscription with the event's
+// type or *.
 func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Published, error) {
 	if f.down != nil {
 		return api.Published{}, f.down
@@ -126,10 +125,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 	}
 }
 
-// forgetDeliveries has the store hold none.
+// forgetDeliveries deletes all deliveries.
 func (f *subscribers) forgetDeliveries() { f.truncate("delivery_default") }
 
-// forgetData is what becomes of events' data with time.
+// forgetData deletes the data of events, as retention does.
 func (f *subscribers) forgetData() { f.truncate("event_payload_default") }
 
 func (f *subscribers) truncate(table string) {
@@ -159,7 +158,7 @@ func (f *subscribers) Test(_ context.Context, s eventhook.Subscription, _ eventh
 	return d, f.answers, nil
 }
 
-// receivers are where the rig's subscriptions send: nobody may call 10.0.0.1.
+// receivers checks URLs of subscriptions in tests; 10.0.0.1 is not allowed.
 func (f *subscribers) receivers(t *testing.T) api.Receivers {
 	return api.Receivers{
 		Tester: f,

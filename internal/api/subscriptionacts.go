@@ -11,13 +11,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Tester sends test events to subscribers, whatever they have subscribed to.
+// Tester sends test events to subscriptions, regardless of their event types.
 type Tester interface {
-	// Validate sends one to a subscription that need not be stored, and stores
+	// Validate sends a test event to a subscription that need not be stored. It stores
 	// nothing.
 	Validate(ctx context.Context, s eventhook.Subscription) eventhook.Attempt
-	// Test sends one that is stored, as is its delivery with what came of it. An
-	// answer that is no success is no error.
+	// Test sends a test event and stores the event and its delivery. A failed attempt
+	// is not an error.
 	Test(ctx context.Context, s eventhook.Subscription, by eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error)
 }
 
@@ -46,7 +46,7 @@ func (s *server) registerSubscriptionActs(api huma.API) {
 	register(s, api, key, s.getPublicKey)
 }
 
-// applyToSubscription changes a subscription as it is.
+// applyToSubscription changes the current version of a subscription.
 func (s *server) applyToSubscription(ctx context.Context, by caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *server) applyToSubscription(ctx context.Context, by caller, in *Subscri
 	return s.answerSubscription(x), nil
 }
 
-// setStatus gives a subscription a status.
+// setStatus returns a change to a status.
 func setStatus(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		x.Status, x.DisabledReason = status, ""
@@ -70,7 +70,8 @@ func setStatus(status eventhook.SubscriptionStatus) func(*eventhook.Subscription
 	}
 }
 
-// requireEnabled refuses to change a disabled one.
+// requireEnabled returns a change that fails with errNotEnabled if the subscription is
+// disabled.
 func requireEnabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		if x.Status == eventhook.SubscriptionDisabled {
@@ -92,7 +93,7 @@ func (s *server) enableSubscription(ctx context.Context, by caller, in *Subscrip
 	return s.applyToSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
 }
 
-// SubscriptionTested is what came of a test event.
+// SubscriptionTested is the outcome of a test event.
 type SubscriptionTested struct {
 	Delivered  bool   `json:"delivered" doc:"Whether the receiver answered with 2xx."`
 	EventID    string `json:"event_id" format:"uuid"`
@@ -102,10 +103,10 @@ type SubscriptionTested struct {
 
 type testAnswer struct{ Body SubscriptionTested }
 
-// Why nothing can be sent from here.
+// Why the gateway cannot send to a subscription.
 var (
-	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
-	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
+	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that the gateway cannot test it."}
+	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets cannot be decrypted, because their encryption key is missing; set them again first."}
 )
 
 func (s *server) testSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*testAnswer, error) {
@@ -125,13 +126,13 @@ func (s *server) testSubscription(ctx context.Context, by caller, in *Subscripti
 	return &testAnswer{SubscriptionTested{a.Succeeded(), d.EventID.String(), d.ID.String(), viewAttempt(a)}}, nil
 }
 
-// SecretRotation says how a subscription gets a new secret.
+// SecretRotation is the request of a rotation.
 type SecretRotation struct {
 	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"Seconds during which the previous secrets sign, too; default 86400 (one day). 0: the previous secrets stop at once."`
 	SigningSecret string `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"The new secret; generated if omitted."`
 }
 
-// SecretRotated is what came of it.
+// SecretRotated is the outcome of a rotation.
 type SecretRotated struct {
 	SigningSecret       string     `json:"signing_secret" doc:"The new secret. It is returned only once."`
 	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the previous secret signs, too; null if the previous secret stopped at once."`
@@ -175,10 +176,10 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 			return errLost
 		}
 		if slices.ContainsFunc(x.Signing, func(have eventhook.SigningSecret) bool { return have.Secret.Equal(fresh) }) {
-			return invalid("body.signing_secret", "signs already: a rotation needs another")
+			return invalid("body.signing_secret", "is already in use; a rotation needs a new secret")
 		}
 		rotated = eventhook.RotateSigningSecret(x.Signing, fresh, s.Now(), grace)
-		if grace == 0 { // those that an earlier rotation left time end, too
+		if grace == 0 { // also ends the secrets of an earlier rotation
 			rotated = rotated[:1]
 		}
 		x.Signing = rotated
@@ -194,7 +195,7 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 	return out, nil
 }
 
-// PublicKey verifies the signatures v1a of a subscription.
+// PublicKey verifies v1a signatures of a subscription.
 type PublicKey struct {
 	PublicKey string `json:"public_key" example:"whpk_…"`
 	Algorithm string `json:"algorithm" enum:"ed25519"`

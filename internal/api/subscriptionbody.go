@@ -6,7 +6,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// SubscriptionCreate is a subscription to be made.
+// SubscriptionCreate is a subscription to be created.
 type SubscriptionCreate struct {
 	Name          string   `json:"name" minLength:"1" maxLength:"200" example:"billing" doc:"Display name; need not be unique."`
 	URL           string   `json:"url" minLength:"1" maxLength:"4096" example:"https://billing.example/hooks" doc:"Receiver of the events. The part after the host is treated as a secret: later responses show … instead. A PATCH with the URL as shown keeps the stored one."`
@@ -16,7 +16,7 @@ type SubscriptionCreate struct {
 	SubscriptionFields
 }
 
-// SubscriptionPatch is what shall change of a subscription.
+// SubscriptionPatch is a merge patch of a subscription.
 type SubscriptionPatch struct {
 	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Display name; need not be unique."`
 	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again."`
@@ -26,8 +26,8 @@ type SubscriptionPatch struct {
 	SubscriptionFields
 }
 
-// SubscriptionFields are what a subscription is told when it is made, and may
-// be told later.
+// SubscriptionFields are the members of a subscription that can be set on creation and
+// by an update.
 type SubscriptionFields struct {
 	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
 	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
@@ -41,7 +41,7 @@ type SubscriptionFields struct {
 	Signatures           []string          `json:"signatures,omitempty" enum:"v1,v1a" maxItems:"2" doc:"Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription."`
 }
 
-// DeliveryRetry says when failed deliveries are tried again.
+// DeliveryRetry defines the retries of failed deliveries.
 type DeliveryRetry struct {
 	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"10" doc:"Maximum number of retries; default 5. 0: no retries."`
 	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"100" maximum:"60000" doc:"Delay before the first retry; default 1000."`
@@ -51,7 +51,8 @@ type DeliveryRetry struct {
 	Jitter            string  `json:"jitter,omitempty" enum:"some,full" doc:"How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay."`
 }
 
-// fieldsOfSubscription are a stored one's, as they were given.
+// fieldsOfSubscription returns the fields of a stored subscription as they were given,
+// with secrets redacted.
 func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 	return SubscriptionFields{
 		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
@@ -60,8 +61,7 @@ func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 	}
 }
 
-// over is a subscription with these fields instead of its own. It keeps an
-// Authorization header that is written as it is shown.
+// over returns x with these fields. The redacted auth_header keeps the stored one.
 func (f SubscriptionFields) over(x eventhook.Subscription) eventhook.Subscription {
 	x.Filter = json.RawMessage(f.Filter)
 	if f.AuthHeader != eventhook.Redacted || x.AuthHeader.IsZero() {
@@ -74,8 +74,7 @@ func (f SubscriptionFields) over(x eventhook.Subscription) eventhook.Subscriptio
 	return x
 }
 
-// over is a new subscription of this body, with the secrets made that it does
-// not give.
+// over returns x with the members of this request. Missing secrets are generated.
 func (b SubscriptionCreate) over(x eventhook.Subscription) eventhook.Subscription {
 	x = b.SubscriptionFields.over(x)
 	x.Name, x.URL, x.EventTypes = b.Name, eventhook.NewSecret(b.URL), b.EventTypes
@@ -85,8 +84,8 @@ func (b SubscriptionCreate) over(x eventhook.Subscription) eventhook.Subscriptio
 	return x.WithGeneratedSecrets()
 }
 
-// over is a stored subscription with what this body says. It keeps a URL that
-// is written as it is shown.
+// over returns x with the members of this patch. The URL as shown in responses keeps
+// the stored one.
 func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription {
 	if b.URL != shownURL(x.URL) || x.URL.IsZero() {
 		x.URL = eventhook.NewSecret(b.URL)
@@ -100,13 +99,13 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 		x.Status, x.DisabledReason = to, ""
 	}
 	if x.SecretsLost && (b.URL == "" || b.SigningSecret == "") {
-		return x // and not made anew without a word
+		return x // generating new secrets here would surprise the caller
 	}
 	x.SecretsLost = false
 	return x.WithGeneratedSecrets()
 }
 
-// patchedSubscription is what a subscription becomes by a patch.
+// patchedSubscription returns the subscription after a patch.
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
 	current.Headers = respellHeaders(have.Headers, patch.raw)
@@ -118,7 +117,7 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	rules := s.checkSubscription(want, have)
 	rules.Merge("", secretsToRepeat(have, want, patch.raw))
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
-		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
+		rules.Add("body", "the subscription's secrets cannot be decrypted, because their encryption key is missing: set url and signing_secret together, and auth_header if the receiver needs one")
 	}
 	if err := together(shape, rules); err != nil {
 		return have, err
@@ -126,7 +125,7 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	return want, checkStatusChange(have.Status, want.Status)
 }
 
-// checkStatusChange says whether a person may turn one status into another.
+// checkStatusChange returns an error if a caller may not change a status to another.
 func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	switch {
 	case from == to:
@@ -136,11 +135,11 @@ func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	case to == eventhook.SubscriptionActive || to == eventhook.SubscriptionPaused:
 		return nil
 	case to == eventhook.SubscriptionDisabled:
-		return invalid("body.status", "only the gateway disables: pause it, or delete it")
+		return invalid("body.status", "can be set to disabled only by the gateway; pause or delete the subscription instead")
 	}
 	return invalid("body.status", "must be active or paused")
 }
 
-// errNotEnabled answers who would have a disabled subscription do something.
+// errNotEnabled is returned for acts that need a subscription that is not disabled.
 var errNotEnabled = &eventhook.Error{Kind: eventhook.KindConflict,
-	Message: `The subscription is disabled, and disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}
+	Message: `The subscription is disabled; disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}

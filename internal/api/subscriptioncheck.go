@@ -7,8 +7,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// checkSubscription says what is wrong with what a subscription would be, and
-// was not before.
+// checkSubscription returns the faults of a new or updated subscription. A URL that did
+// not change is not checked again.
 func (s *server) checkSubscription(want, have eventhook.Subscription) (rules eventhook.Faults) {
 	rules.Merge("body", want.Validate())
 	if len(want.Filter) > 0 {
@@ -18,21 +18,21 @@ func (s *server) checkSubscription(want, have eventhook.Subscription) (rules eve
 	switch {
 	case url == have.URL.Reveal():
 	case strings.Contains(url, hidden):
-		rules.Add("body.url", "has %s in it, which stands for what is not shown of a URL that is stored: write the whole URL", hidden)
+		rules.Add("body.url", "contains %s, which replaces the hidden part of a stored URL: give the complete URL", hidden)
 	case s.Receivers.RequireHTTPS && !want.IsForAgents() && isPlainHTTP(url):
-		rules.Add("body.url", "must be https://: this gateway sends nothing that is not encrypted")
+		rules.Add("body.url", "must be https://: this gateway does not send unencrypted requests")
 	}
 	return rules
 }
 
-// isPlainHTTP reports whether what is sent to a URL can be read on its way.
+// isPlainHTTP reports whether deliveries to a URL are not encrypted.
 func isPlainHTTP(url string) bool {
 	const scheme = "http://"
 	return len(url) >= len(scheme) && strings.EqualFold(url[:len(scheme)], scheme)
 }
 
-// checkReceiver refuses a URL behind which nobody may be called, when it is new
-// or new to the gateway. Agents call whom they reach.
+// checkReceiver returns an error if the gateway may not send to the URL. It checks URLs
+// that are new, or that agents served before. Agents check their own destinations.
 func (s *server) checkReceiver(ctx context.Context, want, have eventhook.Subscription) error {
 	isKnown := want.URL.Equal(have.URL) && !have.IsForAgents()
 	if want.IsForAgents() || isKnown {

@@ -10,11 +10,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// SubscriptionStore keeps subscriptions, with the errors of SourceStore. One
-// that is deleted is gone at once, whatever is still owed to it.
+// SubscriptionStore stores subscriptions. Its errors are those of SourceStore. A
+// deleted subscription does not exist any more for any method, even while deliveries to
+// it are open.
 type SubscriptionStore interface {
-	// Subscription and Subscriptions show one whose secrets cannot be opened
-	// without them.
+	// Subscription and Subscriptions return a subscription without secrets if these
+	// cannot be decrypted.
 	Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.Subscription, error)
 	Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error)
 	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
@@ -23,12 +24,13 @@ type SubscriptionStore interface {
 	SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error)
 }
 
-// Receivers are where subscriptions send, as the API looks at them.
+// Receivers checks and tests the URLs of subscriptions.
 type Receivers struct {
-	// CheckFilter says what is wrong with a filter, by places within it.
+	// CheckFilter returns the faults of a filter, with locations relative to the
+	// filter.
 	CheckFilter func(filter []byte) eventhook.Faults
-	// CheckAddress is nil for a URL that may be called, as far as that can be
-	// told now. Its error is for people.
+	// CheckAddress returns an error if the gateway may not send to a URL. The check is
+	// repeated at every connection. The error is shown to the caller.
 	CheckAddress func(ctx context.Context, url string) error
 	Tester       Tester
 	RequireHTTPS bool // refuse http:// URLs
@@ -81,7 +83,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 		Status: eventhook.SubscriptionActive})
 	rules := s.checkSubscription(want, eventhook.Subscription{})
 	if body.Validate && want.IsForAgents() {
-		rules.Add("body.validate", "only what the gateway sends itself can be tried from here: leave out validate, or target_labels")
+		rules.Add("body.validate", "must not be given with target_labels: the gateway cannot test a receiver that an agent serves")
 	}
 	if err := together(shape, rules); err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(made.Version), view}, nil
 }
 
-// validateReceiver has a test event sent to what is not stored yet.
+// validateReceiver sends a test event to a subscription that is not stored yet.
 func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook.Subscription) error {
 	leave, err := by.hold.inTurn(ctx, trials)
 	if err != nil {
@@ -114,7 +116,7 @@ func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook
 	if a.Succeeded() {
 		return nil
 	}
-	return invalid("body.url", "nothing was made, since a test event was not answered with 2xx: "+a.Error)
+	return invalid("body.url", "the subscription was not created, because the receiver did not answer a test event with 2xx: "+a.Error)
 }
 
 type subscriptionsQuery struct {
@@ -135,13 +137,13 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	return makePage(pages, list, in.Limit, s.viewSubscription, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), nil
 }
 
-// SubscriptionPath is the part of a path that names a subscription.
+// SubscriptionPath is the part of a path that identifies a subscription.
 type SubscriptionPath struct {
 	TenantPath
 	ID string `path:"id" format:"uuid" doc:"Subscription id."`
 }
 
-// findSubscription finds the one that a path names.
+// findSubscription returns the subscription of a path.
 func (s *server) findSubscription(ctx context.Context, by caller, in *SubscriptionPath) (eventhook.Subscription, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
@@ -168,13 +170,13 @@ type updateSubscriptionRequest struct {
 	Body document[SubscriptionPatch]
 }
 
-// errSubscriptionBusy answers a change that names no version and was overtaken
-// again and again.
-var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the subscription, too: try again."}
+// errSubscriptionBusy is returned if concurrent updates repeatedly overtook one without
+// If-Match.
+var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription is being changed concurrently; try again."}
 
-// updateSubscription looks at what a subscription would become while nothing
-// is locked, since its host's name may have to be resolved, and then changes
-// the version that it has seen.
+// updateSubscription checks the updated subscription without holding a lock, because
+// the check may resolve a host name. It then writes the subscription only if its
+// version has not changed meanwhile.
 func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest) (*subscriptionAnswer, error) {
 	const tries = 5
 	var out *subscriptionAnswer

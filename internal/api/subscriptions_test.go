@@ -22,7 +22,7 @@ const (
 	billing       = "https://billing.example/hooks/9f2c?key=k3y"
 )
 
-// subscribe makes a subscription of acme, and returns its id.
+// subscribe creates a subscription of acme and returns its id.
 func (r *rig) subscribe(eventTypes ...string) string {
 	r.Helper()
 	return r.subscribed(object{"name": "billing", "url": billing, "event_types": eventTypes})
@@ -40,7 +40,7 @@ func (r *rig) subscription(id string) object {
 	return r.admin("GET", subscriptionPath(id), nil).want(http.StatusOK).object()
 }
 
-// stored is a subscription with its secrets.
+// stored returns a subscription with its secrets.
 func (r *rig) stored(id string) eventhook.Subscription {
 	r.Helper()
 	parsed, err := eventhook.ParseID[eventhook.Subscription](id)
@@ -60,7 +60,7 @@ func (r *rig) change(id string, change func(*eventhook.Subscription)) {
 	r.must(err)
 }
 
-func TestSubscriptionIsMade(t *testing.T) {
+func TestCreateSubscription(t *testing.T) {
 	r := setUp(t)
 	a := r.admin("POST", T("acme")+subscriptions, object{"name": "billing", "url": billing, "event_types": []string{"payment.*"}}).want(http.StatusCreated)
 	made := a.object()
@@ -90,7 +90,7 @@ func TestSubscriptionIsMade(t *testing.T) {
 	}
 }
 
-func TestSubscriptionSpelledOut(t *testing.T) {
+func TestCreateSubscriptionWithAllMembers(t *testing.T) {
 	r := setUp(t)
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	body := object{
@@ -199,7 +199,7 @@ func TestSubscriptionFaults(t *testing.T) {
 	}
 }
 
-func TestAgentsMayReachWhatTheGatewayMayNot(t *testing.T) {
+func TestAgentsMayReachPrivateAddresses(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.Receivers.RequireHTTPS = true })
 	id := r.subscribed(object{"name": "inside", "url": "http://10.0.0.1/in", "event_types": []string{"*"}, "target_labels": []string{"env:prod"}})
 	r.wantFaults(r.admin("PATCH", subscriptionPath(id), object{"target_labels": []string{}}), 422, []string{"body.url"})
@@ -209,7 +209,7 @@ func TestAgentsMayReachWhatTheGatewayMayNot(t *testing.T) {
 		"target_labels": []string{"env:prod"}, "validate": true}), 422, []string{"body.validate"})
 }
 
-func TestWhatIsTheAdminsIsNotForTenants(t *testing.T) {
+func TestTenantsCannotSubscribeToAdminTypes(t *testing.T) {
 	r := setUp(t)
 	body := object{"name": "n", "url": billing, "event_types": []string{"tenant.*", "tenant.created", "tenant.updated"}}
 	r.wantFaults(r.admin("POST", T("acme")+subscriptions, body), 422, []string{"body.event_types[1]"})
@@ -217,7 +217,7 @@ func TestWhatIsTheAdminsIsNotForTenants(t *testing.T) {
 	r.wantFaults(r.admin("PATCH", subscriptionPath(id), object{"event_types": []string{"tenant.updated", "tenant.closed"}}), 422, []string{"body.event_types[1]"})
 }
 
-func TestValidateTriesTheReceiver(t *testing.T) {
+func TestValidateSendsATestEvent(t *testing.T) {
 	r := setUp(t)
 	body := object{"name": "n", "url": billing, "event_types": []string{"*"}, "validate": true, "auth_header": "Bearer x"}
 	r.answers = eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx, Error: "billing.example answered 500", Excerpt: "oops"}
@@ -238,7 +238,7 @@ func TestValidateTriesTheReceiver(t *testing.T) {
 	}
 }
 
-func TestSubscriptionIsPatched(t *testing.T) {
+func TestUpdateSubscription(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"a"}, "auth_header": "Bearer " + hush, "headers": object{"X-A": "1"}})
 	version := 1.0
@@ -306,7 +306,7 @@ func TestSubscriptionVersions(t *testing.T) {
 	r.admin("PATCH", path, object{"name": "d"}).want(http.StatusNotFound)
 }
 
-// overtaken changes a subscription whenever it is looked at.
+// overtaken changes a subscription each time that it is read.
 type overtaken struct {
 	*subscribers
 	times int
@@ -324,7 +324,7 @@ func (o *overtaken) Subscription(ctx context.Context, tenant eventhook.TenantID,
 	return s, err
 }
 
-func TestAChangeThatIsOvertakenIsMadeAnew(t *testing.T) {
+func TestOvertakenUpdateIsRetried(t *testing.T) {
 	store := &overtaken{}
 	r := setUp(t, func(d *api.Deps) {
 		store.subscribers, _ = d.Subscriptions.(*subscribers)
@@ -375,7 +375,7 @@ func TestSubscriptionStatuses(t *testing.T) {
 	}
 }
 
-func TestSecretsAreRotated(t *testing.T) {
+func TestRotateSecret(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribe("*")
 	path := subscriptionPath(id)
@@ -426,7 +426,7 @@ func TestSecretsAreRotated(t *testing.T) {
 	}
 }
 
-func TestSubscriptionIsTested(t *testing.T) {
+func TestTestSubscription(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribe("never")
 	r.answers = eventhook.Attempt{StartedAt: noon, Duration: 1500 * time.Microsecond, StatusCode: 200, Excerpt: "ok"}
@@ -467,7 +467,7 @@ func TestPublicKey(t *testing.T) {
 	}
 }
 
-func TestASubscriptionWhoseKeyIsLostCanBeSeenAndMended(t *testing.T) {
+func TestSubscriptionWithLostSecretsCanBeReadAndRepaired(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribed(object{"name": "n", "url": billing, "event_types": []string{"*"}, "auth_header": keyIsLost})
 	got := r.subscription(id)

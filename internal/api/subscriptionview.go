@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Subscription is a subscription as clients see it: without its secrets, and
-// with what it does where it was told nothing.
+// Subscription is a subscription in responses: without secrets, and with defaults in
+// place of omitted settings.
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
 	Name                 string            `json:"name"`
@@ -36,7 +36,7 @@ type Subscription struct {
 	UpdatedAt            time.Time         `json:"updated_at"`
 }
 
-// SubscriptionCreated is a subscription that was made just now.
+// SubscriptionCreated is the response to the creation of a subscription.
 type SubscriptionCreated struct {
 	Subscription
 	SigningSecret string `json:"signing_secret" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" doc:"Secret with which receivers verify deliveries. It is returned only once."`
@@ -64,7 +64,7 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 }
 
 func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
-	if len(p.ScheduleSeconds) == 0 { // which counts alone: no defaults beside it
+	if len(p.ScheduleSeconds) == 0 { // with a schedule, the other fields are not used: no defaults
 		p = p.WithDefaults(eventhook.DeliveryRetry)
 	}
 	p.Jitter = cmp.Or(p.Jitter, eventhook.JitterSome)
@@ -82,7 +82,7 @@ func warningsOf(x eventhook.Subscription) []string {
 	return warnings
 }
 
-// secretWarnings are those of a signing secret.
+// secretWarnings returns the warnings about a signing secret.
 func secretWarnings(secret eventhook.Secret) []string {
 	if warning := eventhook.SigningSecretWarning(secret.Reveal()); warning != "" {
 		return []string{warning}
@@ -90,7 +90,7 @@ func secretWarnings(secret eventhook.Secret) []string {
 	return []string{}
 }
 
-// shownSecret stands for a secret, "" for none.
+// shownSecret returns eventhook.Redacted, or "" for an empty secret.
 func shownSecret(s eventhook.Secret) string {
 	if s.IsZero() {
 		return ""
@@ -98,11 +98,12 @@ func shownSecret(s eventhook.Secret) string {
 	return eventhook.Redacted
 }
 
-// hidden stands for what is not shown of a URL.
+// hidden replaces the secret part of a URL.
 const hidden = "…"
 
-// shownURL is a URL without what is behind its host: whoever has the whole one
-// can send to it. "" if it is lost.
+// shownURL returns a URL without the part after the host, which is secret: the complete
+// URL is often all that is needed to send to the receiver. It returns "" if the URL
+// cannot be decrypted.
 func shownURL(secret eventhook.Secret) string {
 	u, err := url.Parse(secret.Reveal())
 	if err != nil {
@@ -115,7 +116,7 @@ func shownURL(secret eventhook.Secret) string {
 	return shown.String()
 }
 
-// signingAt are those of some secrets that still sign at a moment.
+// signingAt returns the secrets that have not expired at a time.
 func signingAt(all []eventhook.SigningSecret, now time.Time) (list []eventhook.SigningSecret) {
 	for _, one := range all {
 		if one.ExpiresAt == nil || now.Before(*one.ExpiresAt) {

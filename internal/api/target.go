@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// Target is one thing that a route does: its type, and the settings of its kind
-// beside it. Package targets knows what they are.
+// Target is a target of a route: its type and the settings of that type. Package
+// targets defines the settings.
 type Target struct{ raw json.RawMessage }
 
 // MarshalJSON implements json.Marshaler.
@@ -26,8 +26,9 @@ func (t *Target) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Schema implements huma.SchemaProvider: one object with the settings of all
-// kinds, so that clients have one type. Which of them a kind has is a rule.
+// Schema implements huma.SchemaProvider. It describes one object with the settings of
+// all types, so that clients have one type. Which settings a type has is checked when
+// the target is parsed.
 func (Target) Schema(r huma.Registry) *huma.Schema {
 	const name = "Target"
 	if r.Map()[name] == nil {
@@ -39,26 +40,26 @@ func (Target) Schema(r huma.Registry) *huma.Schema {
 func targetSchema(r huma.Registry) *huma.Schema {
 	types := &huma.Schema{Type: huma.TypeString}
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
-	told := map[string]*abouts{} // by property
+	descriptions := map[string]*abouts{} // by property
 	for _, kind := range targets.Types() {
 		types.Enum = append(types.Enum, kind)
 		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
 		for property, one := range settings.Properties {
-			if told[property] == nil {
-				told[property] = &abouts{}
+			if descriptions[property] == nil {
+				descriptions[property] = &abouts{}
 			}
-			told[property].add(kind, one.Description)
+			descriptions[property].add(kind, one.Description)
 			s.Properties[property] = one
 		}
 	}
-	for property, about := range told {
+	for property, about := range descriptions {
 		s.Properties[property].Description = about.String()
 	}
 	s.PrecomputeMessages()
 	return s
 }
 
-// abouts is what a property means for which kinds.
+// abouts collects the descriptions of a property for the types of targets.
 type abouts struct {
 	texts []string
 	kinds map[string][]string // by text
@@ -83,7 +84,7 @@ func (a *abouts) String() string {
 		if of != "" {
 			of += " and "
 		}
-		all = append(all, "Of "+of+last+": "+text)
+		all = append(all, "For "+of+last+": "+text)
 	}
 	return strings.Join(all, " ")
 }
@@ -91,13 +92,13 @@ func (a *abouts) String() string {
 func viewTargets(list []eventhook.Target) []Target {
 	views := make([]Target, len(list))
 	for i, t := range list {
-		views[i].raw, _ = t.MarshalJSON() // what was read as JSON can be written
+		views[i].raw, _ = t.MarshalJSON() // a stored target is valid JSON
 	}
 	return views
 }
 
-// mergeTargets are targets as they are written, with the secrets that those in
-// store have where they say [redacted]; and what is wrong with them.
+// mergeTargets parses the targets of a request. Where a secret is eventhook.Redacted,
+// it keeps the secret of the stored target. It also returns the faults.
 func mergeTargets(written []Target, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
 	want, faults := parseTargets(written, nil)
 	kept, wrong := targets.KeepSecrets(want, have)
@@ -105,8 +106,8 @@ func mergeTargets(written []Target, have []eventhook.Target) ([]eventhook.Target
 	return kept, faults
 }
 
-// targetsForTest are targets that are only tried out. No request is sent, so any text
-// stands for a redacted secret.
+// targetsForTest parses targets that are only tested. No request is sent, so that any
+// text can stand for a redacted secret.
 func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
 	return parseTargets(written, func(_, text string) string {
 		if text == eventhook.Redacted {

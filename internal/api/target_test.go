@@ -14,9 +14,10 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// TestKindsOfTargetsAgree holds that a setting which several kinds have is the
-// same in each, but for what it is said to be for: clients know it once.
-func TestKindsOfTargetsAgree(t *testing.T) {
+// TestSettingsOfTargetTypesAgree checks that a setting which several types have is
+// identical in each, except for its description, because clients have one type for all
+// targets.
+func TestSettingsOfTargetTypesAgree(t *testing.T) {
 	all := setUp(t).openAPI.Components.Schemas.Map()["Target"]
 	shape := func(s huma.Schema) string {
 		s.Description = ""
@@ -41,7 +42,7 @@ func TestKindsOfTargetsAgree(t *testing.T) {
 	}
 }
 
-// secretOf is what the first target of a route has in store.
+// secretOf returns the stored secret of a route's first target.
 func (r *rig) secretOf(id string) string {
 	r.Helper()
 	parsed, err := eventhook.ParseID[eventhook.Route](id)
@@ -51,7 +52,7 @@ func (r *rig) secretOf(id string) string {
 	return route.Targets[0].Secrets.Reveal()
 }
 
-func TestSecretsOfTargetsAreWrittenAndNotRead(t *testing.T) {
+func TestSecretsOfTargetsAreWriteOnly(t *testing.T) {
 	r := setUp(t)
 	const stored = `{"auth_header":"Bearer ` + hush + `"}`
 	target := func(url, secret, more string) string {
@@ -98,7 +99,7 @@ func TestSecretsOfTargetsAreWrittenAndNotRead(t *testing.T) {
 	}
 }
 
-func TestASecretIsNotSentElsewhere(t *testing.T) {
+func TestTargetSecretIsNotSentToAnotherOrigin(t *testing.T) {
 	r := setUp(t)
 	made := r.admin("POST", routesPath(), `{"name":"calls","targets":[{"type":"http","url":"https://a.example","auth_header":"`+hush+`"}]}`).want(http.StatusCreated)
 	id, _ := made.object()["id"].(string)

@@ -10,23 +10,23 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// AdminStore keeps tenants, their keys and the audit log.
+// AdminStore stores tenants, their keys and the audit log.
 type AdminStore interface {
 	TenantStore
 	TenantKeyStore
 	AuditStore
 }
 
-// TenantStore keeps tenants. A slug that is taken is a KindConflict, and so is
-// any change of a tenant that is closed; a version other than 0 that is not
-// current is KindStale.
+// TenantStore stores tenants. KindConflict: the slug exists already, or the tenant is
+// closed. KindStale: the version is neither 0 nor the current one.
 type TenantStore interface {
 	Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error)
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 	CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
 	UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
 	CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (eventhook.Tenant, error)
-	// TenantUsage leaves out those that have stored nothing.
+	// TenantUsage returns the usage of tenants. Tenants without stored events are
+	// missing.
 	TenantUsage(ctx context.Context, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantUsage, error)
 }
 
@@ -103,7 +103,7 @@ type tenantAnswer struct {
 	Body tenantView
 }
 
-// answerTenant shows a tenant with what it has used.
+// answerTenant returns the response with a tenant and its usage.
 func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantAnswer, error) {
 	used, err := s.Admin.TenantUsage(ctx, []eventhook.TenantID{t.ID})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *server) createTenant(ctx context.Context, by caller, in *createTenantRe
 	if err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // it may be known as absent
+	s.keys.forget(t.Slug) // its absence may be cached
 	return &createdTenant{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
 }
 
@@ -179,7 +179,7 @@ func (s *server) updateTenant(ctx context.Context, by caller, in *updateTenantRe
 	return s.answerTenant(ctx, t)
 }
 
-// patchTenant is what a tenant becomes by a patch.
+// patchTenant returns the tenant after a patch.
 func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch]) (eventhook.Tenant, error) {
 	q := have.Quota
 	b, shape, err := patch.patched(s, tenantPatch{&have.Name, new(string(have.Status)), q.MaxEventsPerDay, q.MaxStorageBytes})

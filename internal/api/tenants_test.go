@@ -40,7 +40,7 @@ func TestTenants(t *testing.T) {
 	r.admin("GET", tenants+"/nobody", nil).want(http.StatusNotFound)
 }
 
-// Pages stay right while tenants are added.
+// Pages stay consistent while tenants are created.
 func TestTenantsAreListedNewestFirst(t *testing.T) {
 	r := setUp(t)
 	want := []string{"umbrella", "acme"}
@@ -87,7 +87,7 @@ func TestUsageIsShown(t *testing.T) {
 	}
 }
 
-func TestTenantsArePatched(t *testing.T) {
+func TestUpdateTenant(t *testing.T) {
 	r := setUp(t)
 	r.admin("PATCH", tenants+"/acme", `{"max_events_per_day":10,"max_storage_bytes":20}`).want(http.StatusOK)
 	const acme = `{"name":"Acme","status":"active","max_events_per_day":10,"max_storage_bytes":20}`
@@ -119,7 +119,7 @@ func TestTenantsArePatched(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfATenantAreToldAtOnce(t *testing.T) {
+func TestAllFaultsOfATenantAreReportedAtOnce(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim, method, body string
@@ -155,7 +155,7 @@ func TestAllFaultsOfATenantAreToldAtOnce(t *testing.T) {
 	r.admin("PATCH", tenants+"/nobody", `{"name":"N"}`).want(http.StatusNotFound)
 }
 
-func TestAStalePatchIsRefused(t *testing.T) {
+func TestStaleUpdateIsRefused(t *testing.T) {
 	r := setUp(t)
 	patch := func(ifMatch string, want int) {
 		t.Helper()
@@ -172,8 +172,8 @@ func TestAStalePatchIsRefused(t *testing.T) {
 	}
 }
 
-// Of many who make one slug, one does.
-func TestOneSlugIsMadeOnce(t *testing.T) {
+// Of concurrent requests with one slug, exactly one succeeds.
+func TestConcurrentCreatesOfATenantSlug(t *testing.T) {
 	r := setUp(t)
 	var all []<-chan *answer
 	for range 8 {
@@ -188,9 +188,9 @@ func TestOneSlugIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestASuspendedTenant: nothing new comes in through its keys, and what was
-// accepted is read and worked off.
-func TestASuspendedTenant(t *testing.T) {
+// TestSuspendedTenant: the keys cannot change or publish anything, but can read and
+// process what was accepted.
+func TestSuspendedTenant(t *testing.T) {
 	r := setUp(t)
 	all, _ := r.key("acme", eventhook.Scopes...)
 	e := r.event()
@@ -223,7 +223,7 @@ func TestASuspendedTenant(t *testing.T) {
 	r.call(all, "POST", T("acme")+"/sources/crm/test", `{}`).want(http.StatusOK)
 }
 
-func TestAClosedTenant(t *testing.T) {
+func TestClosedTenant(t *testing.T) {
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.Scopes...)
 	r.clock.advance(time.Minute)

@@ -1,7 +1,7 @@
 package api
 
-// Verifier is a verify.Config as clients see it: the same fields, so that each
-// converts into the other. docs/providers.md says which ones a type takes.
+// Verifier is a verify.Config in the form of the API. Both have the same fields, so
+// that they convert into each other. docs/providers.md lists the fields of each type.
 type Verifier struct {
 	Type string `json:"type" enum:"api_key,aws_sns,basic_auth,body_hmac,hash,hmac,jwt,none,public_key,standard_webhooks,timestamped_hmac,url_form_hmac" doc:"Type of verification. none turns verification off and must be given explicitly."`
 

@@ -15,10 +15,10 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// WorkStore leases executions to workers and settles them. A lease token that
-// is not current is eventhook.ErrLeaseLost and changes nothing. WorkWake is
-// closed when work in a queue may have become due; NextWork tells when work of
-// a queue will be.
+// WorkStore leases executions to workers and settles them. If the lease token is not
+// current, a method returns eventhook.ErrLeaseLost and changes nothing. The channel of
+// WorkWake is closed when work of a queue may have become due. NextWork returns when
+// the next work of a queue becomes due.
 type WorkStore interface {
 	ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error)
 	NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error)
@@ -89,7 +89,7 @@ type executionView struct {
 
 type executionAnswer struct{ Body executionView }
 
-// WorkPath is the part of a path that names an execution.
+// WorkPath is the part of a path that identifies an execution.
 type WorkPath struct {
 	TenantPath
 	ID string `path:"id" format:"uuid" doc:"Execution id."`
@@ -162,9 +162,10 @@ func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*c
 	return viewClaimed(list), nil
 }
 
-// claimOrWait claims, and with nothing to do waits for a wake, for the moment
-// when the next work is due, for its patience to end, or for the server's stop.
-// Who comes while others wait for the same work stands behind them at once.
+// claimOrWait claims due executions. If there are none, it waits until it is woken,
+// until the next execution is due, until patience is over, or until the server stops.
+// If other callers already wait for the same work, it queues behind them without
+// claiming first.
 func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
 	look := func(o *outlook) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
@@ -195,7 +196,8 @@ func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQue
 	return list, err
 }
 
-// workLine is that of those who want the same work. No name holds a NUL.
+// workLine identifies the queue of callers that wait for the same work. Queues and
+// kinds contain no NUL.
 func workLine(q eventhook.WorkQuery) waitLine {
 	kinds := slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
 	return waitLine{q.Tenant, "work " + strings.Join(append([]string{q.Queue}, kinds...), "\x00")}
@@ -223,7 +225,7 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 	return out
 }
 
-// sizeOfWork is how many bytes of JSON and bodies executions hold.
+// sizeOfWork returns the total size of states, outputs, inputs and bodies in bytes.
 func sizeOfWork(list []eventhook.Execution) (n int64) {
 	for _, x := range list {
 		n += int64(len(x.Input) + len(x.State) + len(x.Output))
@@ -237,7 +239,7 @@ func sizeOfWork(list []eventhook.Execution) (n int64) {
 	return n
 }
 
-// input is an execution's input: its own, or its event's body.
+// input returns the input of an execution: its own, or the body of its event.
 func input(x eventhook.Execution) json.RawMessage {
 	switch {
 	case x.Input != nil:
@@ -249,7 +251,7 @@ func input(x eventhook.Execution) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// leased reads the id of an execution that a worker says it holds.
+// leasedExecution returns an execution with the lease that a worker presents.
 func leasedExecution(by caller, id string, token int64) (eventhook.Execution, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
 	return eventhook.Execution{ID: xid, TenantID: by.tenant, Lease: eventhook.Lease{Token: token}}, err
@@ -418,8 +420,8 @@ func (s *server) getWork(ctx context.Context, by caller, in *WorkPath) (*executi
 	return s.execution(ctx, by, id)
 }
 
-// settled shows an execution to the worker who has just settled it, and has
-// its input.
+// answerSettled returns the response with an execution that the caller has just
+// settled. It omits the input, which the worker has.
 func (s *server) answerSettled(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
 	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {
@@ -428,7 +430,8 @@ func (s *server) answerSettled(ctx context.Context, by caller, id eventhook.Exec
 	return &executionAnswer{viewExecution(x)}, nil
 }
 
-// execution shows one execution with its input and what it awaits.
+// execution returns the response with an execution, its input and the promises that it
+// awaits.
 func (s *server) execution(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
 	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {

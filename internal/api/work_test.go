@@ -18,7 +18,7 @@ func (r *rig) work(id string) map[string]any {
 	return r.admin("GET", T("acme")+"/work/"+id, nil).want(http.StatusOK).object()
 }
 
-// act does something with claimed work.
+// act is an act on claimed work.
 func (r *rig) act(i item, act string, body map[string]any) *answer {
 	r.Helper()
 	if body == nil {
@@ -28,7 +28,7 @@ func (r *rig) act(i item, act string, body map[string]any) *answer {
 	return r.admin("POST", T("acme")+"/work/"+i.ID+"/"+act, body)
 }
 
-func TestClaimedWorkSaysAllThatAWorkerNeeds(t *testing.T) {
+func TestClaimedWorkHasAllMembers(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.Body = []byte(`{"order":7}`) })
 	r.settle(e, r.makes(eventhook.Task, "build", func(x *eventhook.Execution) { x.IdempotencyKey = "k" }))
@@ -56,7 +56,7 @@ func TestClaimedWorkSaysAllThatAWorkerNeeds(t *testing.T) {
 	}
 }
 
-func TestInputs(t *testing.T) {
+func TestInputsOfWork(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ claim, contentType, body, want string }{
 		{"JSON as it came", "application/json", `{"b":1, "a":12345678901234567890}`, `{"b":1,"a":12345678901234567890}`},
@@ -85,7 +85,7 @@ func TestInputs(t *testing.T) {
 	})
 }
 
-func TestClaimsTakeWhatTheyAskFor(t *testing.T) {
+func TestClaimFilters(t *testing.T) {
 	r := setUp(t)
 	for _, kind := range []string{"a", "b", "a", "c"} {
 		r.execution(eventhook.Task, kind)
@@ -132,7 +132,7 @@ func TestHeartbeatExtendsTheLease(t *testing.T) {
 	r.claimOne()
 }
 
-func TestAHeartbeatWithTheTokenAloneKeepsTheLeaseAsLongAsItWasClaimed(t *testing.T) {
+func TestHeartbeatDefaultsToTheDurationOfTheClaim(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Task, "build")
 	held := r.claim(map[string]any{"lease_seconds": 600})[0]
@@ -192,7 +192,7 @@ func TestWorkEnds(t *testing.T) {
 	}
 }
 
-func TestFailuresAreTriedAgainUntilAttemptsAreUsedUp(t *testing.T) {
+func TestFailedWorkIsRetriedUntilAttemptsAreUsedUp(t *testing.T) {
 	r := setUp(t)
 	id := r.execution(eventhook.Task, "build")
 	for attempt, wait := range []time.Duration{10 * time.Second, 30 * time.Second} {
@@ -213,7 +213,7 @@ func TestFailuresAreTriedAgainUntilAttemptsAreUsedUp(t *testing.T) {
 	}
 }
 
-func TestALostLeaseChangesNothing(t *testing.T) {
+func TestLostLeaseChangesNothing(t *testing.T) {
 	r := setUp(t)
 	id := r.execution(eventhook.Workflow, "pay")
 	dead := r.claimOne()
@@ -293,7 +293,7 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	wantAwaited(t, r.work(id), "paid resolved", "shipped rejected")
 }
 
-// wantAwaited holds which promises an execution shows, and how they stand.
+// wantAwaited compares the promises of an execution and their statuses.
 func wantAwaited(t *testing.T, x map[string]any, want ...string) {
 	t.Helper()
 	var got []string
@@ -307,7 +307,7 @@ func wantAwaited(t *testing.T, x map[string]any, want ...string) {
 	}
 }
 
-func TestAWorkflowThatIsRetriedGoesOnWithItsStateAndItsPromises(t *testing.T) {
+func TestRetriedWorkflowKeepsStateAndPromises(t *testing.T) {
 	r := setUp(t)
 	id := r.execution(eventhook.Workflow, "pay")
 	p := r.createPromise("paid", http.StatusCreated)
@@ -322,7 +322,7 @@ func TestAWorkflowThatIsRetriedGoesOnWithItsStateAndItsPromises(t *testing.T) {
 	}
 }
 
-func TestWorkflowWaitsNoLongerThanItSays(t *testing.T) {
+func TestSuspendTimeout(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Workflow, "pay")
 	p := r.createPromise("paid", http.StatusCreated)
@@ -360,9 +360,9 @@ func TestOnlyWorkflowsSuspend(t *testing.T) {
 	}
 }
 
-// TestJSONIsKeptAsItCame sends values that a column of JSON may hold or refuse,
-// in each place that takes any JSON. What is taken is given back the same.
-func TestJSONIsKeptAsItCame(t *testing.T) {
+// TestJSONIsStoredUnchanged sends values that a column of type json may refuse or
+// change to every member that accepts any JSON.
+func TestJSONIsStoredUnchanged(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ claim, value, want string }{
 		{"null", `null`, `null`},

@@ -123,7 +123,7 @@ func TestPublishSendsDataUnchanged(t *testing.T) {
 }
 
 func TestUpdateNamesTheFlagsThatANewURLRequires(t *testing.T) {
-	const again = "must be given again, or be null, since the url or the target_labels name another destination"
+	const again = "must be given again or be null, because url or target_labels change the destination"
 	startFakeGateway(t, 422, `{"title":"Unprocessable Entity","status":422,"detail":"The request is not valid.","errors":[
 		{"location":"body.auth_header","message":"`+again+`"},{"location":"body.headers.X-Env","message":"`+again+`"},{"location":"body.name","message":"is too long"}]}`)
 	out := runCommand("subscription", "update", someID, "--url", "https://elsewhere.example")

@@ -15,8 +15,8 @@ import (
 const insertAuditSQL = `
 INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, source_ip, request_id,
     action, resource_type, resource_id, resource_name, changes, correlation_id)
-SELECT u.id, u.tenant_id, $1, $2, $3, $4, $5, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id
-FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::uuid[], $11::text[], $12::text[], $13::text[])
+SELECT u.id, u.tenant_id, @actor_type, @actor_id, @actor_name, @source_ip, @request_id, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id
+FROM unnest(@ids::uuid[], @tenants::uuid[], @actions::text[], @types::text[], @resources::uuid[], @names::text[], @changes::text[], @correlations::text[])
     AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id)`
 
 // insertAudit writes the entries of one actor, with new ids in their order.
@@ -49,8 +49,10 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 		actions, types, names = append(actions, e.Action), append(types, e.ResourceType), append(names, e.ResourceName)
 		changes, correlations = append(changes, eventhook.SanitizeText(string(raw))), append(correlations, correlation)
 	}
-	_, err := tx.Exec(ctx, insertAuditSQL, string(by.Type), uuidArg(by.KeyID), eventhook.SanitizeText(by.Name), textArg(by.SourceIP), textArg(by.RequestID),
-		ids, tenants, actions, types, resources, names, changes, correlations)
+	_, err := tx.Exec(ctx, insertAuditSQL, pgx.StrictNamedArgs{"actor_type": string(by.Type), "actor_id": uuidArg(by.KeyID),
+		"actor_name": eventhook.SanitizeText(by.Name), "source_ip": textArg(by.SourceIP), "request_id": textArg(by.RequestID),
+		"ids": ids, "tenants": tenants, "actions": actions, "types": types, "resources": resources, "names": names,
+		"changes": changes, "correlations": correlations})
 	return err
 }
 

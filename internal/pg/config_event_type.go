@@ -79,9 +79,11 @@ func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant event
 			t = have
 			return err
 		}
-		t, err = scanEventType(m.tx.QueryRow(ctx, `UPDATE eventhook.event_type SET description = $3, category = $4, schema = $5, visibility = $6,
-			version = version + 1, updated_at = $7 WHERE tenant_id = $1 AND name = $2 RETURNING `+eventTypeColumns,
-			[16]byte(tenant), want.Name, want.Description, want.Category, jsonArg(want.Schema), string(want.Visibility), m.db.now()))
+		t, err = scanEventType(m.tx.QueryRow(ctx, `UPDATE eventhook.event_type SET description = @description, category = @category,
+			schema = @schema, visibility = @visibility, version = version + 1, updated_at = @now
+			WHERE tenant_id = @tenant AND name = @name RETURNING `+eventTypeColumns,
+			pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "name": want.Name, "description": want.Description, "category": want.Category,
+				"schema": jsonArg(want.Schema), "visibility": string(want.Visibility), "now": m.db.now()}))
 		return err
 	})
 	return t, created, err

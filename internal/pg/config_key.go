@@ -58,8 +58,9 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
 	err := db.mutate(ctx, "add key", by, k.TenantID, func(m *mutation) error {
 		_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			[16]byte(k.ID), [16]byte(k.TenantID), k.Name, k.Prefix, hash, scopes, k.ExpiresAt, k.CreatedAt)
+			VALUES (@id, @tenant, @name, @prefix, @hash, @scopes, @expires_at, @created_at)`,
+			pgx.StrictNamedArgs{"id": [16]byte(k.ID), "tenant": [16]byte(k.TenantID), "name": k.Name, "prefix": k.Prefix, "hash": hash,
+				"scopes": scopes, "expires_at": k.ExpiresAt, "created_at": k.CreatedAt})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,8 @@ ON CONFLICT (source_id, reason) DO UPDATE
 const insertRejectionsSQL = `
 INSERT INTO eventhook.rejection (id, source_id, outcome, reason, detail, method, client_address, header_names, body_size, body_sha256)
 SELECT id, source_id, outcome, reason, detail, method, nullif(client_address, ''), header_names::json, nullif(body_size, -1), body_sha256
-FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int8[], $10::bytea[])
+FROM unnest(@ids::uuid[], @sources::uuid[], @outcomes::text[], @reasons::text[], @details::text[], @methods::text[],
+        @addresses::text[], @headers::text[], @sizes::int8[], @hashes::bytea[])
     AS u (id, source_id, outcome, reason, detail, method, client_address, header_names, body_size, body_sha256)
 ON CONFLICT (id) DO NOTHING`
 
@@ -131,7 +132,8 @@ func queueRejections(batch *pgx.Batch, list []eventhook.Rejection) error {
 		detail[i], method[i], client[i] = eventhook.SanitizeText(r.Detail), eventhook.SanitizeText(r.Method), eventhook.SanitizeText(r.ClientAddress)
 		headers[i], size[i], hash[i] = string(names), r.BodySize, r.BodySHA256
 	}
-	batch.Queue(insertRejectionsSQL, id, source, outcome, reason, detail, method, client, headers, size, hash)
+	batch.Queue(insertRejectionsSQL, pgx.StrictNamedArgs{"ids": id, "sources": source, "outcomes": outcome, "reasons": reason, "details": detail,
+		"methods": method, "addresses": client, "headers": headers, "sizes": size, "hashes": hash})
 	return nil
 }
 

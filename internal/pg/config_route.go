@@ -169,9 +169,11 @@ func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook
 	if err != nil {
 		return r, err
 	}
+	args["tenant"], args["source"] = [16]byte(s.TenantID), [16]byte(s.ID)
 	err = m.exec(ctx, `INSERT INTO eventhook.route (id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function,
 		transform, targets, version, updated_at, target_secrets, tenant_id, source_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $12)`, append(args, [16]byte(s.TenantID), [16]byte(s.ID))...)
+		VALUES (@id, @name, @priority, @is_enabled, @filter_event_types, @filter, @filter_expression, @filter_function,
+		@transform, @targets, @version, @updated_at, @target_secrets, @tenant, @source, @updated_at)`, args)
 	if err != nil {
 		return r, nameTaken(err, "The source has a route %q already.", r.Name)
 	}
@@ -180,7 +182,7 @@ func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook
 }
 
 // routeArgs returns the parameters that INSERT and UPDATE share.
-func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
+func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) (pgx.StrictNamedArgs, error) {
 	targets, err := json.Marshal(r.Targets)
 	if err != nil {
 		return nil, err
@@ -197,8 +199,10 @@ func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, err
 	if types == nil {
 		types = []string{}
 	}
-	return []any{[16]byte(r.ID), r.Name, r.Priority, r.IsEnabled, types, jsonArg(r.Filter), r.FilterExpression, r.FilterFunction,
-		transform, string(targets), r.Version, r.UpdatedAt, textArg(sealed)}, nil
+	return pgx.StrictNamedArgs{"id": [16]byte(r.ID), "name": r.Name, "priority": r.Priority, "is_enabled": r.IsEnabled,
+		"filter_event_types": types, "filter": jsonArg(r.Filter), "filter_expression": r.FilterExpression,
+		"filter_function": r.FilterFunction, "transform": transform, "targets": string(targets), "version": r.Version,
+		"updated_at": r.UpdatedAt, "target_secrets": textArg(sealed)}, nil
 }
 
 // UpdateRoute updates a route in one transaction, as UpdateSource does with a source. The
@@ -249,9 +253,11 @@ func (m *mutation) updateRoute(ctx context.Context, source string, have, want ev
 	if err != nil {
 		return have, nil, err
 	}
-	err = m.exec(ctx, `UPDATE eventhook.route SET name = $2, priority = $3, is_enabled = $4, filter_event_types = $5, filter = $6,
-		filter_expression = $7, filter_function = $8, transform = $9, targets = $10, version = $11, updated_at = $12,
-		target_secrets = CASE WHEN $14 THEN target_secrets ELSE $13 END WHERE id = $1`, append(args, want.SecretsLost)...)
+	args["keep_secrets"] = want.SecretsLost
+	err = m.exec(ctx, `UPDATE eventhook.route SET name = @name, priority = @priority, is_enabled = @is_enabled,
+		filter_event_types = @filter_event_types, filter = @filter, filter_expression = @filter_expression,
+		filter_function = @filter_function, transform = @transform, targets = @targets, version = @version, updated_at = @updated_at,
+		target_secrets = CASE WHEN @keep_secrets THEN target_secrets ELSE @target_secrets END WHERE id = @id`, args)
 	return want, changes, nameTaken(err, "The source has a route %q already.", want.Name)
 }
 

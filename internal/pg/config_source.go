@@ -178,8 +178,9 @@ func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook
 		return s, err
 	}
 	err = m.exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Slug, s.Name, s.Provider,
-		sealed, s.SecretsCount, string(settings), s.IsEnabled, now)
+		VALUES (@id, @tenant, @slug, @name, @provider, @verifier, @secrets_count, @settings, @is_enabled, @now, @now)`,
+		pgx.StrictNamedArgs{"id": [16]byte(s.ID), "tenant": [16]byte(s.TenantID), "slug": s.Slug, "name": s.Name, "provider": s.Provider,
+			"verifier": sealed, "secrets_count": s.SecretsCount, "settings": string(settings), "is_enabled": s.IsEnabled, "now": now})
 	if err != nil {
 		return s, nameTaken(err, "The tenant has a source %q already.", s.Slug)
 	}
@@ -249,9 +250,12 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // the handshake window opens now
 		want.HandshakeOpenedAt = want.UpdatedAt
 	}
-	err = m.exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
-		is_enabled = $7, version = $8, updated_at = $9, handshake_opened_at = $10 WHERE id = $1`, [16]byte(have.ID), want.Name, want.Provider, sealed, want.SecretsCount,
-		string(settings), want.IsEnabled, want.Version, want.UpdatedAt, want.HandshakeOpenedAt)
+	err = m.exec(ctx, `UPDATE eventhook.source SET name = @name, provider = @provider, verifier = @verifier, secrets_count = @secrets_count,
+		settings = @settings, is_enabled = @is_enabled, version = @version, updated_at = @updated_at,
+		handshake_opened_at = @handshake_opened_at WHERE id = @id`,
+		pgx.StrictNamedArgs{"id": [16]byte(have.ID), "name": want.Name, "provider": want.Provider, "verifier": sealed,
+			"secrets_count": want.SecretsCount, "settings": string(settings), "is_enabled": want.IsEnabled, "version": want.Version,
+			"updated_at": want.UpdatedAt, "handshake_opened_at": want.HandshakeOpenedAt})
 	return want, changes, err
 }
 

@@ -63,8 +63,9 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 	if err != nil {
 		return s, err
 	}
+	args["secrets"], args["tenant"] = sealed, [16]byte(s.TenantID)
 	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, event_types, filter, settings, version, updated_at, secrets, tenant_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $9)`, append(args, sealed, [16]byte(s.TenantID))...)
+		VALUES (@id, @name, @status, @disabled_reason, @event_types, @filter, @settings, @version, @updated_at, @secrets, @tenant, @updated_at)`, args)
 	if err != nil {
 		return s, err
 	}
@@ -77,9 +78,10 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 }
 
 // subscriptionArgs returns the parameters that INSERT and UPDATE share.
-func subscriptionArgs(s eventhook.Subscription) ([]any, error) {
+func subscriptionArgs(s eventhook.Subscription) (pgx.StrictNamedArgs, error) {
 	settings, err := json.Marshal(s.SubscriptionSettings)
-	return []any{[16]byte(s.ID), s.Name, string(s.Status), textArg(s.DisabledReason), s.EventTypes, jsonArg(s.Filter), string(settings), s.Version, s.UpdatedAt}, err
+	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status), "disabled_reason": textArg(s.DisabledReason),
+		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version, "updated_at": s.UpdatedAt}, err
 }
 
 // UpdateSubscription updates a subscription in one transaction. change receives the current
@@ -151,8 +153,10 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 			return have, nil, err
 		}
 	}
-	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = $2, status = $3, disabled_reason = $4, event_types = $5, filter = $6, settings = $7,
-		version = $8, updated_at = $9, secrets = CASE WHEN $11 THEN secrets ELSE $10 END WHERE id = $1`, append(args, sealed, keepsSecrets)...)
+	args["secrets"], args["keep_secrets"] = sealed, keepsSecrets
+	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = @name, status = @status, disabled_reason = @disabled_reason,
+		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at,
+		secrets = CASE WHEN @keep_secrets THEN secrets ELSE @secrets END WHERE id = @id`, args)
 	return want, changes, err
 }
 

@@ -30,8 +30,8 @@ ON CONFLICT (source_id, at, slot) DO UPDATE
 
 const addSubscriptionCountsSQL = `
 INSERT INTO eventhook.subscription_usage AS u (subscription_id, at, slot, delivered, failed, dead, duration_ms)
-SELECT subscription_id, at, $1::int2, delivered, failed, dead, duration_ms
-FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[], $6::int8[], $7::int8[])
+SELECT subscription_id, at, @slot::int2, delivered, failed, dead, duration_ms
+FROM unnest(@subscriptions::uuid[], @spans::timestamptz[], @delivered::int8[], @failed::int8[], @dead::int8[], @durations::int8[])
     AS n (subscription_id, at, delivered, failed, dead, duration_ms)
 ORDER BY subscription_id, at
 ON CONFLICT (subscription_id, at, slot) DO UPDATE
@@ -74,7 +74,8 @@ func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []even
 		subscriptions[i], spans[i] = c.SubscriptionID, c.At
 		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
 	}
-	_, err := db.work.Exec(ctx, addSubscriptionCountsSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
+	_, err := db.work.Exec(ctx, addSubscriptionCountsSQL, pgx.StrictNamedArgs{"slot": slot, "subscriptions": subscriptions, "spans": spans,
+		"delivered": delivered, "failed": failed, "dead": dead, "durations": durations})
 	return translate("count deliveries of subscriptions", err)
 }
 
@@ -85,7 +86,7 @@ FROM unnest($1::uuid[]) AS t (id)
 JOIN eventhook.tenant_usage u ON u.tenant_id = t.id AND u.day >= $2::date AND u.day < $3::date
 GROUP BY u.tenant_id`
 
-// UsageBetween sums what each tenant has stored on the days from from up to and excluding until, over
+// UsageBetween sums what each tenant has stored on the days from from to until (exclusive), over
 // all slots, for days whose bodies are still stored. The result omits tenants without usage;
 // Day is not set.
 func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// markDeadSQL ends the deliveries in due as dead; $1 is now, $2 the reason.
+// markDeadSQL ends the deliveries in due as dead; its parameters are @now and @reason.
 const markDeadSQL = `
 UPDATE eventhook.delivery d
-SET status = 'dead', due_at = NULL, completed_at = $1, last_error = $2
+SET status = 'dead', due_at = NULL, completed_at = @now, last_error = @reason
 FROM due
 WHERE d.tenant_id = due.tenant_id AND d.id = due.id
 RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
@@ -26,11 +26,11 @@ RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 const abandonDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = $3 AND d.due_at <= $1
-      AND NOT EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = $3)
+    WHERE d.destination_id = @destination AND d.due_at <= @now
+      AND NOT EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = @destination)
       AND NOT EXISTS (SELECT FROM eventhook.route r JOIN eventhook.tenant t ON t.id = r.tenant_id
-          WHERE r.id = $4 AND r.targets->($5::int)->>'type' = 'http' AND t.status <> 'closed')
-    ORDER BY d.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
+          WHERE r.id = @route AND r.targets->(@target_index::int)->>'type' = 'http' AND t.status <> 'closed')
+    ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
 // AbandonDeliveries ends up to limit due deliveries as dead if their destination does not
@@ -38,17 +38,18 @@ WITH due AS MATERIALIZED (
 // returns 0. It concludes the events of a route's deliveries. It sends no system event.
 // Deliveries that are leased or wait for a retry are not due, so a later call ends them.
 func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error) {
-	n, err := db.markDead(ctx, abandonDeliveriesSQL, db.now(), eventhook.SanitizeText(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
+	n, err := db.markDead(ctx, abandonDeliveriesSQL, pgx.StrictNamedArgs{"now": db.now(), "reason": eventhook.SanitizeText(reason),
+		"destination": [16]byte(to.ID()), "route": uuidArg(to.RouteID), "target_index": to.TargetIndex, "limit": limit})
 	return n, translate("abandon deliveries", err)
 }
 
-// expireDeliveriesSQL reads only the partitions before $3. Index delivery_due, then primary
+// expireDeliveriesSQL reads only the partitions before @before. Index delivery_due, then primary
 // key.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.due_at IS NOT NULL AND d.due_at <= $1 AND d.id < $3 AND (d.restarted_at <= $4) IS NOT FALSE
-    ORDER BY d.destination_id, d.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
+    WHERE d.due_at IS NOT NULL AND d.due_at <= @now AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
+    ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
 const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
@@ -66,16 +67,17 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	}
 	now := db.now()
 	bound := eventhook.FirstID[eventhook.Delivery](now.Add(-olderThan).UTC().Truncate(day))
-	n, err := db.markDead(ctx, expireDeliveriesSQL, now, "older than "+formatHours(olderThan), [16]byte(bound), now.Add(-olderThan), maxExpired)
+	n, err := db.markDead(ctx, expireDeliveriesSQL, pgx.StrictNamedArgs{"now": now, "reason": "older than " + formatHours(olderThan),
+		"before": [16]byte(bound), "oldest": now.Add(-olderThan), "limit": maxExpired})
 	return n, translate("expire deliveries", err)
 }
 
 // markDead runs a statement that ends with markDeadSQL, and concludes the events of a route's
 // deliveries in the same transaction.
-func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err error) {
+func (db *DB) markDead(ctx context.Context, sql string, args pgx.StrictNamedArgs) (n int, err error) {
 	var ended []concluded
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql, args...)
+		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err
 		}

@@ -66,29 +66,27 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 	return list, count, translate("list deliveries", err)
 }
 
-// Every list of deliveries has these parameters: $1 the tenant, $2 the first id,
-// $3 the id after the last, $4 the limit, $5 the subscription, $6 the status, $7 the
-// event and $8 the destinations of a route. NULL and "" match everything. Each of the
-// conditions by… selects one index. Some repeat a condition of a partial index in a form
-// that the planner can match with it.
+// Every list of deliveries has the parameters of deliveryListArgs; NULL and "" match
+// everything. Each of the conditions by… selects one index. Some repeat a condition of a
+// partial index in a form that the planner can match with it.
 
 // deliveryFilterSQL holds the conditions of a list in a form that no index can serve: (…) IS
 // TRUE. The conditions before it choose the index.
 const deliveryFilterSQL = `
-    AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.destination_id = $5) IS TRUE)
-    AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)
-    AND ($8::uuid[] IS NULL OR (d.destination_id = ANY($8)) IS TRUE)`
+    AND (d.tenant_id = @tenant) IS TRUE AND (@subscription::uuid IS NULL OR (d.destination_id = @subscription) IS TRUE)
+    AND (@status = '' OR (d.status = @status) IS TRUE) AND (@event::uuid IS NULL OR (d.event_id = @event) IS TRUE)
+    AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)`
 
 const (
-	inBounds    = `d.id >= $2 AND d.id < $3`
-	undelivered = ` AND d.status >= $6 AND d.status <= $6 AND d.status IN ('failed', 'dead')`
+	inBounds    = `d.id >= @from AND d.id < @before`
+	undelivered = ` AND d.status >= @status AND d.status <= @status AND d.status IN ('failed', 'dead')`
 
-	byDeliveryTenant             = inBounds + ` AND d.tenant_id = $1`                                      // primary key
-	byDeliverySubscription       = inBounds + ` AND d.destination_id = $5 AND d.attempts >= 0`             // delivery_destination
-	byDeliveryStatus             = inBounds + ` AND d.tenant_id = $1 AND d.status = $6` + undelivered      // delivery_status
-	byDeliverySubscriptionStatus = inBounds + ` AND d.destination_id = $5 AND d.status = $6` + undelivered // delivery_destination_status
+	byDeliveryTenant             = inBounds + ` AND d.tenant_id = @tenant`                                                 // primary key
+	byDeliverySubscription       = inBounds + ` AND d.destination_id = @subscription AND d.attempts >= 0`                  // delivery_destination
+	byDeliveryStatus             = inBounds + ` AND d.tenant_id = @tenant AND d.status = @status` + undelivered            // delivery_status
+	byDeliverySubscriptionStatus = inBounds + ` AND d.destination_id = @subscription AND d.status = @status` + undelivered // delivery_destination_status
 
-	newestDeliveries = ` ORDER BY d.id DESC LIMIT $4`
+	newestDeliveries = ` ORDER BY d.id DESC LIMIT @limit`
 )
 
 // walkDeliveries returns a statement that walks down one index and filters the rest.
@@ -110,16 +108,16 @@ WITH open AS MATERIALIZED (
         ORDER BY d.due_at LIMIT 10001) d
     LIMIT 10001
 ), found AS MATERIALIZED (
-    SELECT id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = $6
+    SELECT id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = @status
     UNION ALL
     (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + along + deliveryFilterSQL + newestDeliveries + `)
 )
-SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT $4) f
+SELECT ` + deliveryColumns + ` FROM (SELECT @tenant::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT @limit) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
-// routeDestinations is a table expression with the ids of a route's destinations, $8.
-const routeDestinations = `(SELECT unnest($8::uuid[]) AS id)`
+// routeDestinations is a table expression with the ids of a route's destinations, @destinations.
+const routeDestinations = `(SELECT unnest(@destinations::uuid[]) AS id)`
 
 // walkDestinations returns a statement that reads the newest deliveries of each destination of
 // a route, and lists the newest of these. A route has at most MaxTargets destinations.
@@ -127,23 +125,23 @@ func walkDestinations(along string) string {
 	return `
 WITH found AS MATERIALIZED (
     SELECT d.id FROM ` + routeDestinations + ` s CROSS JOIN LATERAL (
-        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = $5`, `d.destination_id = s.id`) + deliveryFilterSQL + newestDeliveries + `) d
-    ORDER BY d.id DESC LIMIT $4
+        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = @subscription`, `d.destination_id = s.id`) + deliveryFilterSQL + newestDeliveries + `) d
+    ORDER BY d.id DESC LIMIT @limit
 )
-SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
+SELECT ` + deliveryColumns + ` FROM (SELECT @tenant::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
 // tenantDestinations is a table expression with the ids of a tenant's destinations: its
 // subscriptions, and the http targets of its routes, with ids as Destination.ID computes them.
 // Other targets yield NULL.
-const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = $1
+const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = @tenant
     UNION ALL
     SELECT CASE t.target->>'type' WHEN 'http' THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
     FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id
     CROSS JOIN jsonb_array_elements(r.targets) WITH ORDINALITY AS t (target, n)
     CROSS JOIN LATERAL (SELECT substr(sha256(uuid_send(r.id) || int8send(t.n - 1)), 1, 16) AS id) h
-    WHERE s.tenant_id = $1)`
+    WHERE s.tenant_id = @tenant)`
 
 // deliveryLists holds the statement for each combination of filters.
 var deliveryLists = struct {
@@ -154,7 +152,7 @@ var deliveryLists = struct {
 	status:             walkDeliveries(byDeliveryStatus),
 	subscriptionStatus: walkDeliveries(byDeliverySubscriptionStatus),
 	open:               openDeliveriesList(tenantDestinations, byDeliveryTenant),
-	subscriptionOpen:   openDeliveriesList(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
+	subscriptionOpen:   openDeliveriesList(`(SELECT @subscription::uuid AS id)`, byDeliverySubscription),
 	route:              walkDestinations(byDeliverySubscription),
 	routeStatus:        walkDestinations(byDeliverySubscriptionStatus),
 	routeOpen:          openDeliveriesList(routeDestinations, byDeliveryTenant),
@@ -205,9 +203,13 @@ func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f event
 }
 
 func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
-	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery,
-		[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit, uuidArg(f.SubscriptionID), string(f.Status), uuidArg(f.EventID), destinationsArg(f.RouteID))
+	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
 	return list, translate("list deliveries", err)
+}
+
+func deliveryListArgs(tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "from": [16]byte(from), "before": [16]byte(before), "limit": f.Limit,
+		"subscription": uuidArg(f.SubscriptionID), "status": string(f.Status), "event": uuidArg(f.EventID), "destinations": destinationsArg(f.RouteID)}
 }
 
 // deliveryBounds converts a filter's times and its event to a range of ids: from is the first

@@ -84,8 +84,7 @@ func (f *fixture) deliveryListPlan(filter eventhook.DeliveryFilter, analyze bool
 		explain = `EXPLAIN (ANALYZE, TIMING OFF) `
 	}
 	from, before := deliveryBounds(filter)
-	rows, err := tx.Query(f.Context(), explain+deliveryList(filter), pgx.QueryExecModeCacheDescribe,
-		[16]byte(f.tenant), [16]byte(from), [16]byte(before), filter.Limit, uuidArg(filter.SubscriptionID), string(filter.Status), uuidArg(filter.EventID), destinationsArg(filter.RouteID))
+	rows, err := tx.Query(f.Context(), explain+deliveryList(filter), pgx.QueryExecModeCacheDescribe, deliveryListArgs(f.tenant, filter, from, before))
 	f.must(err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)

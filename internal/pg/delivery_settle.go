@@ -25,13 +25,13 @@ var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
     SET status = settlements.status, due_at = settlements.due_at, completed_at = CASE WHEN settlements.due_at IS NULL THEN @now::timestamptz END,
-        retry_count = settlements.retry_count, last_error = settlements.last_error, attempts = d.attempts + settlements.made,
-        status_code = CASE settlements.made WHEN 0 THEN d.status_code ELSE settlements.status_code END,
+        retry_count = settlements.retry_count, last_error = settlements.last_error, attempts = d.attempts + settlements.attempts,
+        status_code = CASE settlements.attempts WHEN 0 THEN d.status_code ELSE settlements.status_code END,
         history = CASE WHEN settlements.line IS NULL THEN d.history
             WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || settlements.line
             ELSE concat(d.history, settlements.line) END
     FROM @settlements(tenant_id uuid, id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text,
-            made int4, status_code int4, line text, resets uuid)
+            attempts int4, status_code int4, line text, resets uuid)
     WHERE d.tenant_id = settlements.tenant_id AND d.id = settlements.id AND d.lease_token = settlements.lease_token AND d.status = 'acquired'
     RETURNING d.id, settlements.resets
 ), failing AS MATERIALIZED (
@@ -51,7 +51,7 @@ var (
 	settleDeliveryDueAt      = settleDeliveriesSQL.time("settlements.due_at")
 	settleDeliveryRetryCount = settleDeliveriesSQL.int4("settlements.retry_count")
 	settleDeliveryError      = settleDeliveriesSQL.text("settlements.last_error")
-	settleDeliveryAttempts   = settleDeliveriesSQL.int4("settlements.made")
+	settleDeliveryAttempts   = settleDeliveriesSQL.int4("settlements.attempts")
 	settleDeliveryStatusCode = settleDeliveriesSQL.int4("settlements.status_code")
 	settleDeliveryHistory    = settleDeliveriesSQL.text("settlements.line")
 	settleDeliveryResets     = settleDeliveriesSQL.uuid("settlements.resets")
@@ -70,8 +70,9 @@ func newDeliverySettleColumns() *deliverySettleColumns {
 // refuses, and returns these settlements. A batch without dead deliveries and without
 // subscriptions to disable takes one round trip and one transaction.
 //
-// When the last open delivery of a route's event ends, the event is concluded in the same
-// transaction, and EventStatus of one of the settlements is set; see concludeEventsSQL.
+// An event of a route ends when one of its deliveries is dead or none is open; see
+// concludeEventsSQL. It ends in the same transaction, and EventStatus of one of its
+// settlements is set.
 //
 // Dead deliveries are counted per subscription, in the order of the batch; a success resets
 // the count. When the count reaches DeadInRow, or a settlement has Disable, the subscription

@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// subscriber is a subscription of acme's.
+// subscriber creates a subscription of acme.
 func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
 	f.Helper()
 	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
@@ -29,7 +29,7 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 	return s
 }
 
-// publishing is an event for subscribers, matched just now; without a lease.
+// publishing returns an event that matches the subscribers, without leases.
 func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
@@ -48,7 +48,7 @@ func (f *fixture) publish(db *DB, batch ...*outbound.PublishItem) {
 	f.must(db.Publish(f.Context(), batch))
 }
 
-// owed publishes n events to a subscription, a millisecond apart.
+// publishTo publishes n events to a subscription, a millisecond apart.
 func (f *fixture) publishTo(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
 	var batch []*outbound.PublishItem
@@ -72,7 +72,7 @@ func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscriptio
 	return list
 }
 
-// held are n deliveries to a subscription that an instance has claimed.
+// claimedDeliveries publishes n events to a subscription and claims the deliveries.
 func (f *fixture) claimedDeliveries(n int, to *eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
 	f.publishTo(n, to)
@@ -82,7 +82,7 @@ func (f *fixture) claimedDeliveries(n int, to *eventhook.Subscription) []*eventh
 	return list
 }
 
-// came is what came of a delivery's attempt.
+// settlement returns the settlement of a delivery after one attempt.
 func (f *fixture) settlement(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*outbound.DeliverySettlement)) *outbound.DeliverySettlement {
 	a := &eventhook.Attempt{StartedAt: f.clock.now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
 	s := &outbound.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
@@ -132,13 +132,13 @@ func TestDueDestinations(t *testing.T) {
 		subs = append(subs, f.subscriber())
 	}
 	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
-	same(t, "when nothing is owed", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
+	same(t, "without open deliveries", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
 	for _, s := range []*eventhook.Subscription{subs[0], subs[1], subs[3], subs[4]} {
 		f.publishTo(3, s)
 	}
-	f.claimDeliveries(f.other, 10, subs[1]) // all of them: none is due
+	f.claimDeliveries(f.other, 10, subs[1]) // all of its deliveries, so that it is not due
 	f.claimDeliveries(f.other, 1, subs[3])
-	same(t, "lanes", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{subs[0].ID, subs[3].ID, subs[4].ID})
+	same(t, "due destinations", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{subs[0].ID, subs[3].ID, subs[4].ID})
 	same(t, "the first", f.dueDestinations(eventhook.SubscriptionID{}, 1), []eventhook.SubscriptionID{subs[0].ID})
 	same(t, "the next", f.dueDestinations(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
 	same(t, "the end", f.dueDestinations(subs[4].ID, 2), []eventhook.SubscriptionID{})
@@ -171,7 +171,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	f.exec(`DELETE FROM eventhook.event`)
 	f.clock.advance(lease)
 	again := f.claimDeliveries(f.db, 10, s)
-	same(t, "claimed when its event is gone", len(again), 1)
+	same(t, "claimed after its event was dropped", len(again), 1)
 	same(t, "its token", again[0].Lease.Token, int64(2))
 	same(t, "its event", again[0].Event, &eventhook.Event{ID: p.Event.ID, TenantID: f.tenant, Status: eventhook.EventDelivered, EventType: "payment.made"})
 }
@@ -191,7 +191,7 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{
 		{DestinationID: eventhook.DestinationID(b.ID), Max: 9, Lease: time.Minute}, {DestinationID: eventhook.DestinationID(idle.ID), Max: 9, Lease: lease}, {DestinationID: eventhook.DestinationID(a.ID), Max: 3, Lease: lease}})
 	f.must(err)
-	// All of a batch became due together, so that any of them may be first.
+	// All deliveries of a batch became due together, so any of them may be first.
 	same(t, "claimed", len(list), 5)
 	for _, d := range list {
 		want := lease
@@ -203,15 +203,15 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	rest := f.claimDeliveries(f.other, 10, a, b, idle)
 	same(t, "the rest", len(rest), 2)
 	same(t, "all", ids(append(list, rest...)), ids(append(fromA, fromB...)))
-	same(t, "none twice", len(f.claimDeliveries(f.other, 10, a, b, idle)), 0)
+	same(t, "claimed twice", len(f.claimDeliveries(f.other, 10, a, b, idle)), 0)
 
 	old := f.publishTo(1, idle)
 	f.clock.advance(time.Second)
 	f.publishTo(3, idle)
-	same(t, "the first of a lane", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
+	same(t, "the first of a destination", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
 }
 
-// TestAClaimTakesDeliveriesInOrderOfDueTime, in whatever partition it is.
+// TestAClaimTakesDeliveriesInOrderOfDueTime, in any partition.
 func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
@@ -251,8 +251,8 @@ func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 	same(t, "the oldest that is due", claim(), []eventhook.DeliveryID{tried[1].ID})
 	same(t, "the next", claim(), []eventhook.DeliveryID{tried[2].ID})
 	last := claim()
-	same(t, "then what was not tried", slices.ContainsFunc(backlog, func(d *eventhook.Delivery) bool { return d.ID == last[0] }), true)
-	same(t, "of another lane", f.count("delivery", "destination_id = $1 AND status = 'acquired'", [16]byte(other.ID)), 2)
+	same(t, "then untried ones", slices.ContainsFunc(backlog, func(d *eventhook.Delivery) bool { return d.ID == last[0] }), true)
+	same(t, "of another destination", f.count("delivery", "destination_id = $1 AND status = 'acquired'", [16]byte(other.ID)), 2)
 }
 
 func TestAClaimIsBoundedByBytes(t *testing.T) {
@@ -265,23 +265,23 @@ func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f.publish(f.db, batch...)
 	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, maxClaimBytes/3)
 	list := f.claimDeliveries(f.db, 4, a, b)
-	same(t, "claimed", len(list), 4) // the last may go beyond
+	same(t, "claimed", len(list), 4) // the last one may exceed the bound
 	of := map[eventhook.SubscriptionID]int{}
 	for _, d := range list {
 		of[d.SubscriptionID]++
 	}
-	same(t, "it goes round the lanes", of, map[eventhook.SubscriptionID]int{a.ID: 2, b.ID: 2})
+	same(t, "the destinations share the bytes", of, map[eventhook.SubscriptionID]int{a.ID: 2, b.ID: 2})
 	same(t, "the rest", len(f.claimDeliveries(f.db, 4, a, b)), 4)
 }
 
-// TestNoDeliveryIsClaimedTwice has instances claim, settle, and fail to settle,
-// all at once.
+// TestNoDeliveryIsClaimedTwice has instances claim, settle, and fail to settle deliveries
+// concurrently.
 func TestNoDeliveryIsClaimedTwice(t *testing.T) {
-	const lanes, each = 20, 600
+	const destinations, each = 20, 600
 	f := setUp(t)
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
-	for range lanes {
+	for range destinations {
 		s := f.subscriber()
 		subs = append(subs, s)
 	}
@@ -311,20 +311,20 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 		}
 	}
 	together(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
-	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // what was locked when the others looked
+	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // deliveries that were locked during the other claims
 		for _, d := range list {
 			claims[d.ID]++
 			f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 		}
 	}
-	same(t, "deliveries that were claimed", len(claims), lanes*each)
+	same(t, "deliveries that were claimed", len(claims), destinations*each)
 	for id, n := range claims {
 		if n != 1 {
 			t.Errorf("%s was claimed %d times", id, n)
 		}
 	}
-	same(t, "what is owed", f.count("delivery", "due_at IS NOT NULL"), 0)
-	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), lanes*each)
+	same(t, "open deliveries", f.count("delivery", "due_at IS NOT NULL"), 0)
+	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), destinations*each)
 }
 
 func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{late})
 	f.must(err)
 	same(t, "lost", lost, []*outbound.DeliverySettlement{late})
-	same(t, "deaths that are counted", f.count("subscription_health", "dead_in_row > 0"), 0)
+	same(t, "dead deliveries that were counted", f.count("subscription_health", "dead_in_row > 0"), 0)
 	f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
 	got, attempts := f.delivery(d.ID)
 	same(t, "its state", got.Status, eventhook.DeliveryAcquired)
@@ -427,7 +427,7 @@ func TestARefusedSettlementDoesNotBlockTheRest(t *testing.T) {
 	same(t, "settled", f.count("delivery", "status = 'success'"), 4)
 }
 
-// utc is a delivery with its moments as they are compared.
+// utc returns a delivery with its times in UTC.
 func utc(d eventhook.Delivery) eventhook.Delivery {
 	for _, at := range []**time.Time{&d.NextAttemptAt, &d.CompletedAt, &d.RestartedAt} {
 		if *at != nil {
@@ -450,8 +450,8 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 		d = f.claimDeliveries(f.db, 1, s)[0]
 	}
 	got, attempts := f.delivery(d.ID)
-	same(t, "attempts that were made", got.Attempts, 60)
-	same(t, "of which the last is told", attempts[len(attempts)-1].StatusCode, 459)
+	same(t, "attempts", got.Attempts, 60)
+	same(t, "the last attempt of the history", attempts[len(attempts)-1].StatusCode, 459)
 	if n := one[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
 		t.Errorf("the history has %d bytes and %d attempts, want at most 96 KiB and some", n, len(attempts))
 	}
@@ -463,9 +463,10 @@ func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 	return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
 }
 
-// TestDeadDeliveriesInARow settles batches written as letters: d for a dead delivery, s
-// for a success, f for one that is tried again, D and S for a test's, o and O for
-// a dead one that tells of its own subscription's dead ones, or of another's.
+// TestDeadDeliveriesInARow settles batches that are written as letters: d for a dead delivery,
+// s for a success, f for a retry, u for a delivery that was never sent, D and S for test
+// deliveries, o for a dead delivery that reports dead deliveries of its own subscription, and
+// O for one that reports those of another subscription.
 func TestDeadDeliveriesInARow(t *testing.T) {
 	f := setUp(t)
 	stranger := f.subscriber()
@@ -476,18 +477,18 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 		disabled bool
 	}{
 		{"add up", []string{"dd", "d"}, 3, false},
-		{"begin anew after a success", []string{"dd", "s", "d"}, 1, false},
+		{"start at 0 after a success", []string{"dd", "s", "d"}, 1, false},
 		{"in the order of a batch", []string{"dd", "dsd"}, 1, false},
-		{"to none, if the success is the last", []string{"dd", "dds"}, 0, false},
+		{"are 0 after a success", []string{"dd", "dds"}, 0, false},
 		{"retries do not count", []string{"ddf"}, 2, false},
-		{"nor do tests", []string{"ddD", "S", "D"}, 2, false},
-		{"nor what was never sent, as after a long pause", []string{"du", "uuuuuuu", "u"}, 1, false},
+		{"tests do not count", []string{"ddD", "S", "D"}, 2, false},
+		{"deliveries that were never sent do not count", []string{"du", "uuuuuuu", "u"}, 1, false},
 		{"five disable", []string{"dd", "ddd"}, 5, true},
-		{"and they do before a success", []string{"dd", "ddds"}, 0, true},
-		{"and between two", []string{"dd", "sddddds"}, 0, true},
-		{"four do not", []string{"sdddd", "s"}, 0, false},
-		{"nor those that tell of them", []string{"dodo", "dod"}, 4, false},
-		{"but those that tell of others' do", []string{"dOdOd"}, 5, true},
+		{"five disable even before a success", []string{"dd", "ddds"}, 0, true},
+		{"five disable between two successes", []string{"dd", "sddddds"}, 0, true},
+		{"four do not disable", []string{"sdddd", "s"}, 0, false},
+		{"reports about the own failures do not count", []string{"dodo", "dod"}, 4, false},
+		{"reports about other failures count", []string{"dOdOd"}, 5, true},
 	} {
 		s := f.subscriber()
 		for _, letters := range c.batches {
@@ -515,19 +516,19 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 	}
 	s := f.subscriber()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
-	same(t, "never, if 0 do", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
+	same(t, "a limit of 0 never disables", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
-// TestSettlingLocksSubscriptionsBeforeTheirHealth: who changes several holds them, and takes
-// what they count then; so must not wait for whom he keeps waiting.
+// TestSettlingLocksSubscriptionsBeforeTheirHealth: a transaction that changes several
+// subscriptions locks them and then their health. A settle must take the same order.
 func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	f := setUp(t)
-	healed, dying := f.subscriber(), f.subscriber()
-	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, healed)[0], eventhook.DeliveryDead))
-	batch := []*outbound.DeliverySettlement{f.settlement(f.claimedDeliveries(1, healed)[0], eventhook.DeliverySuccess), f.settlement(f.claimedDeliveries(1, dying)[0], eventhook.DeliveryDead)}
+	recovering, failing := f.subscriber(), f.subscriber()
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliveryDead))
+	batch := []*outbound.DeliverySettlement{f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliverySuccess), f.settlement(f.claimedDeliveries(1, failing)[0], eventhook.DeliveryDead)}
 	changing, err := f.other.work.Begin(t.Context())
 	f.must(err)
-	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{healed.ID, dying.ID})
+	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{recovering.ID, failing.ID})
 	f.must(err)
 	together(
 		func() { f.settleDeliveries(f.db, batch...) },
@@ -535,10 +536,10 @@ func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 			for one[int](f, blocked) < 1 {
 			}
-			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{healed.ID})
+			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{recovering.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
 		})
-	same(t, "dead in a row", []int{f.deadInRow(healed), f.deadInRow(dying)}, []int{0, 1})
+	same(t, "dead in a row", []int{f.deadInRow(recovering), f.deadInRow(failing)}, []int{0, 1})
 }
 
 func TestAGoneResponseDisablesAtOnce(t *testing.T) {
@@ -554,7 +555,7 @@ func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 		map[string]int{"the receiver answered 410 Gone": 1})
 	same(t, "generations", f.generation(), before+1)
 	if !strings.Contains(log.String(), "subscription="+s.ID.String()) || strings.Contains(log.String(), test.ID.String()) {
-		t.Errorf("logged %q, want the one that is disabled", log.String())
+		t.Errorf("logged %q, want the disabled subscription", log.String())
 	}
 }
 
@@ -582,7 +583,7 @@ func TestWatchersSeeEventsAboutDeadDeliveries(t *testing.T) {
 			heard[e.EventType] = true
 		}
 	}
-	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
+	same(t, "event types", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
 func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
@@ -605,7 +606,7 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 		f.must(json.Unmarshal(payloads[e.ID].Body, &data))
 		told[data.Subscription.ID] = data
 	}
-	same(t, "told", told, map[string]failedDeliveries{
+	same(t, "reported", told, map[string]failedDeliveries{
 		s.ID.String(): {announcedObject{"subscription", s.ID.String(), "billing"}, 2, []eventhook.DeliveryID{list[0].ID, list[2].ID},
 			[]string{"payment.made"}, "the receiver answered 503"},
 		other.ID.String(): {announcedObject{"subscription", other.ID.String(), "billing"}, 1, []eventhook.DeliveryID{list[3].ID},
@@ -629,15 +630,15 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	}
 	same(t, "abandoned", []int{abandon(s), abandon(s), abandon(s), abandon(s)}, []int{10, 10, 2, 0})
 	f.clock.advance(lease)
-	same(t, "when the lease has run out", abandon(s), 1)
-	same(t, "of one that is there", abandon(stays), 0)
-	same(t, "why", f.count("delivery", "status = 'dead' AND last_error = 'the subscription was deleted'"), 23)
-	same(t, "what is owed", f.count("delivery", "due_at IS NOT NULL"), 1)
-	same(t, "what the tenant is told", f.count("event", "origin = 'system'"), 0)
+	same(t, "after the lease expired", abandon(s), 1)
+	same(t, "of an existing subscription", abandon(stays), 0)
+	same(t, "the last error", f.count("delivery", "status = 'dead' AND last_error = 'the subscription was deleted'"), 23)
+	same(t, "open deliveries", f.count("delivery", "due_at IS NOT NULL"), 1)
+	same(t, "system events", f.count("event", "origin = 'system'"), 0)
 }
 
-// TestSettlingIsOneStatement: beside what goes through the pool as a statement of
-// its own there is the one that its connection is lent for.
+// TestSettlingIsOneStatement counts round trips that go through the pool. The batch of a
+// settle runs on a connection of its own and is not among them.
 func TestSettlingIsOneStatement(t *testing.T) {
 	f := setUp(t)
 	list := f.claimedDeliveries(20, f.subscriber())
@@ -648,7 +649,7 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	}
 	before := trips.Load()
 	f.settleDeliveries(f.db, batch...)
-	same(t, "others", trips.Load()-before, int64(0))
+	same(t, "further round trips", trips.Load()-before, int64(0))
 	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
 }
 
@@ -665,14 +666,14 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 	f.publishTo(1, paused)
 	f.publishTo(1, agents)
 	f.clock.advance(time.Hour)
-	same(t, "when all waits for others", age(), time.Duration(0))
+	same(t, "without a delivery that the gateway sends", age(), time.Duration(0))
 	f.publishTo(1, s)
 	f.clock.advance(time.Minute)
 	f.publishTo(1, s)
 	f.clock.advance(time.Second)
 	same(t, "of the oldest", age(), time.Minute+time.Second+time.Millisecond)
 	f.claimDeliveries(f.db, 9, s)
-	same(t, "when all is leased", age(), time.Duration(0))
+	same(t, "when all are leased", age(), time.Duration(0))
 }
 
 func TestReserveSends(t *testing.T) {
@@ -691,8 +692,8 @@ func TestReserveSends(t *testing.T) {
 	f.clock.advance(500 * time.Millisecond)
 	same(t, "a moment later", pace(f.db, s, 1, 10), 100*time.Millisecond)
 	f.clock.advance(time.Hour)
-	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
-	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
+	same(t, "after a pause, which accumulates nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
+	same(t, "of a deleted subscription", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
 	at, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
 		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
@@ -701,8 +702,8 @@ func TestReserveSends(t *testing.T) {
 		[]time.Duration{0, 0, 200 * time.Millisecond})
 }
 
-// TestTheRateHoldsAcrossInstances has four reserve one by one, all at once: no
-// two get the same time.
+// TestTheRateHoldsAcrossInstances has four instances reserve sends one by one, concurrently:
+// all times must differ.
 func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	const instances, each = 4, 50
 	f := setUp(t)
@@ -746,7 +747,7 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 		f.must(err)
 		same(t, "expired", n, want)
 	}
-	expire(0) // 25 hours later, but the day has not been over for 24
+	expire(0) // 25 hours later, but less than 24 hours after the end of the day
 	leased := f.claimDeliveries(f.other, 1, s)[0]
 	dead, anew := old[1], old[2]
 	for _, d := range []**eventhook.Delivery{&dead, &anew} {
@@ -757,7 +758,7 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f.settleDeliveries(f.other, f.settlement(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
 	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.now())
 	f.clock.advance(11 * time.Hour)
-	expire(3) // of five one is due later, and one was begun anew
+	expire(3) // of five, one is due later and one was restarted
 	expire(0)
 	got, _ := f.delivery(dead.ID)
 	same(t, "one of them", []any{got.Status, got.LastError, got.CompletedAt.UTC()}, []any{eventhook.DeliveryDead, "older than 24 h", f.clock.now()})
@@ -766,7 +767,7 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f.clock.advance(13 * time.Hour)
 	expire(1)
 	got, _ = f.delivery(anew.ID)
-	same(t, "the one that was begun anew", got.Status, eventhook.DeliveryDead)
+	same(t, "the restarted one", got.Status, eventhook.DeliveryDead)
 	got, _ = f.delivery(fresh.ID)
 	same(t, "the next day's", got.Status, eventhook.DeliveryPending)
 	n, err := f.db.ExpireDeliveries(t.Context(), 0)
@@ -800,7 +801,7 @@ func TestAStalePlanIsMadeAgain(t *testing.T) {
 	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
 }
 
-// cancelled is a context that has ended.
+// cancelled returns a context that has ended.
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -40,7 +40,7 @@ func Eventually(t *testing.T, claim string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("timeout: want %s", claim)
+			t.Fatalf("timeout while waiting until %s", claim)
 		case <-tick.C:
 		}
 	}

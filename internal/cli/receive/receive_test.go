@@ -112,7 +112,7 @@ func startReceiver(t *testing.T, count int, args ...string) *runningReceiver {
 	go func() {
 		r.code <- run(append([]string{"receive", "--port", "0", "--count", strconv.Itoa(count)}, args...), r.stdout, r.stderr)
 	}()
-	clitest.Eventually(t, "the receiver to print its URL", func() bool {
+	clitest.Eventually(t, "the receiver prints its URL", func() bool {
 		m := receiverURL.FindStringSubmatch(r.stdout.String() + r.stderr.String())
 		if m != nil {
 			r.url = m[1]
@@ -326,7 +326,7 @@ func TestReceiveStopsOnSIGTERM(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	clitest.Eventually(t, "the receiver to print its URL", func() bool { return receiverURL.MatchString(out.String()) })
+	clitest.Eventually(t, "the receiver prints its URL", func() bool { return receiverURL.MatchString(out.String()) })
 	answered := make(chan string, 1)
 	request := posted{id: "one", body: "{}"}.request(t, receiverURL.FindStringSubmatch(out.String())[1])
 	go func() {

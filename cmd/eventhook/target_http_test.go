@@ -14,22 +14,22 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// called is a request that a place outside has got.
+// called is a request that a fakeReceiver received.
 type called struct {
 	header http.Header
 	body   string
 }
 
-// place is somewhere that targets call. It tells what it is asked and answers
-// when it is told to, or when who has asked goes away.
-type place struct {
+// fakeReceiver is a receiver of http targets. It reports each request and answers it
+// when the test says so, or when the client closes the connection.
+type fakeReceiver struct {
 	url    string
 	asked  chan called
 	answer chan int
 }
 
-func newPlace(t *testing.T) *place {
-	p := &place{asked: make(chan called, 100), answer: make(chan int)}
+func newFakeReceiver(t *testing.T) *fakeReceiver {
+	p := &fakeReceiver{asked: make(chan called, 100), answer: make(chan int)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		p.asked <- called{r.Header, string(body)}
@@ -44,8 +44,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// startCalling starts a gateway whose one route has these targets. It may send to this
-// machine. env follows the other variables.
+// startCalling starts a gateway whose only route has these targets. It may send to
+// this host. env is appended to the environment.
 func startCalling(t *testing.T, dsn, targets string, env ...string) *instance {
 	t.Helper()
 	tenants := strings.Replace(testTenants, "targets: [{type: task, task_kind: build}]", "targets: ["+targets+"]", 1)
@@ -62,16 +62,16 @@ func (i *instance) mustPush(id string) (event string) {
 	return answer.EventID
 }
 
-// The local effects of an event are stored while a receiver has not answered the
-// request of an http target, and the request is made once.
-func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
+// The other effects of an event are stored while the request of its http target is
+// unanswered, and the request is sent once.
+func TestRequestOfATargetDelaysNoOtherEffect(t *testing.T) {
 	t.Parallel()
-	p, dsn := newPlace(t), pgtest.New(t)
+	p, dsn := newFakeReceiver(t), pgtest.New(t)
 	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+p.url+"', timeout_seconds: 60}, {type: publish, event_type: pushed}")
 	event := gateway.mustPush("1")
 	got := <-p.asked
 	if got.header.Get("X-Eventhook-Event-Id") != event || !strings.HasPrefix(got.header.Get("Idempotency-Key"), event+"/") {
-		t.Errorf("the place was sent %v, want the event's id and key", got.header)
+		t.Errorf("the fakeReceiver was sent %v, want the event's id and key", got.header)
 	}
 	conn := connect(t, dsn)
 	wantMade := func(when string) {
@@ -82,12 +82,12 @@ func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
 			t.Errorf("%s: got %d tasks and %d published events, want one of each", when, tasks, published)
 		}
 	}
-	wantMade("while the place thinks")
+	wantMade("while the fakeReceiver thinks")
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at IS NULL`); n != 1 {
-		t.Errorf("while the place thinks: %d events wait for their requests, want 1", n)
+		t.Errorf("while the fakeReceiver thinks: %d events wait for their requests, want 1", n)
 	}
 	p.answer <- http.StatusNoContent
-	clitest.Eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "the event is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	var story struct {
@@ -111,10 +111,11 @@ func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
 	}
 }
 
-// Whoever gets the exact body and headers can verify the provider's signature.
-func TestACallCanCarryTheProvidersOwnSignature(t *testing.T) {
+// An http target passes the exact body and headers, so its receiver can verify the
+// signature of the provider.
+func TestHTTPTargetPassesTheSignatureOfTheProvider(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFakeReceiver(t)
 	gateway := startCalling(t, pgtest.New(t), "{type: http, url: '"+p.url+"', body: raw}")
 	event := gateway.mustPush("1")
 	got := <-p.asked
@@ -129,11 +130,11 @@ func TestACallCanCarryTheProvidersOwnSignature(t *testing.T) {
 	}
 }
 
-// If a gateway dies during the request of an http target, another makes the request
-// again with the same key and body, and no other effect.
-func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
+// If a gateway dies during the request of an http target, another instance repeats
+// the request with the same key and body, and no other effect.
+func TestRequestOfAKilledGatewayIsRepeated(t *testing.T) {
 	t.Parallel()
-	p, dsn := newPlace(t), pgtest.New(t)
+	p, dsn := newFakeReceiver(t), pgtest.New(t)
 	targets := "{type: task, task_kind: build}, {type: http, url: '" + p.url + "', timeout_seconds: 1}"
 	dying := startCalling(t, dsn, targets)
 	event := dying.mustPush("1")
@@ -146,17 +147,17 @@ func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
 		t.Errorf("got %v %s after %v %s, want the same key and body", second.header, second.body, first.header, first.body)
 	}
 	conn := connect(t, dsn)
-	clitest.Eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "the event is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("got %d tasks, want the one that was made before", n)
+		t.Errorf("got %d tasks, want only the task of the first attempt", n)
 	}
 }
 
-// A route may have a target that the configuration does not allow yet. Tests of the
-// route say so, in the words of the event's last error.
-func TestACallThatWouldBeRefusedIsTold(t *testing.T) {
+// A route may have a target that the configuration does not allow. A test of the
+// route reports this with the text of the event's last error.
+func TestRouteTestReportsAForbiddenTarget(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	gateway.at(t, testAdminKey)
 	if status := gateway.call(http.MethodPatch, "/sources/github", map[string]any{"retry": map[string]any{"max_retries": 0}}, nil); status != http.StatusOK {

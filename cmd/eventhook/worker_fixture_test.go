@@ -36,9 +36,9 @@ tenants:
             targets: [{type: promise, idempotency_key_path: body.order, idempotency_key_prefix: "order:", value_path: body.amount}]
 `
 
-// office is a gateway with the tenant of workerTenants, a key for its workers,
-// and the mailer to which they hand invoices.
-type office struct {
+// workerFixture is a gateway with the tenant of workerTenants, an API key for its
+// workers, and a mailer to which the workers send invoices.
+type workerFixture struct {
 	*instance
 	db     *pgx.Conn
 	key    string
@@ -51,20 +51,20 @@ type mail struct {
 	answer        chan<- int // a status
 }
 
-func openOffice(t *testing.T) *office {
+func newWorkerFixture(t *testing.T) *workerFixture {
 	t.Helper()
 	dsn := pgtest.New(t)
 	file := filepath.Join(t.TempDir(), "tenants.yaml")
 	if err := os.WriteFile(file, []byte(workerTenants), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := &office{mails: make(chan mail), instance: startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
+	o := &workerFixture{mails: make(chan mail), instance: startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
 		"EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey}, "serve", "--apply", file)}
 	o.db = connect(t, dsn)
-	status, made := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"worker","scopes":["work"]}`)
+	status, created := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"worker","scopes":["work"]}`)
 	var answer struct{ Key string }
-	if err := json.Unmarshal([]byte(made), &answer); err != nil || status != http.StatusCreated {
-		t.Fatalf("making a key answered %d %s", status, made)
+	if err := json.Unmarshal([]byte(created), &answer); err != nil || status != http.StatusCreated {
+		t.Fatalf("the creation of a key answered %d %s", status, created)
 	}
 	o.key = answer.Key
 	o.mailer = httptest.NewServer(http.HandlerFunc(o.send))
@@ -72,10 +72,10 @@ func openOffice(t *testing.T) *office {
 	return o
 }
 
-func (o *office) tenantURL() string { return o.url + "/api/tenants/acme/eventhook" }
+func (o *workerFixture) tenantURL() string { return o.url + "/api/tenants/acme/eventhook" }
 
-// send is the mailer; each mail waits until the test answers it.
-func (o *office) send(w http.ResponseWriter, r *http.Request) {
+// send is the handler of the mailer. Each request waits until the test answers it.
+func (o *workerFixture) send(w http.ResponseWriter, r *http.Request) {
 	var invoice struct{ Customer string }
 	if err := json.NewDecoder(r.Body).Decode(&invoice); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
@@ -95,8 +95,8 @@ func (o *office) send(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// webhook sends one to the shop and returns its event.
-func (o *office) webhook(body string) (event string) {
+// webhook sends a webhook to the source shop and returns the id of its event.
+func (o *workerFixture) webhook(body string) (event string) {
 	o.t.Helper()
 	resp, err := testClient.Post(o.tenantURL()+"/in/shop", "application/json", strings.NewReader(body))
 	if err != nil {
@@ -110,13 +110,13 @@ func (o *office) webhook(body string) (event string) {
 	return answer.EventID
 }
 
-// made is what an event made, as it stands.
-type made struct {
+// execution is the execution that an event created.
+type execution struct {
 	ID, Status, Output, Error string
 	LeaseEnds                 *time.Time
 }
 
-func (o *office) work(event string) (w made) {
+func (o *workerFixture) work(event string) (w execution) {
 	o.t.Helper()
 	const read = `SELECT id::text, status, coalesce(output::text, ''), coalesce(error, ''), due_at FROM eventhook.execution WHERE event_id = $1`
 	err := o.db.QueryRow(o.t.Context(), read, event).Scan(&w.ID, &w.Status, &w.Output, &w.Error, &w.LeaseEnds)
@@ -126,8 +126,8 @@ func (o *office) work(event string) (w made) {
 	return w
 }
 
-// ends waits until what an event made has a status.
-func (o *office) ends(event, status string) (w made) {
+// ends waits until the execution of an event has a status.
+func (o *workerFixture) ends(event, status string) (w execution) {
 	o.t.Helper()
 	defer func() {
 		if o.t.Failed() {

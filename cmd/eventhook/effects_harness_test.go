@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
-// kinds is a gateway whose one route has a target of each kind: a task, a published
-// event with a subscriber, and a request to a receiver.
-type kinds struct {
+// targetFixture is a gateway whose only route has a target of each type: a task, a
+// published event with a subscriber, and an http request to a receiver.
+type targetFixture struct {
 	*instance
 	t                    *testing.T
 	dsn                  string
@@ -23,19 +23,19 @@ type kinds struct {
 	subscription         string // its id
 }
 
-// quickTarget is the retry of a target that tries again soon and many times.
+// quickTarget is a retry policy of many retries with short delays.
 const quickTarget = "retry: {max_retries: 25, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000}"
 
-func startKinds(t *testing.T, dsn string, env ...string) *kinds {
+func startTargetFixture(t *testing.T, dsn string, env ...string) *targetFixture {
 	t.Helper()
-	k := &kinds{t: t, dsn: dsn, env: env, receiver: newSubscriber(t), subscriber: newSubscriber(t)}
+	k := &targetFixture{t: t, dsn: dsn, env: env, receiver: newSubscriber(t), subscriber: newSubscriber(t)}
 	k.restart()
 	k.subscription, _ = k.subscribe(k.subscriber.url, "pushed", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
 	return k
 }
 
 // restart starts another gateway on the same database.
-func (k *kinds) restart() {
+func (k *targetFixture) restart() {
 	k.t.Helper()
 	k.instance = startCalling(k.t, k.dsn, "{type: task, task_kind: build}, {type: publish, event_type: pushed}, {type: http, url: '"+k.receiver.url+
 		"', timeout_seconds: 2, "+quickTarget+"}", k.env...)
@@ -43,7 +43,7 @@ func (k *kinds) restart() {
 
 // wantUnderWay waits until both receivers have many events, then lets their requests
 // hang, and waits until the gateway has leased deliveries that hang.
-func (k *kinds) wantUnderWay(load *flood) {
+func (k *targetFixture) wantUnderWay(load *flood) {
 	k.t.Helper()
 	clitest.Eventually(k.t, "load is delivered", func() bool {
 		return load.count(http.StatusOK) >= enough && k.receiver.count(eventsOf) >= enough && k.subscriber.count(eventsOf) >= enough
@@ -56,8 +56,8 @@ func (k *kinds) wantUnderWay(load *flood) {
 	clitest.Eventually(k.t, "more events are accepted", func() bool { return load.count(http.StatusOK) >= before+enough })
 }
 
-// hang lets both receivers hang, and returns what ends that.
-func (k *kinds) hang() (end func()) {
+// hang makes both receivers hang until end is called.
+func (k *targetFixture) hang() (end func()) {
 	held := make(hang)
 	k.receiver.answers(held.ServeHTTP)
 	k.subscriber.answers(held.ServeHTTP)
@@ -68,16 +68,15 @@ func (k *kinds) hang() (end func()) {
 	}
 }
 
-// wantAllOnce waits until nothing is owed, and holds that every answered event made one
-// task, one published event and one request, and that each of both receivers got its
-// own under ids that stay the same. It holds the same of events that were stored and
-// not answered.
-func (k *kinds) wantAllOnce(answered []string) {
+// wantAllOnce waits until no delivery is open. It fails the test unless every stored
+// event, answered or not, created one task, one published event and one request, and
+// both receivers got their requests with unchanged ids.
+func (k *targetFixture) wantAllOnce(answered []string) {
 	t := k.t
 	t.Helper()
 	wantEachProcessedOnce(t, k.dsn, answered)
 	conn := connect(t, k.dsn)
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	stored := texts(t, conn, `SELECT id::text FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`)
@@ -87,7 +86,7 @@ func (k *kinds) wantAllOnce(answered []string) {
 		"published events": `SELECT correlation_id FROM eventhook.event WHERE origin = 'route'`,
 		"requests":         `SELECT event_id::text FROM eventhook.delivery WHERE route_id IS NOT NULL AND status = 'success'`,
 	} {
-		wantSame(t, claim+", by the event that made them", texts(t, conn, sql), stored)
+		wantSame(t, claim+", by the event that created them", texts(t, conn, sql), stored)
 	}
 	wantSame(t, "deliveries, by their event", texts(t, conn, `SELECT event_id::text FROM eventhook.delivery WHERE route_id IS NULL AND status = 'success'`), published)
 	k.receiver.wantAll(t, stored)
@@ -116,7 +115,7 @@ func texts(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {
 	return list
 }
 
-// wantSame holds that two lists have the same elements, each as often.
+// wantSame fails the test unless two lists have the same elements, in any order.
 func wantSame(t *testing.T, claim string, got, want []string) {
 	t.Helper()
 	difference := map[string]int{}
@@ -135,9 +134,9 @@ func wantSame(t *testing.T, claim string, got, want []string) {
 	}
 }
 
-// pushAtOnce sends pushes while the accept path is held by a lock, and ends the lock
-// when the gateway has all of them: they share few batches. It returns the events that
-// were accepted and how many were duplicates.
+// pushAtOnce sends pushes while a lock blocks the accept path, and releases the lock
+// when the gateway has received all of them, so that they share few batches. It returns
+// the accepted events and the number of duplicates.
 func (i *instance) pushAtOnce(t *testing.T, dsn string, ids []string) (accepted []string, duplicates int) {
 	t.Helper()
 	tx, err := connect(t, dsn).Begin(t.Context())
@@ -172,7 +171,7 @@ func (i *instance) pushAtOnce(t *testing.T, dsn string, ids []string) (accepted 
 	return accepted, duplicates
 }
 
-// pushIDs makes ids of pushes.
+// pushIDs returns n ids of pushes.
 func pushIDs(name string, n int) (ids []string) {
 	for i := range n {
 		ids = append(ids, fmt.Sprint(name, " ", i))

@@ -10,11 +10,11 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// A target is down for long: its requests hang, then fail. The other targets of its
-// events, and other events, do not wait for it, and afterwards it gets every event once.
-func TestATargetThatIsDownDelaysNothingElse(t *testing.T) {
+// While a target is down, with requests that hang and then fail, the other targets of
+// its events and other events do not wait. When it recovers, it gets every event once.
+func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	const events, queued = 400, 200
-	k := startKinds(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=12", "EVENTHOOK_OUTBOUND_DISPATCH_QUEUE_DELIVERIES=200")
+	k := startTargetFixture(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=12", "EVENTHOOK_OUTBOUND_DISPATCH_QUEUE_DELIVERIES=200")
 	conn := connect(t, k.dsn)
 	held := make(hang)
 	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
@@ -44,7 +44,7 @@ func TestATargetThatIsDownDelaysNothingElse(t *testing.T) {
 	came := k.receiver.count(requestsOf)
 	close(held)
 	wantRest("while it fails")
-	clitest.Eventually(t, "it is tried again", func() bool { return k.receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "the request is retried", func() bool { return k.receiver.count(requestsOf) > came })
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
 		t.Errorf("%d requests came while it was down, want few: a circuit breaker", n)
 	}
@@ -55,9 +55,9 @@ func TestATargetThatIsDownDelaysNothingElse(t *testing.T) {
 	}
 }
 
-// An event whose request has used up its retries is dead. A retry of the delivery by a
-// person reopens the event, which ends as its request does.
-func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
+// An event is dead if its request used up its retries. A retry of the delivery reopens
+// the event, which then ends with the status of its request.
+func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	dsn, receiver := pgtest.New(t), newSubscriber(t)
 	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+receiver.url+
 		"', retry: {max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000}}")
@@ -80,7 +80,7 @@ func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
 	}
 	clitest.Eventually(t, "the event is dead", func() bool { return read().Status == "dead" })
 	if e := read(); len(e.Actions) != 2 || e.Actions[0].Status != "success" || e.Actions[1].Status != "failed" || e.Actions[1].Attempts != 3 || !strings.HasPrefix(e.LastError, "target 2: ") {
-		t.Errorf("got %+v, want a task that is made, and a request that failed three times", e)
+		t.Errorf("got %+v, want a created task, and a request that failed three times", e)
 	}
 	d := gateway.deliveryOf(event)
 	retry := func() {
@@ -91,7 +91,7 @@ func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
 	}
 	came := receiver.count(requestsOf)
 	retry()
-	clitest.Eventually(t, "it is tried again", func() bool { return receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "the request is retried", func() bool { return receiver.count(requestsOf) > came })
 	clitest.Eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
 	receiver.answers(nil)
 	retry()
@@ -100,15 +100,15 @@ func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
 		t.Errorf("got %+v, want no error that is left", e)
 	}
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("%d tasks were made, want 1", n)
+		t.Errorf("%d tasks were created, want 1", n)
 	}
 	if deliveries, keys := receiver.count(deliveriesOf), receiver.count(keysOf); deliveries != 1 || keys != 1 {
 		t.Errorf("requests came under %d ids and %d keys, want one each", deliveries, keys)
 	}
 }
 
-// Half of the targets are tasks, and the others are requests.
-func TestARouteOfFiftyTargets(t *testing.T) {
+// Half of the targets are tasks and half are http requests.
+func TestRouteWithFiftyTargets(t *testing.T) {
 	const half = 25
 	dsn, receiver := pgtest.New(t), newSubscriber(t)
 	gateway := startCalling(t, dsn, strings.Repeat("{type: task, task_kind: build}, ", half)+strings.Repeat("{type: http, url: '"+receiver.url+"'}, ", half))
@@ -123,9 +123,9 @@ func TestARouteOfFiftyTargets(t *testing.T) {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`) == len(events)
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != half*len(events) {
-		t.Errorf("%d tasks were made, want %d", n, half*len(events))
+		t.Errorf("%d tasks were created, want %d", n, half*len(events))
 	}
-	if keys, again := receiver.count(keysOf), receiver.count(againOf); keys != half*len(events) || again > 0 {
+	if keys, again := receiver.count(keysOf), receiver.count(repeatedOf); keys != half*len(events) || again > 0 {
 		t.Errorf("requests came under %d keys, and %d again; want %d and none", keys, again, half*len(events))
 	}
 	for _, event := range events {

@@ -13,14 +13,15 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// versioned has two routes, which are of one version: the task's kind is the published
-// event's type.
+// versioned returns a configuration with two routes of one version: the kind of the
+// task equals the type of the published event.
 func versioned(version string) string {
 	return strings.Replace(testTenants, "{name: pushes, filter_event_types: [push], targets: [{type: task, task_kind: build}]}",
 		"{name: first, targets: [{type: task, task_kind: "+version+"}]}\n          - {name: second, targets: [{type: publish, event_type: "+version+"}]}", 1)
 }
 
-// versionsOf are the versions by which an event was planned, once it is delivered.
+// versionsOf waits until an event is delivered and returns the versions of the routes
+// that planned it.
 func versionsOf(t *testing.T, conn *pgx.Conn, event string) string {
 	t.Helper()
 	clitest.Eventually(t, "the event is delivered", func() bool {
@@ -30,8 +31,9 @@ func versionsOf(t *testing.T, conn *pgx.Conn, event string) string {
 		UNION ALL SELECT event_type FROM eventhook.event WHERE correlation_id = $1::uuid::text`, event), " ")
 }
 
-// Both routes change at once, again and again, while two gateways accept events. Each
-// event follows one version, and an event that is sent after a change follows it.
+// Both routes change repeatedly, in one transaction, while two gateways accept events.
+// Each event follows one version. An event that is sent after a change follows the new
+// version.
 func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
 	const changes = 20
 	dsn := pgtest.New(t)
@@ -81,7 +83,7 @@ func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
 // delivery to it, and an event that is sent after its end has none.
 func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 	const changes = 10
-	k := startKinds(t, pgtest.New(t))
+	k := startTargetFixture(t, pgtest.New(t))
 	other := k.instance
 	k.restart()
 	load := startFlood(t, k.instance)
@@ -111,7 +113,7 @@ func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 		deliveries(id, "after it was deleted", 0)
 	}
 	load.stop()
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'dead' AND destination_id = $1::uuid`, k.subscription); n > 0 {

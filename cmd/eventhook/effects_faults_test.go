@@ -13,7 +13,7 @@ import (
 )
 
 func TestKilledGatewayLosesNoEffect(t *testing.T) {
-	k := startKinds(t, pgtest.New(t))
+	k := startTargetFixture(t, pgtest.New(t))
 	load := startFlood(t, k.instance)
 	k.wantUnderWay(load)
 	k.kill()
@@ -31,7 +31,7 @@ func TestDatabaseRestartLosesNoEffect(t *testing.T) {
 	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			server := pgtest.NewServer(t)
-			k := startKinds(t, server.DSN(pgembed.Database))
+			k := startTargetFixture(t, server.DSN(pgembed.Database))
 			load := startFlood(t, k.instance)
 			k.wantUnderWay(load)
 			if err := fault.end(t, server); err != nil {
@@ -53,10 +53,10 @@ func TestDatabaseRestartLosesNoEffect(t *testing.T) {
 	}
 }
 
-// A gateway that is told to stop ends its requests and gives the rest back: no lease
-// is left, and no request that was answered is made again.
+// A gateway that stops completes its running requests and releases its other leases:
+// no lease remains, and no answered request is repeated.
 func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
-	k := startKinds(t, pgtest.New(t), "EVENTHOOK_LEASE_SECONDS=600")
+	k := startTargetFixture(t, pgtest.New(t), "EVENTHOOK_LEASE_SECONDS=600")
 	load := startFlood(t, k.instance)
 	k.wantUnderWay(load)
 	if err := k.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -75,15 +75,16 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 	}
 	k.restart()
 	k.wantAllOnce(load.accepted)
-	if again := k.receiver.count(againOf) + k.subscriber.count(againOf); again > 0 {
+	if again := k.receiver.count(repeatedOf) + k.subscriber.count(repeatedOf); again > 0 {
 		t.Errorf("%d requests came again after they had been answered 204, want none", again)
 	}
 }
 
-// The duplicates share the batch of their original, which is planned before its commit.
-func TestADuplicateInABatchHasNoEffect(t *testing.T) {
-	k := startKinds(t, pgtest.New(t))
-	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+// The duplicates are in the batch of their original, which is planned before its
+// commit.
+func TestDuplicateInABatchHasNoEffect(t *testing.T) {
+	k := startTargetFixture(t, pgtest.New(t))
+	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	const copies = 20
 	accepted, duplicates := k.pushAtOnce(t, k.dsn, append(strings.Split(strings.Repeat("the same,", copies), ",")[:copies], "another"))
 	if len(accepted) != 2 || duplicates != copies-1 {
@@ -91,23 +92,23 @@ func TestADuplicateInABatchHasNoEffect(t *testing.T) {
 	}
 	k.wantAllOnce(accepted)
 	if n := count(t, connect(t, k.dsn), `SELECT count(*) FROM eventhook.execution x JOIN eventhook.event e ON e.id = x.event_id WHERE e.status = 'duplicate'`); n > 0 {
-		t.Errorf("duplicates made %d tasks, want none", n)
+		t.Errorf("duplicates created %d tasks, want 0", n)
 	}
 }
 
 // pushedPlanned pushes an event and reports whether it was planned before its commit.
-func (k *kinds) pushedPlanned() bool {
+func (k *targetFixture) pushedPlanned() bool {
 	k.t.Helper()
 	before := k.planned()
 	k.mustPush(rand.Text())
 	return k.planned() > before
 }
 
-// The database refuses what one event of a batch makes. It is dead and says why, and
-// the other events of its batch have their effects.
-func TestRefusedEffectsCostNoOtherEventOfTheirBatch(t *testing.T) {
-	k := startKinds(t, pgtest.New(t))
-	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+// If the database refuses the effects of one event of a batch, this event is dead and
+// has the error. The other events of the batch have their effects.
+func TestRefusedEffectsDoNotAffectTheirBatch(t *testing.T) {
+	k := startTargetFixture(t, pgtest.New(t))
+	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	conn := connect(t, k.dsn)
 	if _, err := conn.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -144,7 +145,7 @@ func TestRefusedEffectsCostNoOtherEventOfTheirBatch(t *testing.T) {
 		"published events": `SELECT count(*) FROM eventhook.event WHERE correlation_id = $1::uuid::text`,
 	} {
 		if n := count(t, conn, sql, refused); n > 0 {
-			t.Errorf("the refused event made %d %s, want none", n, claim)
+			t.Errorf("the refused event created %d %s, want 0", n, claim)
 		}
 	}
 	var story struct {
