@@ -281,15 +281,15 @@ func sameJSON(t *testing.T, a, b json.RawMessage) bool {
 }
 
 func TestExportedFileIsReadable(t *testing.T) {
-	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hush")},
+	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hiddenText")},
 		SourceSettings: eventhook.SourceSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(1)}}}
-	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hush", "hush"}}).AssignTo(&source); len(faults) > 0 {
+	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hiddenText", "hiddenText"}}).AssignTo(&source); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	route := eventhook.Route{Name: "pushes", IsEnabled: true, FilterEventTypes: []string{"push"}, Filter: []byte(`{"body.ref":{"$in":["a","b"]}}`),
-		Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"queue":"ci","task_kind":"build"}`)}, callOf(t, "hush")}}
+		Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"queue":"ci","task_kind":"build"}`)}, callOf(t, "hiddenText")}}
 	paused, again := subscriptionOf("Billing, EU", 1), subscriptionOf("Billing, EU", 3)
-	paused.Status, paused.AuthHeader, paused.MaxInFlight = eventhook.SubscriptionPaused, eventhook.NewSecret("hush"), 20
+	paused.Status, paused.AuthHeader, paused.MaxInFlight = eventhook.SubscriptionPaused, eventhook.NewSecret("hiddenText"), 20
 	paused.EventTypes, paused.Filter = []string{"payment.*", "refund"}, []byte(`{"body.amount":{"$gte":10}}`)
 	paused.Signing = append(paused.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret("former")})
 	again.Status, again.Ed25519Seed = eventhook.SubscriptionDisabled, eventhook.NewEd25519Seed()

@@ -203,12 +203,12 @@ func TestTenantFaults(t *testing.T) {
 func TestTenantErrorsContainNoSecret(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	for claim, text := range map[string]string{
-		"a secret that is no list":          source + "provider: github\n        secrets: " + hush,
-		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hush,
-		"a secret as the whole file":        hush,
-		"a secret in broken YAML":           source + "secrets: [\"" + hush,
-		"a secret that reads as an alias":   source + "secrets: [*" + hush[:9] + "]",
-		"a secret that reads as a tag":      source + "max_body_bytes: !" + hush + " x",
+		"a secret that is no list":          source + "provider: github\n        secrets: " + hiddenText,
+		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hiddenText,
+		"a secret as the whole file":        hiddenText,
+		"a secret in broken YAML":           source + "secrets: [\"" + hiddenText,
+		"a secret that reads as an alias":   source + "secrets: [*" + hiddenText[:9] + "]",
+		"a secret that reads as a tag":      source + "max_body_bytes: !" + hiddenText + " x",
 		"a variable's as a slug":            "tenants:\n  - slug: ${HUSH}",
 		"a variable's as a provider":        source + "provider: ${HUSH}\n        secrets: [s]",
 		"a variable's as a network":         source + "verifier: {type: none}\n        allowed_ip_ranges: [\"${HUSH}\"]",
@@ -217,15 +217,15 @@ func TestTenantErrorsContainNoSecret(t *testing.T) {
 		"a variable's in a route that is":   source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
 		"a good one beside what is invalid": source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
 		"a target's beside what is invalid": source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: x, auth_header: \"${HUSH}\"}]}]",
-		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hush + "\\n\"}]}]",
-		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hush + "}",
+		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hiddenText + "\\n\"}]}]",
+		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hiddenText + "}",
 	} {
 		t.Run(claim, func(t *testing.T) {
-			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hush, "STRANGE": hush + "\"\n\x01"}))
+			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hiddenText, "STRANGE": hiddenText + "\"\n\x01"}))
 			if err == nil {
 				t.Fatal("got no error")
 			}
-			if strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
