@@ -1,5 +1,5 @@
--- The schema of the gateway. docs/architecture.md tells the story; what must
--- hold for the queues (due_at, lease_token) stands in docs/states.md.
+-- The schema of the gateway; see docs/architecture.md. docs/states.md has the invariants
+-- of the queues (due_at, lease_token).
 
 -- Configuration ------------------------------------------------------------
 
@@ -12,7 +12,7 @@ CREATE TABLE eventhook.tenant (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- hash is the SHA-256 of the key, which is random enough to need no salt.
+-- hash is the SHA-256 of the key. The key is random, so it needs no salt.
 CREATE TABLE eventhook.api_key (
     id         uuid PRIMARY KEY,
     tenant_id  uuid NOT NULL REFERENCES eventhook.tenant ON DELETE CASCADE,
@@ -25,7 +25,7 @@ CREATE TABLE eventhook.api_key (
 );
 CREATE INDEX api_key_tenant ON eventhook.api_key (tenant_id, id);
 
--- verifier is sealed JSON: it holds the source's secrets.
+-- verifier is sealed JSON, which contains the source's secrets.
 CREATE TABLE eventhook.source (
     id            uuid PRIMARY KEY,
     tenant_id     uuid NOT NULL REFERENCES eventhook.tenant ON DELETE CASCADE,
@@ -55,9 +55,9 @@ CREATE TABLE eventhook.route (
     UNIQUE (source_id, name)
 );
 
--- Every instance listens on eventhook_config and forgets what it cached:
--- "source <source id> <tenant slug>/<source slug>" or "tenant <id> <slug>".
--- A trigger, so that no way of changing a row can forget to tell.
+-- Every instance listens on eventhook_config and evicts the named row from its caches:
+-- "source <source id> <tenant slug>/<source slug>" or "tenant <id> <slug>". A trigger
+-- notifies, so that no change of a row is missed.
 CREATE FUNCTION eventhook.notify_config() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     row_json jsonb := to_jsonb(coalesce(NEW, OLD));
@@ -82,9 +82,9 @@ CREATE TRIGGER route_notify AFTER INSERT OR UPDATE OR DELETE ON eventhook.route
     FOR EACH ROW EXECUTE FUNCTION eventhook.notify_config();
 
 -- Events: small, settled once or a few times -----------------------------------
--- Partitioned by the time inside the UUIDv7, so the moment of receipt is the
--- id's and is not stored again. A row that no partition takes goes to the
--- default one and is moved later: a missing partition never fails an event.
+-- Partitioned by the time in the UUIDv7. This is the time of receipt, which has no column
+-- of its own. A row without a partition is stored in the default partition and moved
+-- later: a missing partition never fails an event.
 
 CREATE TABLE eventhook.event (
     id              uuid NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE eventhook.event (
 CREATE INDEX event_due ON eventhook.event (due_at) WHERE due_at IS NOT NULL;
 CREATE TABLE eventhook.event_default PARTITION OF eventhook.event DEFAULT;
 
--- headers is an HTTP/1.1 header block without credentials; body the exact bytes.
+-- headers is an HTTP/1.1 header block without credentials. body has the exact bytes.
 CREATE TABLE eventhook.event_payload (
     event_id uuid NOT NULL PRIMARY KEY,
     headers  bytea NOT NULL,
@@ -120,8 +120,8 @@ CREATE TABLE eventhook.event_payload (
 ) PARTITION BY RANGE (event_id);
 CREATE TABLE eventhook.event_payload_default PARTITION OF eventhook.event_payload DEFAULT;
 
--- One row per event, route and target: the primary key is what makes an
--- action happen once. It lives and dies in its event's time partition.
+-- One row per event, route and target: the primary key makes an action happen once. The
+-- row is in the partition of its event's day and is dropped with it.
 CREATE TABLE eventhook.event_action (
     event_id           uuid NOT NULL,
     route_id           uuid NOT NULL,
@@ -141,9 +141,9 @@ CREATE TABLE eventhook.event_action (
 ) PARTITION BY RANGE (event_id);
 CREATE TABLE eventhook.event_action_default PARTITION OF eventhook.event_action DEFAULT;
 
--- The one place that decides whether a key was seen: for events, where scope is
--- the source's id, and for what targets make, where it is the type and the kind,
--- such as task/build. made is the id of what the key stands for.
+-- This table alone decides whether a key was seen before. For events, scope is the
+-- source's id; for effects of targets, it is their type and kind, such as task/build. made
+-- is the id of the row that the key stands for.
 CREATE TABLE eventhook.idempotency_key (
     tenant_id  uuid NOT NULL,
     scope      text COLLATE "C" NOT NULL,
@@ -153,9 +153,9 @@ CREATE TABLE eventhook.idempotency_key (
     PRIMARY KEY (tenant_id, scope, key)
 );
 
--- What routes make --------------------------------------------------------------
+-- Effects of routes -------------------------------------------------------------
 -- One table for workflows and tasks, so that one claim serves both (ADR 2).
--- input is NULL when it is the event's own body, which is then not copied.
+-- If the input is the event's body, input is NULL and the body is not copied.
 
 CREATE TABLE eventhook.execution (
     id              uuid PRIMARY KEY,
@@ -167,7 +167,7 @@ CREATE TABLE eventhook.execution (
     lease_token     bigint NOT NULL DEFAULT 0,
     attempt         integer NOT NULL DEFAULT 0,
     max_attempts    integer NOT NULL,
-    input_size      integer NOT NULL DEFAULT 0, -- bytes of what a claim hands out, to bound it
+    input_size      integer NOT NULL DEFAULT 0, -- in bytes, to limit the inputs of a claim
     type            text COLLATE "C" NOT NULL CHECK (type IN ('workflow', 'task')),
     status          text COLLATE "C" NOT NULL CHECK (status IN
         ('pending', 'running', 'completed', 'failed', 'dead', 'suspended', 'cancelled')),
@@ -183,7 +183,7 @@ CREATE INDEX execution_due ON eventhook.execution (tenant_id, queue, due_at) WHE
 CREATE INDEX execution_tenant ON eventhook.execution (tenant_id, id);
 CREATE INDEX execution_event ON eventhook.execution (event_id) WHERE completed_at IS NULL;
 
--- A held promise was settled by a webhook before anybody made it.
+-- A held promise is an outcome that came before the promise was created.
 CREATE TABLE eventhook.promise (
     id                    uuid PRIMARY KEY,
     tenant_id             uuid NOT NULL,
@@ -202,7 +202,7 @@ CREATE TABLE eventhook.promise (
 CREATE INDEX promise_due ON eventhook.promise (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX promise_tenant ON eventhook.promise (tenant_id, id);
 
--- Which promises a suspended workflow awaits.
+-- The promises that a suspended workflow awaits.
 CREATE TABLE eventhook.execution_await (
     promise_id   uuid NOT NULL REFERENCES eventhook.promise ON DELETE CASCADE,
     execution_id uuid NOT NULL REFERENCES eventhook.execution ON DELETE CASCADE,

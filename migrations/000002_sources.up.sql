@@ -1,9 +1,9 @@
--- Sources: what their people are shown beside events.
+-- Sources: data for their operators in addition to events.
 
 -- Rejected requests ----------------------------------------------------------
--- The last requests that a source refused: a few for each, written together
--- once a second and not one by one, since anybody can send what is refused.
--- The moment is the id's. No part of a body, no header's value, no secret.
+-- The last requests that a source rejected, a few for each source. They are written
+-- together once a second instead of one by one, since anyone can send such requests. The
+-- id has the time. There is no part of a body, no value of a header and no secret.
 
 CREATE TABLE eventhook.rejection (
     id             uuid PRIMARY KEY,
@@ -14,13 +14,13 @@ CREATE TABLE eventhook.rejection (
     method         text NOT NULL,
     client_address text,
     header_names   json NOT NULL,
-    body_size      bigint, -- NULL: neither read nor announced
-    body_sha256    bytea   -- NULL: not read to its end
+    body_size      bigint, -- NULL: the body was not read and its length not announced
+    body_sha256    bytea   -- NULL: the body was not read to its end
 );
 CREATE INDEX rejection_source ON eventhook.rejection (source_id, id);
 
--- How many there were, those included that were not kept. The reasons are the
--- gateway's own words and few.
+-- The number of rejected requests, including those that were not stored. reason is one of
+-- a few words of the gateway.
 CREATE TABLE eventhook.rejection_count (
     source_id uuid NOT NULL REFERENCES eventhook.source ON DELETE CASCADE,
     reason    text COLLATE "C" NOT NULL,
@@ -30,9 +30,9 @@ CREATE TABLE eventhook.rejection_count (
     PRIMARY KEY (source_id, reason)
 ) WITH (fillfactor = 70);
 
--- The secret that a provider's handshake has brought (Asana, Notion), sealed:
--- apart from the source, so that applying its configuration leaves it alone.
--- revealed_at is when a person was shown it, which happens once.
+-- The sealed secret of a provider's handshake (Asana, Notion). It is stored apart from the
+-- source, so that applying the source's configuration does not change it. revealed_at is
+-- the time when it was shown to a user, which happens once.
 CREATE TABLE eventhook.learned_secret (
     source_id   uuid PRIMARY KEY REFERENCES eventhook.source ON DELETE CASCADE,
     tenant_id   uuid NOT NULL,
@@ -43,5 +43,5 @@ CREATE TABLE eventhook.learned_secret (
 CREATE TRIGGER learned_secret_notify AFTER INSERT OR DELETE ON eventhook.learned_secret
     FOR EACH ROW EXECUTE FUNCTION eventhook.notify_config();
 
--- Whose services may send logs is asked for all sources of Fastly at once.
+-- Fastly asks once, for all of its sources, which services may send logs.
 CREATE INDEX source_fastly ON eventhook.source (id) WHERE provider = 'fastly';

@@ -1,11 +1,11 @@
--- Usage: how much tenants store and sources receive (ADR 12). Instances count
--- in memory and add to these rows now and then, for all that they serve in one
--- statement. slot is an instance's own number, drawn at its start, so that
--- instances rarely wait for each other. No foreign keys: a count must not fail
--- because what it is about has just been deleted.
+-- Usage: how much tenants store and sources receive (ADR 12). Instances count in memory
+-- and add to these rows from time to time, in one statement for all tenants and sources.
+-- slot is a random number of an instance, so that instances rarely wait for each other.
+-- There are no foreign keys: counting must not fail because a tenant or a source was
+-- deleted.
 
--- What a tenant has stored on a day, UTC. A day's rows go after its bodies, so
--- that all rows of a tenant sum up to what it keeps.
+-- The events and bytes that a tenant stored on a day (UTC). The rows of a day are deleted
+-- after its bodies, so that the sum over a tenant's rows is its storage.
 CREATE TABLE eventhook.tenant_usage (
     tenant_id uuid NOT NULL,
     day       date NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE eventhook.tenant_usage (
     PRIMARY KEY (tenant_id, day, slot)
 ) WITH (fillfactor = 70);
 
--- What a source has received in the five minutes from at on, for a day.
+-- The events that a source received in the five minutes that begin at "at", kept for a day.
 CREATE TABLE eventhook.source_usage (
     source_id uuid NOT NULL,
     at        timestamptz NOT NULL,

@@ -1,3 +1,3 @@
--- The secrets of a route's targets, such as the auth_header of one that calls a
--- URL: one sealed text for them all, NULL without any. targets holds none.
+-- The secrets of a route's targets, such as the auth_header of an http target: one sealed
+-- text for all, NULL if there are none. targets contains no secrets.
 ALTER TABLE eventhook.route ADD COLUMN target_secrets text;

@@ -1,10 +1,10 @@
--- Outbound: who gets a tenant's events, and what is owed to them (ADR 16).
+-- Outbound: a tenant's subscriptions and their deliveries (ADR 16).
 
--- What a subscriber is told about an event beside its data: JSON of an
--- eventhook.Envelope. NULL for what a source has sent.
+-- The metadata of an event that a subscriber gets in addition to its data: the JSON of an
+-- eventhook.Envelope. NULL for an event of a source.
 ALTER TABLE eventhook.event_payload ADD COLUMN envelope json;
 
--- secrets is sealed JSON: the URL, the Authorization header and what signs.
+-- secrets is sealed JSON: the URL, the Authorization header and the signing secrets.
 CREATE TABLE eventhook.subscription (
     id              uuid PRIMARY KEY,
     tenant_id       uuid NOT NULL REFERENCES eventhook.tenant ON DELETE CASCADE,
@@ -21,21 +21,22 @@ CREATE TABLE eventhook.subscription (
 );
 CREATE INDEX subscription_tenant ON eventhook.subscription (tenant_id, id);
 
--- Which of a tenant's many subscriptions an event of the gateway's own
--- concerns, in the transaction that makes it.
+-- For finding the subscriptions that match a system event, in the transaction that
+-- creates the event.
 CREATE INDEX subscription_event_types ON eventhook.subscription USING gin (event_types);
 
--- What changes with deliveries, apart from the subscription, so that nobody
--- forgets its configuration because of it. dead_in_row counts deliveries dead in
--- a row; paced_until is up to when the sends of one with a rate are given away.
+-- The columns that change with deliveries. They are not in subscription, since a change of
+-- that table evicts the subscription from all caches. dead_in_row counts consecutive dead
+-- deliveries. paced_until is the time until which the sends of a subscription with a rate
+-- limit are reserved.
 CREATE TABLE eventhook.subscription_health (
     subscription_id uuid PRIMARY KEY REFERENCES eventhook.subscription ON DELETE CASCADE,
     dead_in_row     integer NOT NULL DEFAULT 0,
     paced_until     timestamptz
 ) WITH (fillfactor = 50);
 
--- What was sent to a subscriber in the five minutes from at on, for a day, as
--- source_usage is for sources. duration_ms is the sum of the attempts'.
+-- The deliveries to a subscription in the five minutes that begin at "at", kept for a day,
+-- as source_usage has the events of sources. duration_ms is the sum over the attempts.
 CREATE TABLE eventhook.subscription_usage (
     subscription_id uuid NOT NULL,
     at              timestamptz NOT NULL,
@@ -47,18 +48,18 @@ CREATE TABLE eventhook.subscription_usage (
     PRIMARY KEY (subscription_id, at, slot)
 ) WITH (fillfactor = 70);
 
--- Grows with every change of a tenant's subscriptions. Whoever stores an event
--- for subscribers says against which generation it was matched, and matches it
--- again if that is not the current one: so no instance forgets a subscription
--- that another has made, even if it has not heard of it.
+-- generation grows with every change of a tenant's subscriptions. An instance that stores
+-- an event for subscribers passes the generation against which it matched the event. If
+-- that is not the current one, the instance matches the event again. So it misses no
+-- subscription that another instance has created, even before it is notified.
 CREATE TABLE eventhook.subscription_generation (
     tenant_id  uuid PRIMARY KEY REFERENCES eventhook.tenant ON DELETE CASCADE,
     generation bigint NOT NULL,
-    changed_by xid8 NOT NULL DEFAULT pg_current_xact_id() -- others see all of its changes at once, so they count once
+    changed_by xid8 NOT NULL DEFAULT pg_current_xact_id() -- other transactions see all changes of one transaction at once, so these count once
 ) WITH (fillfactor = 50);
 
--- Every instance keeps a tenant's subscriptions in memory and forgets them when
--- it hears "subscription <id> <tenant id>".
+-- Every instance caches a tenant's subscriptions and evicts them at the notification
+-- "subscription <id> <tenant id>".
 CREATE FUNCTION eventhook.notify_subscription() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO eventhook.subscription_generation AS g (tenant_id, generation, changed_by)
@@ -70,16 +71,16 @@ BEGIN
 END $$;
 CREATE TRIGGER subscription_notify AFTER INSERT OR DELETE ON eventhook.subscription
     FOR EACH ROW EXECUTE FUNCTION eventhook.notify_subscription();
--- What is sealed anew says the same.
+-- Resealing does not change the content.
 CREATE TRIGGER subscription_notify_change AFTER UPDATE ON eventhook.subscription
     FOR EACH ROW WHEN (OLD.secrets = NEW.secrets OR OLD.version <> NEW.version) EXECUTE FUNCTION eventhook.notify_subscription();
 
--- Deliveries: written with their event, settled once or a few times. The id
--- begins as its event's does, so a delivery lies in the partition of its event's
--- day, and an event's deliveries side by side. history has a line of JSON for
--- each attempt: it is only ever added to, with the settle that writes the row
--- anyway, so attempts have no table of their own (ADR 16). What is beyond 64 KiB
--- loses its oldest lines. restarted_at is when a person had it begun anew.
+-- Deliveries: written with their event, settled once or a few times. The id has the same
+-- beginning as the event's id. So a delivery is in the partition of its event's day, and
+-- the deliveries of an event are adjacent. history has a line of JSON for each attempt. It
+-- is appended by the statement that settles the delivery, which writes the row anyway, so
+-- attempts have no table (ADR 16). A history of more than 64 KiB loses its oldest lines.
+-- restarted_at is the time of the last replay.
 CREATE TABLE eventhook.delivery (
     id              uuid NOT NULL,
     tenant_id       uuid NOT NULL,
@@ -99,19 +100,19 @@ CREATE TABLE eventhook.delivery (
     PRIMARY KEY (tenant_id, id)
 ) PARTITION BY RANGE (id);
 
--- What is owed, subscriber by subscriber: so that the backlog of one is no
--- other's, and a paused one's costs nothing.
+-- Open deliveries by subscriber: the backlog of one subscriber does not slow down others,
+-- and that of a paused subscriber costs nothing.
 CREATE INDEX delivery_due ON eventhook.delivery (subscription_id, due_at) WHERE due_at IS NOT NULL;
 
--- Lists. Deliveries that go well are only in the first. attempts >= 0 holds
--- always: only statements that say it may use that index, lest the planner
--- prefer it to the primary key while a partition is empty.
+-- Lists. Successful deliveries are only in the first index. attempts >= 0 is always true:
+-- only statements that contain it can use that index. Otherwise the planner could prefer
+-- it to the primary key while a partition is empty.
 CREATE INDEX delivery_subscription ON eventhook.delivery (subscription_id, id) WHERE attempts >= 0;
 CREATE INDEX delivery_status ON eventhook.delivery (tenant_id, status, id) WHERE status IN ('failed', 'dead');
 CREATE INDEX delivery_subscription_status ON eventhook.delivery (subscription_id, status, id) WHERE status IN ('failed', 'dead');
 CREATE TABLE eventhook.delivery_default PARTITION OF eventhook.delivery DEFAULT;
 
--- The gateway itself disables subscriptions.
+-- The gateway itself is an actor: it disables subscriptions.
 ALTER TABLE eventhook.audit_log DROP CONSTRAINT audit_log_actor_type_check;
 ALTER TABLE eventhook.audit_log ADD CONSTRAINT audit_log_actor_type_check
     CHECK (actor_type IN ('admin', 'admin_on_behalf_of', 'api_key', 'operator', 'system')) NOT VALID;

@@ -1,7 +1,7 @@
--- How secrets are sealed in this database, and the canary: a sealed constant
--- that tells an instance whether its keys are those of this database. The
--- canary is bound to the mode. The first instance writes the canary.
---   unbound     values are sealed as former versions do, which can read them
+-- How secrets are sealed in this database, and the canary: a sealed constant by which an
+-- instance checks whether its keys belong to this database. The canary is bound to the
+-- mode. The first instance writes the canary.
+--   unbound     values are sealed in a way that earlier versions can read
 --   bound       new values are bound to their place; unbound values still open
 --   bound_only  unbound values are refused
 -- A database that this version created begins with bound_only; see migrations.Up.

@@ -1,5 +1,4 @@
--- lost_leases counts the leases of an event in a row that ended without
--- anything being written under them, as when the instance that held one was
--- killed. A settle sets it back to 0; a lease that is given back does not count.
--- A former version leaves it as it is.
+-- lost_leases counts consecutive leases of an event that ended without a result, for
+-- example because the instance was killed. Settling the event resets it to 0. A released
+-- lease does not count. Earlier versions do not change the column.
 ALTER TABLE eventhook.event ADD COLUMN lost_leases integer NOT NULL DEFAULT 0;

@@ -1,6 +1,6 @@
--- The former version knows no deliveries of routes. Their events are due again, and
--- it makes the requests itself, also those that were made already: receivers see the
--- same Idempotency-Key.
+-- The previous version has no deliveries of routes. Their events become due again, and that
+-- version sends all requests again, including those that were sent already. Receivers see
+-- the same Idempotency-Key.
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE eventhook.event IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE eventhook.delivery IN ACCESS EXCLUSIVE MODE;

@@ -1,5 +1,5 @@
--- The former version reads actions in event_action, and bodies and envelopes under the
--- event's own id.
+-- The previous version reads actions from event_action, and bodies and envelopes by the
+-- id of their event.
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE eventhook.event IN ACCESS EXCLUSIVE MODE;
 
@@ -10,7 +10,7 @@ ON CONFLICT (event_id) DO NOTHING;
 UPDATE eventhook.event_payload p SET envelope = e.envelope
 FROM eventhook.event e WHERE e.id = p.event_id AND e.envelope IS NOT NULL AND e.payload_of IS NULL;
 
--- A request whose delivery is owed is a pending action: the former version makes the request.
+-- A request with an open delivery becomes a pending action: the previous version sends it.
 CREATE FUNCTION pg_temp.id_of(text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT encode(decode(translate($1, '-_', '+/') || '==', 'base64'), 'hex')::uuid
 $$;
@@ -29,7 +29,7 @@ FROM (
         coalesce(d.attempts, (a->>'a')::int, 1) AS attempts, coalesce(d.last_error, a->>'e') AS error,
         coalesce(d.completed_at, to_timestamp((a->>'c')::bigint / 1e6), e.processed_at, now()) AS ended
     FROM (
-        -- The route of an action is that of the last one before it that names one.
+        -- An action without a route has the route of the last action before it that has one.
         SELECT n.*, coalesce((n.a->>'i')::int, 0) AS target_index,
             first_value(n.a->>'r') OVER same_route AS r, first_value(n.a->>'n') OVER same_route AS route_name
         FROM (

@@ -1,25 +1,26 @@
 -- One pass: an event is stored together with its effects (ADR 20).
 
--- Instances of the former version may be at work. What they write is locked at once
--- and in the order in which accepting takes it; they wait until this is done.
+-- Instances of the previous version may be running. This migration locks the tables that
+-- they write, at its start and in the order in which accepting events locks them. The
+-- instances wait until it is done.
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE eventhook.event IN ACCESS EXCLUSIVE MODE;
 
--- actions has an object for each action: internal/pg/actions.go says what is in it.
--- payload_of names the event whose payload is this one's too, of the same day; NULL:
--- the event's own. envelope is that of an event that a route published; for other
--- events it is in event_payload.
+-- actions has an object for each action; internal/pg/event_actions.go defines its members.
+-- payload_of names the event of the same day whose payload this event shares; NULL: the
+-- event has its own. envelope is set for events that a route published; other events have
+-- it in event_payload.
 ALTER TABLE eventhook.event ADD COLUMN actions json, ADD COLUMN payload_of uuid, ADD COLUMN envelope json;
 
--- Actions that former versions have written stay in event_action.
+-- Actions that earlier versions wrote stay in event_action.
 
--- A tenant's generation grows with every change of its sources, routes, subscriptions
--- and status. Whoever stores the effects of an event says by which generation the
--- event was planned; if that is not the current one, the event is planned again.
+-- A tenant's generation grows with every change of its sources, routes, subscriptions and
+-- status. An instance that stores the effects of an event passes the generation by which
+-- it planned the event. If that is not the current one, the event is planned again.
 ALTER TABLE eventhook.subscription_generation RENAME TO tenant_generation;
 ALTER INDEX eventhook.subscription_generation_pkey RENAME TO tenant_generation_pkey;
 
--- Other transactions see all changes of one transaction at once, so they count once.
+-- Other transactions see all changes of one transaction at once, so these count once.
 CREATE FUNCTION eventhook.next_generation(of uuid) RETURNS void LANGUAGE sql AS $$
     INSERT INTO eventhook.tenant_generation AS g (tenant_id, generation, changed_by)
         SELECT t.id, 1, pg_current_xact_id() FROM eventhook.tenant t WHERE t.id = of
@@ -45,7 +46,7 @@ CREATE TRIGGER source_generation AFTER INSERT OR DELETE ON eventhook.source
     FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
 CREATE TRIGGER route_generation AFTER INSERT OR DELETE ON eventhook.route
     FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
--- Secrets that are sealed anew are the same secrets.
+-- Resealing does not change a secret.
 CREATE TRIGGER source_generation_change AFTER UPDATE ON eventhook.source
     FOR EACH ROW WHEN (OLD.verifier = NEW.verifier OR OLD.version <> NEW.version) EXECUTE FUNCTION eventhook.count_generation('tenant_id');
 CREATE TRIGGER route_generation_change AFTER UPDATE ON eventhook.route

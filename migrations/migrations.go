@@ -1,4 +1,4 @@
-// Package migrations holds the schema as SQL and brings a database to it.
+// Package migrations contains the database schema as SQL migrations and applies them.
 // Migrations are numbered, run in order, and each can be undone.
 package migrations
 
@@ -23,18 +23,16 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// FS holds the migrations, NNNNNN_name.up.sql and .down.sql.
+// FS contains the migrations, NNNNNN_name.up.sql and NNNNNN_name.down.sql.
 //
 //go:embed *.sql
 var FS embed.FS
 
-// Up brings the database at dsn to the newest schema. It holds an advisory
-// lock while it works, so instances that start together wait for each other;
-// on a current schema it changes nothing, nor on one of a newer version, which
-// only adds to ours. It may run while instances of the former version work: a
-// migration that gets into a deadlock with them is tried again. Each migration
-// is one transaction, so one that failed or was killed has left nothing behind
-// and is run again.
+// Up migrates the database at dsn to the newest schema. It holds an advisory lock, so
+// instances that start together wait for each other. It changes nothing if the schema is
+// current or newer: newer versions only add to the schema. Up may run while instances of
+// the previous version run; after a deadlock with them it retries. Each migration is one
+// transaction: a migration that failed or was killed changes nothing and is run again.
 func Up(ctx context.Context, dsn string) error {
 	const tries = 20
 	for try := 1; ; try++ {
@@ -50,9 +48,9 @@ func Up(ctx context.Context, dsn string) error {
 	}
 }
 
-// sealsBoundSQL lets a database that this version created begin with bound
-// secrets: no instance of a former version has used it.
-const sealsBoundSQL = `UPDATE eventhook.sealing SET mode = 'bound_only' WHERE mode = 'unbound' AND canary IS NULL`
+// bindSecretsSQL lets a database that this version created start with bound secrets, since
+// no instance of an earlier version has used it.
+const bindSecretsSQL = `UPDATE eventhook.sealing SET mode = 'bound_only' WHERE mode = 'unbound' AND canary IS NULL`
 
 func up(ctx context.Context, m *migrate.Migrate, db *sql.DB) error {
 	newest, err := Newest()
@@ -62,39 +60,40 @@ func up(ctx context.Context, m *migrate.Migrate, db *sql.DB) error {
 	version, dirty, err := m.Version()
 	switch {
 	case errors.Is(err, migrate.ErrNilVersion):
-		if err := undoneIfItFails(m); err != nil {
+		if err := upOrForce(m); err != nil {
 			return err
 		}
-		_, err := db.ExecContext(ctx, sealsBoundSQL)
+		_, err := db.ExecContext(ctx, bindSecretsSQL)
 		return err
 	case err != nil:
 		return err
 	case int64(version) > newest:
 		return nil
 	case dirty:
-		return again(m, version)
+		return rerun(m, version)
 	}
-	return undoneIfItFails(m)
+	return upOrForce(m)
 }
 
-// again runs a migration of which nobody knows whether it was committed before
-// its process ended: if its first statement finds its work done, all of it was.
-func again(m *migrate.Migrate, version uint) error {
+// rerun runs a migration that may have been committed before its process ended. If its
+// first statement finds the objects that it creates, the whole migration was committed.
+func rerun(m *migrate.Migrate, version uint) error {
 	if err := m.Force(before(version)); err != nil {
 		return err
 	}
-	err := undoneIfItFails(m)
+	err := upOrForce(m)
 	if !isDone(err) {
 		return err
 	}
 	if err := m.Force(int(version)); err != nil {
 		return err
 	}
-	return undoneIfItFails(m)
+	return upOrForce(m)
 }
 
-// undoneIfItFails notes that a migration which failed was rolled back.
-func undoneIfItFails(m *migrate.Migrate) error {
+// upOrForce runs all further migrations. If one fails, it sets the version back to the one
+// before, since the database has rolled the migration back.
+func upOrForce(m *migrate.Migrate) error {
 	err := m.Up()
 	if err == nil || errors.Is(err, migrate.ErrNoChange) {
 		return err
@@ -105,7 +104,7 @@ func undoneIfItFails(m *migrate.Migrate) error {
 	return err
 }
 
-// before is the version before another; -1 is none.
+// before returns the previous version, -1 before the first.
 func before(version uint) int {
 	if version <= 1 {
 		return -1
@@ -113,12 +112,11 @@ func before(version uint) int {
 	return int(version) - 1
 }
 
-// isDone reports whether a migration found what it makes (SQLSTATE duplicate
+// isDone reports whether the objects of a migration exist already (SQLSTATE duplicate
 // table, column or object).
 func isDone(err error) bool { return hasCode(err, "42P07", "42701", "42710") }
 
-// isLockConflict reports whether others were in the way: a deadlock, or a lock
-// that did not come in time.
+// isLockConflict reports a deadlock or a lock timeout.
 func isLockConflict(err error) bool { return hasCode(err, "40P01", "55P03") }
 
 func hasCode(err error, codes ...string) bool {
@@ -129,24 +127,24 @@ func hasCode(err error, codes ...string) bool {
 	return ok && slices.Contains(codes, pgErr.Code)
 }
 
-// Down undoes every migration: all data of the gateway is gone.
+// Down undoes every migration. It deletes all data of the gateway.
 func Down(ctx context.Context, dsn string) error {
 	return run(ctx, dsn, "migrate down", func(_ context.Context, m *migrate.Migrate, _ *sql.DB) error { return m.Down() })
 }
 
-// Version returns the schema's version, 0 without one. dirty means that a
-// migration was cut off; Up runs it again.
+// Version returns the version of the schema, 0 before the first migration. dirty means that a
+// migration was interrupted; Up runs it again.
 func Version(ctx context.Context, dsn string) (version uint, dirty bool, err error) {
-	err = run(ctx, dsn, "read the schema's version", func(_ context.Context, m *migrate.Migrate, _ *sql.DB) (err error) {
+	err = run(ctx, dsn, "read the schema version", func(_ context.Context, m *migrate.Migrate, _ *sql.DB) (err error) {
 		version, dirty, err = m.Version()
 		return err
 	})
 	return version, dirty, err
 }
 
-// makeSchemaSQL takes turns with other instances (IF NOT EXISTS alone does not),
-// and needs no right to make schemas where ours exists.
-const makeSchemaSQL = `
+// createSchemaSQL creates the schema. The lock serializes instances, which IF NOT EXISTS
+// alone does not. If the schema exists, the role needs no privilege to create schemas.
+const createSchemaSQL = `
 DO $$ BEGIN
     PERFORM pg_advisory_xact_lock(1702258283);
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'eventhook') THEN
@@ -164,23 +162,23 @@ func run(ctx context.Context, dsn, act string, do func(context.Context, *migrate
 	if err := db.PingContext(ctx); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	// The table of versions lies in our own schema, whatever the search path:
-	// for a role called eventhook the path changes with the first migration.
-	if _, err := db.ExecContext(ctx, makeSchemaSQL); err != nil {
+	// The table of versions is in the gateway's schema, regardless of the search path,
+	// which changes with the first migration for a role named eventhook.
+	if _, err := db.ExecContext(ctx, createSchemaSQL); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	// One at a time, from reading the version on: while a migration runs its
-	// version says that it was cut off.
-	turn, err := db.Conn(ctx)
+	// Hold the lock from reading the version on: while a migration runs, its version is
+	// marked as interrupted.
+	locked, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	defer func() { _ = turn.Close() }()
-	if _, err := turn.ExecContext(ctx, `SELECT pg_advisory_lock(1702258284)`); err != nil { // until its connection ends
+	defer func() { _ = locked.Close() }()
+	if _, err := locked.ExecContext(ctx, `SELECT pg_advisory_lock(1702258284)`); err != nil { // held until the connection ends
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	defer func() {
-		_, _ = turn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(1702258284)`)
+		_, _ = locked.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(1702258284)`)
 	}()
 	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{
 		MigrationsTable: `"eventhook"."schema_migrations"`, MigrationsTableQuoted: true,
@@ -205,17 +203,17 @@ func run(ctx context.Context, dsn, act string, do func(context.Context, *migrate
 	}
 	if err != nil {
 		if failed, ok := errors.AsType[database.Error](err); ok && failed.OrigErr != nil {
-			err = failed.OrigErr // without the whole migration
+			err = failed.OrigErr // without the text of the migration
 		}
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	return nil
 }
 
-// Newest is the version that Up brings a schema to.
+// Newest returns the version to which Up migrates a schema.
 func Newest() (version int64, err error) {
 	files, err := fs.Glob(FS, "*.up.sql")
-	for _, name := range files { // in their order
+	for _, name := range files { // sorted by name
 		number, _, _ := strings.Cut(name, "_")
 		if version, err = strconv.ParseInt(number, 10, 64); err != nil {
 			return 0, fmt.Errorf("the migration %s has no number: %w", name, err)

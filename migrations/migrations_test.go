@@ -32,7 +32,7 @@ func tables(t *testing.T, dsn string) (n int) {
 	return n
 }
 
-// dropSchema makes the database one that never saw a migration.
+// dropSchema resets the database to its state before any migration.
 func dropSchema(t *testing.T, dsn string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -46,10 +46,10 @@ func dropSchema(t *testing.T, dsn string) {
 }
 
 func TestUpAndDown(t *testing.T) {
-	dsn := pgtest.New(t) // up already
+	dsn := pgtest.New(t) // migrated
 	full := tables(t, dsn)
 	if full == 0 {
-		t.Fatal("a migrated database has no table")
+		t.Fatal("a migrated database has no tables")
 	}
 	for _, step := range []struct {
 		name string
@@ -59,7 +59,7 @@ func TestUpAndDown(t *testing.T) {
 		{"up on a current schema changes nothing", migrations.Up, full},
 		{"down leaves nothing", migrations.Down, 0},
 		{"down on nothing changes nothing", migrations.Down, 0},
-		{"up makes all of it again", migrations.Up, full},
+		{"up creates all tables again", migrations.Up, full},
 	} {
 		if err := step.run(t.Context(), dsn); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -101,7 +101,7 @@ func TestEveryMigrationCanBeUndone(t *testing.T) {
 	}
 	for _, up := range ups {
 		if _, err := fs.Stat(migrations.FS, strings.TrimSuffix(up, ".up.sql")+".down.sql"); err != nil {
-			t.Errorf("%s has no way down", path.Base(up))
+			t.Errorf("%s has no .down.sql", path.Base(up))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestErrorsKeepThePassword(t *testing.T) {
 	}
 }
 
-// at undoes migrations down to a version.
+// at migrates the database to a version.
 func at(t *testing.T, dsn string, version int) {
 	t.Helper()
 	if err := migrations.Down(t.Context(), dsn); err != nil {
@@ -165,7 +165,7 @@ func newest(t *testing.T) int {
 	return int(n)
 }
 
-func TestAMigrationThatWasCutOffIsRunAgain(t *testing.T) {
+func TestAnInterruptedMigrationIsRunAgain(t *testing.T) {
 	dsn := pgtest.New(t)
 	full := tables(t, dsn)
 	for v := 1; v <= newest(t); v++ {
@@ -189,17 +189,17 @@ func TestAMigrationThatWasCutOffIsRunAgain(t *testing.T) {
 	}
 }
 
-func TestASchemaOfANewerVersionIsLeftAlone(t *testing.T) {
+func TestASchemaOfANewerVersionIsNotChanged(t *testing.T) {
 	dsn := pgtest.New(t)
 	setVersion(t, dsn, newest(t)+1, false)
 	if err := migrations.Up(t.Context(), dsn); err != nil {
-		t.Errorf("got %v, want an instance of this version to go on", err)
+		t.Errorf("got %v, want an instance of this version to start", err)
 	}
 }
 
-// Instances of the former version write to the tables that a migration locks,
-// in any order: it waits for them, or is tried again, and is done in the end.
-func TestInstancesAtWorkDoNotStopAMigration(t *testing.T) {
+// Instances of the previous version write to the tables that a migration locks, in any
+// order. The migration waits for them or is retried, and succeeds.
+func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 	for _, order := range [][]string{{"event", "idempotency_key"}, {"idempotency_key", "event"}} {
 		t.Run(strings.Join(order, " then "), func(t *testing.T) {
 			dsn := pgtest.New(t)
@@ -224,7 +224,7 @@ func TestInstancesAtWorkDoNotStopAMigration(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_ = lock(order[1]) // one of the two may be the victim
+			_ = lock(order[1]) // the deadlock may end either transaction
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -235,9 +235,9 @@ func TestInstancesAtWorkDoNotStopAMigration(t *testing.T) {
 	}
 }
 
-// TestOnlyANewDatabaseBeginsWithBoundSecrets: instances of a former version may
-// use every other one, even an empty one.
-func TestOnlyANewDatabaseBeginsWithBoundSecrets(t *testing.T) {
+// Instances of an earlier version may use any database that this version did not create,
+// even an empty one.
+func TestOnlyANewDatabaseStartsWithBoundSecrets(t *testing.T) {
 	dsn := pgtest.New(t)
 	mode := func() (mode string) {
 		t.Helper()
@@ -247,7 +247,7 @@ func TestOnlyANewDatabaseBeginsWithBoundSecrets(t *testing.T) {
 		return mode
 	}
 	if got := mode(); got != "bound_only" {
-		t.Errorf("a new database begins with %s, want bound_only", got)
+		t.Errorf("a new database starts with %s, want bound_only", got)
 	}
 	at(t, dsn, 8)
 	for range 2 {
@@ -255,7 +255,7 @@ func TestOnlyANewDatabaseBeginsWithBoundSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := mode(); got != "unbound" {
-			t.Errorf("a database of the former version goes on with %s, want unbound", got)
+			t.Errorf("a database of an earlier version continues with %s, want unbound", got)
 		}
 	}
 }

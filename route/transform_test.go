@@ -111,7 +111,7 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 		transient bool
 	}{
 		{"a transform that throws", transformed(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", false},
-		{"one that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned nothing that is JSON, such as undefined", false},
+		{"one that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned a value without a JSON form, such as undefined", false},
 		{"one that does not end", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", false},
 		{"one that needs too much", transformed(js, "const transform = () => new ArrayBuffer(1e9)"), "transform: it was stopped: it used more than 32 MiB", false},
 		{"one that throws and is to be retried", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},

@@ -125,7 +125,7 @@ var codePresets = []Preset{
 	},
 	{
 		ID: "terraform-cloud", Name: "HCP Terraform",
-		DocumentationURL:    "https://developer.hashicorp.com/terraform/cloud-docs/workspacePool/settings/notifications",
+		DocumentationURL:    "https://developer.hashicorp.com/terraform/cloud-docs/workspaces/settings/notifications",
 		Verifier:            Config{Type: "hmac", Header: "X-TFE-Notification-Signature", Algorithm: "sha512"},
 		IdempotencyKeyPaths: []string{"body.run_id + body.notifications.0.trigger + body.notifications.0.run_updated_at"},
 		EventTypePaths:      []string{"body.notifications.0.trigger"},

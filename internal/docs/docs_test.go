@@ -81,7 +81,7 @@ func TestPlaceholdersAreComplete(t *testing.T) {
 		}
 		return ""
 	}
-	want := placeholder.FindAllString(strings.TrimPrefix(message("{wrong}"), "holds {wrong}"), -1)
+	want := placeholder.FindAllString(strings.TrimPrefix(message("{wrong}"), "contains {wrong}"), -1)
 	var got []string
 	for _, p := range placeholders {
 		example := strings.NewReplacer("<name>", "x-a", "<path>", "a.b").Replace(p.Key)

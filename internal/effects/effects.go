@@ -1,8 +1,7 @@
-// Package effects holds what planning hands to storing: the actions of one event,
-// their effects, and the state of the event that follows from them. Package route
-// makes a Settlement, package outbound adds the deliveries of the events that it
-// publishes, and internal/pg stores it: together with a new event, or when a leased
-// event is settled.
+// Package effects defines the result of planning an event: the event's actions, their effects, and
+// the state of the event that follows. Package route creates a Settlement, package outbound adds
+// the deliveries of published events, and internal/pg stores it, either together with a new event
+// or when a leased event is settled.
 package effects
 
 import (
@@ -13,9 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Effect is what a target wants done for one action. Exactly one of its fields is
-// set. Every effect is rows of the transaction that stores or settles its event, and
-// so happens once.
+// Effect is what a target does for one action. Exactly one of its fields is set. Each effect is a
+// set of rows in the transaction that stores or settles the event, so it happens exactly once.
 type Effect struct {
 	Execution   *eventhook.Execution
 	Promise     *PromiseOutcome
@@ -23,36 +21,33 @@ type Effect struct {
 	Request     *Request
 }
 
-// Publication is an event for subscribers that a route makes of another. If its
-// IdempotencyKey was claimed within the last TargetKeyTTL, the action is skipped.
+// Publication is an event for subscribers that a route publishes. If its IdempotencyKey was claimed
+// within the last TargetKeyTTL, the action is skipped.
 type Publication struct {
 	ID             eventhook.EventID
 	EventType      string
 	IdempotencyKey string
 	Data           json.RawMessage
 	Envelope       *eventhook.Envelope
-	// Subscriptions want the event, and Deliveries are made with it: one for each
-	// subscription, in the same order. A delivery with a lease is this instance's
-	// to send.
+	// Subscriptions match the event. Deliveries has one delivery for each of them, in the same
+	// order. This instance sends the deliveries that have a lease.
 	Subscriptions []*eventhook.Subscription
 	Deliveries    []*eventhook.Delivery
 }
 
-// Request is a delivery to a target of the route itself, such as the URL of an
-// http target. It is stored with the event's other effects, and the dispatcher
-// sends it.
+// Request is a delivery to a target of the route itself, such as the URL of an http target. It is
+// stored with the event's other effects, and the dispatcher sends it.
 type Request struct {
 	Delivery *eventhook.Delivery
-	// Body is what the route's transform made of the event, stored with the
-	// delivery so that each attempt sends the same bytes. It is nil if the body is
-	// composed of the event at each attempt.
+	// Body is the output of the route's transform. It is stored with the delivery, so that each
+	// attempt sends the same bytes. It is nil if each attempt composes the body from the event.
 	Body []byte
-	// Preview returns what people are shown of the request, as JSON without secrets.
+	// Preview returns the request as JSON without secrets, for users.
 	Preview func() json.RawMessage
 }
 
-// PromiseOutcome settles the promise with a key. If the promise does not exist,
-// Hold keeps the outcome until the promise is made; without Hold the action fails.
+// PromiseOutcome settles the promise with a key. If the promise does not exist and Hold is set, the
+// outcome is kept until the promise is created; without Hold the action fails.
 type PromiseOutcome struct {
 	Key    string
 	Status eventhook.PromiseStatus // PromiseResolved or PromiseRejected
@@ -61,8 +56,8 @@ type PromiseOutcome struct {
 	Hold   bool
 }
 
-// PlannedAction is an action and its effect. With Failure set the action has failed
-// and has no effect, and Permanent says that no retry can help.
+// PlannedAction is an action with its effect. If Failure is set, the action has failed and has no
+// effect; Permanent then means that no retry can help.
 type PlannedAction struct {
 	eventhook.Action
 	Effect    Effect
@@ -70,32 +65,31 @@ type PlannedAction struct {
 	Permanent bool
 }
 
-// Settlement is what becomes of an event: the actions of its routes, or none if no
-// route matched, and the state that follows from them.
+// Settlement is the result for an event: the actions of its routes, none if no route matched, and
+// the state that follows from them.
 type Settlement struct {
 	Event   *eventhook.Event
 	Actions []PlannedAction
-	// Prior are the actions of earlier tries. Those of them that need not be done
-	// again are not among Actions; OpenRequests counts their deliveries that are
-	// still owed.
+	// Prior holds the actions of earlier attempts. Actions omits those that need not be repeated;
+	// OpenRequests counts the open deliveries of these.
 	Prior        []eventhook.Action
 	OpenRequests int
-	// Matched counts the actions of today's routes, those of earlier tries included.
-	// With 0 the event is unrouted.
+	// Matched counts the targets of the routes that match now, including those with prior actions.
+	// If it is 0, the event is unrouted.
 	Matched int
 	Retry   eventhook.RetryPolicy
-	// Failure is why the event failed as a whole: no action was planned, and the
-	// event is retried as its policy says.
+	// Failure is set if the event failed as a whole: no action was planned, and the event is
+	// retried according to its policy.
 	Failure string
-	// Generation is that of the tenant's configuration by which the event was
-	// planned. The store writes nothing of a settlement whose generation is not the
-	// current one, sets IsStale, and the event is planned again.
+	// Generation is the generation of the tenant's configuration from which the event was planned.
+	// If it is not the current one, the store writes nothing and sets IsStale, and the event is
+	// planned again.
 	Generation int64
 	IsStale    bool
-	// IsSettled says that a settle has stored it, and has handed its deliveries over.
-	// Settling it again does nothing.
+	// IsSettled is set when the settlement was stored and its deliveries were handed over. Settling
+	// it again does nothing.
 	IsSettled bool
-	// EffectBytes is about how many bytes the actions write into the database.
+	// EffectBytes is about how many bytes the effects write into the database.
 	EffectBytes int
 
 	Status      eventhook.EventStatus
@@ -104,8 +98,8 @@ type Settlement struct {
 	LastError   string
 }
 
-// Rows is how many rows the actions make at most, the deliveries of published events
-// included.
+// Rows is the maximum number of rows that the actions write, including the deliveries of published
+// events.
 func (s *Settlement) Rows() int {
 	rows := len(s.Actions)
 	for i := range s.Actions {
@@ -116,10 +110,9 @@ func (s *Settlement) Rows() int {
 	return rows
 }
 
-// Conclude derives the event's new state from the states of the actions. A failed
-// action makes the event failed while there are retries, and dead afterwards. Else
-// the event stays in processing while a request is owed, and is delivered when there
-// is none. Concluding again gives the same.
+// Conclude derives the event's state from the states of its actions. If an action failed, the event
+// is failed while retries are left, and dead afterwards. Otherwise the event is processing while a
+// request is open, and delivered if none is. Conclude is idempotent.
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, s.Failure
 	failed, retryable := s.Failure != "", s.Failure != ""
@@ -149,12 +142,12 @@ func (s *Settlement) Conclude(now time.Time) {
 
 func isPending(a PlannedAction) bool { return a.Status == eventhook.ActionPending }
 
-// Arrival is a new event on its way into the store.
+// Arrival is a new event to store.
 type Arrival struct {
 	Event *eventhook.Event
-	// Plan is stored with the event, in the same transaction. It is nil if the event
-	// is planned after it was stored, and the store sets it to nil if the database
-	// refuses what the plan makes.
+	// Plan is stored with the event, in the same transaction. It is nil if the event is planned
+	// after it was stored. The store sets it to nil if the database refuses the effects of the
+	// plan.
 	Plan *Settlement
 }
 

@@ -12,33 +12,32 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Bounds of a filter.
+// Limits of a filter.
 const (
-	mostBytes      = 64 << 10
-	mostDepth      = 20
-	mostNested     = 100 // lists and objects within each other, as JSON: reading them takes time for each level
-	mostConditions = 500
+	maxBytes      = 64 << 10
+	maxDepth      = 20
+	maxNesting    = 100 // nesting of lists and objects in the JSON; each level takes time to parse
+	maxConditions = 500
 )
 
-// compiler walks through a filter and notes what is wrong.
+// compiler compiles a filter and collects its faults.
 type compiler struct {
 	fields     *Fields
 	faults     eventhook.Faults
 	conditions int
 	regexps    int
-	memory     int // of regular expressions, in bytes
+	memory     int // size of the regular expressions in bytes
 	full       bool
 }
 
-// object compiles a filter object: paths, $and, $or and $not, all of which
-// must hold.
+// object compiles a filter object. Its members are paths, $and, $or and $not, and all must hold.
 func (c *compiler) object(r gjson.Result, at string, depth int) allOf {
 	if !r.IsObject() {
 		c.faults.Add(at, "must be an object of paths and conditions")
 		return nil
 	}
-	if depth > mostDepth {
-		c.faults.Add(at, "nests deeper than %d", mostDepth)
+	if depth > maxDepth {
+		c.faults.Add(at, "nests deeper than %d", maxDepth)
 		return nil
 	}
 	var all allOf
@@ -83,15 +82,15 @@ func (c *compiler) list(r gjson.Result, at string, depth int) (list []condition)
 	return list
 }
 
-// members calls f for each member, and notes what stands there twice. Beyond
-// the number of conditions it calls nobody.
+// members calls f for each member and reports repeated names. It stops at the maximum number of
+// conditions.
 func (c *compiler) members(r gjson.Result, at string, f func(name string, value gjson.Result)) {
 	seen := map[string]bool{}
 	r.ForEach(func(name, value gjson.Result) bool {
-		if c.conditions++; c.conditions > mostConditions {
+		if c.conditions++; c.conditions > maxConditions {
 			if !c.full {
 				c.full = true
-				c.faults.Add("", "has more than %d conditions", mostConditions)
+				c.faults.Add("", "has more than %d conditions", maxConditions)
 			}
 			return false
 		}
@@ -105,7 +104,7 @@ func (c *compiler) members(r gjson.Result, at string, f func(name string, value 
 	})
 }
 
-// messageOf is what an error says to users.
+// messageOf returns the text of an error for users.
 func messageOf(err error) string {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok {
 		return e.Message
@@ -121,13 +120,13 @@ func join(at, name string) string {
 	return at + "." + name
 }
 
-// checkJSON says what is wrong with a filter as JSON, "" if nothing.
+// checkJSON reports why a filter is not acceptable JSON, "" if it is.
 func checkJSON(text []byte) string {
-	if len(text) > mostBytes {
-		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), mostBytes)
+	if len(text) > maxBytes {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), maxBytes)
 	}
-	if depth, _ := shape(text); depth > mostNested {
-		return fmt.Sprintf("holds lists or objects that nest deeper than %d", mostNested)
+	if depth, _ := shape(text); depth > maxNesting {
+		return fmt.Sprintf("holds lists or objects that nest deeper than %d", maxNesting)
 	}
 	err := json.Unmarshal(text, new(json.RawMessage))
 	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -140,9 +139,9 @@ func checkJSON(text []byte) string {
 	return ""
 }
 
-// shape is how deep lists and objects nest in a text, which may be no JSON, and
-// about how many values it holds.
-func shape(text []byte) (most, values int) {
+// shape returns how deep lists and objects nest in a text and about how many values it has. The
+// text need not be valid JSON.
+func shape(text []byte) (maxDepth, values int) {
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -153,12 +152,12 @@ func shape(text []byte) (most, values int) {
 		case inString:
 		case c == '[' || c == '{':
 			depth++
-			most, values = max(most, depth), values+1
+			maxDepth, values = max(maxDepth, depth), values+1
 		case c == ',' || c == ':':
 			values++
 		case c == ']' || c == '}':
 			depth--
 		}
 	}
-	return most, values
+	return maxDepth, values
 }

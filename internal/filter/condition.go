@@ -1,7 +1,7 @@
 package filter
 
-// condition is a part of a filter. It holds or does not; with a why, one that
-// does not hold says so there.
+// condition is a part of a filter. If why is not nil, a condition that does not hold adds its
+// reason.
 type condition interface {
 	holds(s *Subject, why *Reasons) bool
 }
@@ -35,7 +35,7 @@ func (list anyOf) holds(s *Subject, why *Reasons) bool {
 	return false
 }
 
-// notAll holds where what it denies does not, and so where a field is missing.
+// notAll holds if the denied condition does not, including when a field is missing.
 type notAll struct {
 	denied condition
 	text   string
@@ -51,14 +51,14 @@ func (n notAll) holds(s *Subject, why *Reasons) bool {
 	return false
 }
 
-// fieldTest holds an event's field against tests.
+// fieldTest applies tests to a field of an event.
 type fieldTest struct {
 	place place
 	path  string
 	tests []test
 }
 
-// testSteps are those of a test, beside what its operator reads.
+// testSteps is the number of steps of a test, in addition to what its operator reads.
 const testSteps = 3
 
 func (f fieldTest) holds(s *Subject, why *Reasons) bool {

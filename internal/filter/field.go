@@ -13,35 +13,34 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// Fields are the places in events that filters look at which are held against
-// the same events. Each has a number, so that an event is searched once for all
-// filters. Zero Fields have none yet, and allow all paths.
+// Fields is the set of event fields that a group of filters reads. Each field has a number, so that
+// an event is searched once for all filters of the group. The zero Fields is empty and allows all
+// paths.
 type Fields struct {
-	// IsPublished says that the events are published ones, which are data: body
-	// and event are all there is of them.
+	// IsPublished restricts paths to body and event: a published event has no headers and is no
+	// CloudEvent.
 	IsPublished bool
-	list        []look
-	index       payload.Index // of those that lead into JSON
-	indexed     []int         // their numbers
+	readers     []fieldReader
+	index       payload.Index // of the fields in JSON
+	indexed     []int         // the numbers of the fields in index
 	byPath      map[string]place
 }
 
-// look finds what an event has in a field, of a kind that does not exist if
-// nothing is there.
-type look func(s *Subject) gjson.Result
+// fieldReader reads a field of an event. A missing field yields a result that does not exist.
+type fieldReader func(s *Subject) gjson.Result
 
-// place is a field by its number or, beyond mostNumbered, by how to look.
+// place locates a field by its number or, beyond maxNumbered, by its reader.
 type place struct {
 	number int
-	look   look
-	isJSON bool // it is in the index
+	look   fieldReader
+	isJSON bool // the field is in the index
 }
 
-// mostNumbered bounds what is kept of one event: whoever can write filters
-// chooses how many paths there are. What has no number is looked for each time.
-const mostNumbered = 20_000
+// maxNumbered limits the values that are cached for one event, since the authors of filters choose
+// the number of paths. Fields without a number are read each time.
+const maxNumbered = 20_000
 
-// place finds a path's place, the same for the same path.
+// place returns the place of a path. It is the same on every call.
 func (f *Fields) place(path string) (place, error) {
 	if p, ok := f.byPath[path]; ok {
 		return p, nil
@@ -50,20 +49,20 @@ func (f *Fields) place(path string) (place, error) {
 	switch {
 	case err != nil:
 		return place{}, err
-	case len(f.list) >= mostNumbered:
+	case len(f.readers) >= maxNumbered:
 		return place{number: -1, look: look}, nil
 	case f.byPath == nil:
 		f.byPath = map[string]place{}
 	}
-	p := place{number: len(f.list), look: look}
+	p := place{number: len(f.readers), look: look}
 	if in, err := payload.ParsePath(path); err == nil && f.index.Add(in, p.number) {
 		p.isJSON, f.indexed = true, append(f.indexed, p.number)
 	}
-	f.list, f.byPath[path] = append(f.list, look), p
+	f.readers, f.byPath[path] = append(f.readers, look), p
 	return p, nil
 }
 
-func (f *Fields) compile(path string) (look, error) {
+func (f *Fields) compile(path string) (fieldReader, error) {
 	kind, rest, _ := strings.Cut(path, ".")
 	switch {
 	case kind == "event":
@@ -92,10 +91,10 @@ func (f *Fields) compile(path string) (look, error) {
 	return func(s *Subject) gjson.Result { return s.View.At(p) }, nil
 }
 
-// pathKinds are the kinds of paths into what came with an event.
+// pathKinds are the prefixes of paths into the webhook.
 var pathKinds = []string{"body", "header", "cloudevent"}
 
-// textResult is a text as JSON; an empty one is nothing.
+// textResult returns a text as a JSON string. An empty text is a missing field.
 func textResult(s string) gjson.Result {
 	if s == "" {
 		return gjson.Result{}
@@ -103,11 +102,11 @@ func textResult(s string) gjson.Result {
 	return gjson.Result{Type: gjson.String, Raw: s, Str: s}
 }
 
-// eventField is what filters may know of an event beside what came with
-// it. All of it stays the same when the event is tried again.
+// eventField is a property of the event for filters. None of them changes when the event is
+// retried.
 type eventField struct {
 	name string
-	text func(*eventhook.Event) string // "" for none
+	text func(*eventhook.Event) string // "" if the event does not have it
 }
 
 var eventFields = []eventField{
@@ -124,10 +123,10 @@ var eventFields = []eventField{
 	{"type", func(e *eventhook.Event) string { return e.EventType }},
 }
 
-// bodySize is the one field that is a number.
+// bodySize is the only property that is a number.
 const bodySize = "body_size"
 
-func compileEventField(path, name string) (look, error) {
+func compileEventField(path, name string) (fieldReader, error) {
 	if name == bodySize {
 		return func(s *Subject) gjson.Result {
 			n := len(s.Event.Body)
@@ -149,8 +148,8 @@ func eventFieldNames() []string {
 	return names
 }
 
-// EventFields are an event's fields for expressions and scripts, by the names that
-// they have in event.<field>; what an event has not is left out.
+// EventFields returns an event's properties for expressions and scripts, by their names in
+// event.<field>. It omits properties that the event does not have.
 func EventFields(e *eventhook.Event) map[string]any {
 	values := make(map[string]any, len(eventFields)+1)
 	values[bodySize] = int64(len(e.Body))

@@ -1,8 +1,7 @@
-// Package filter asks whether an event is one that somebody wants: of a type
-// that patterns take, and with fields that pass a filter such as
-// {"body.amount":{"$gte":1000}}. It says why an event does not match, and where a
-// filter is wrong. It is pure; what is compiled is safe for concurrent use, and
-// an event that does not match costs no memory.
+// Package filter decides whether an event matches event type patterns and a filter such as
+// {"body.amount":{"$gte":1000}}. It explains why an event does not match, and locates faults in a
+// filter. The package performs no I/O. Compiled filters are safe for concurrent use, and evaluating
+// a filter that does not match allocates no memory.
 package filter
 
 import (
@@ -15,21 +14,21 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Filter is a filter, compiled.
+// Filter is a compiled filter.
 type Filter struct {
 	all    condition
 	memory int
 }
 
-// IsSet reports whether a text is a filter at all: not empty, and not null.
+// IsSet reports whether a text contains a filter: it is not empty and not null.
 func IsSet(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 0 && string(text) != "null"
 }
 
-// Compile compiles a filter as it is written, over fields that it shares with
-// others. Whatever is wrong with it is told at once, located by the path in it;
-// then there is no filter.
+// Compile compiles a filter over a set of fields, which several filters can share. If the filter
+// has faults, Compile returns all of them, each located by its path in the filter, and a nil
+// Filter.
 func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	c := compiler{fields: fields}
 	if wrong := checkJSON(text); wrong != "" {
@@ -44,20 +43,19 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	return &Filter{all, len(text) + values*valueMemory + c.memory}, nil
 }
 
-// Holds reports whether an event passes. If it does not and why is not nil, Holds
-// adds the reasons to why. When the subject's meter stops, Holds returns false:
-// the caller has to ask the meter.
+// Holds reports whether an event matches. If it does not and why is not nil, Holds adds the reasons
+// to why. If the subject's meter stops, Holds returns false, and the caller must check the meter.
 func (f *Filter) Holds(s *Subject, why *Reasons) bool {
 	return f.all.holds(s, why) && s.Meter.Err() == nil
 }
 
-// valueMemory is about how many bytes a value takes that events are compared with.
+// valueMemory is the approximate size of a value in a compiled filter, in bytes.
 const valueMemory = 150
 
-// Memory is about how many bytes the filter holds.
+// Memory is the approximate size of the filter in bytes.
 func (f *Filter) Memory() int { return f.memory }
 
-// Reads reports whether the filter looks at paths with a prefix.
+// Reads reports whether the filter reads a path that begins with prefix.
 func (f *Filter) Reads(prefix string) bool { return reads(f.all, prefix) }
 
 func reads(c condition, prefix string) bool {

@@ -7,25 +7,26 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// number is a JSON number as it is written, compared exactly however many
-// digits it has. The zero number is 0.
+// number is a JSON number that compares exactly, regardless of its number of digits. The zero
+// number is 0.
 type number struct {
 	negative bool
-	whole    string // its digits before the point, without leading zeros, and
-	fraction string // those after it, without trailing ones; none for 0
-	point    int64  // where the point is: after that many of all digits
+	whole    string // digits before the point, without leading zeros; empty for 0
+	fraction string // digits after the point, without trailing zeros; empty for 0
+	point    int64  // position of the decimal point, counted from the first digit
 	float    float64
-	isPlain  bool // float is all of it
+	isPlain  bool // float is exact, and the other fields are not set
 }
 
-// mostExponent is beyond all exponents that anybody writes. Numbers beyond it
-// compare by their digits.
-const mostExponent = 1 << 40
+// maxExponent caps exponents. It is far above any exponent in practice; numbers beyond it compare
+// by their digits.
+const maxExponent = 1 << 40
 
-// plainDigits are how many digits of a whole number any float64 holds.
+// plainDigits is the number of decimal digits of an integer that a float64 always represents
+// exactly.
 const plainDigits = 15
 
-// numberOf reads a number that gjson has found. It allocates nothing.
+// numberOf parses a number that gjson has found. It allocates nothing.
 func numberOf(r *gjson.Result) number {
 	text := r.Raw
 	n := number{float: r.Num, isPlain: len(text) <= plainDigits && !strings.ContainsAny(text, ".eE")}
@@ -63,21 +64,21 @@ func exactNumber(text string) (n number) {
 func exponentOf(text string) int64 {
 	e, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && strings.HasPrefix(text, "-") {
-		return -mostExponent
+		return -maxExponent
 	}
 	if err != nil {
-		return mostExponent
+		return maxExponent
 	}
-	return max(-mostExponent, min(mostExponent, e))
+	return max(-maxExponent, min(maxExponent, e))
 }
 
-// Integer is a JSON number in digits, if it is whole and an integer may hold
-// it; else "".
+// Integer returns a JSON number as decimal digits if it is whole and at most 20 digits long,
+// otherwise "".
 func Integer(text string) string {
 	n := exactNumber(text)
-	const most = 20 // digits
+	const maxDigits = 20 // digits
 	zeros := n.point - int64(n.digits())
-	if zeros < 0 || n.point > most {
+	if zeros < 0 || n.point > maxDigits {
 		return ""
 	}
 	digits := n.whole + n.fraction + strings.Repeat("0", int(zeros))
@@ -87,7 +88,7 @@ func Integer(text string) string {
 	return digits
 }
 
-// exact is the number in digits, also when it is plain.
+// exact returns the number with its digits, also if it is plain.
 func (n number) exact() number {
 	if !n.isPlain {
 		return n
@@ -95,7 +96,7 @@ func (n number) exact() number {
 	return exactNumber(strconv.FormatFloat(n.float, 'f', -1, 64))
 }
 
-// compare is negative if n is less than m, positive if it is more, else 0.
+// compare returns a negative value if n < m, a positive value if n > m, and 0 if they are equal.
 func (n number) compare(m number) int {
 	if n.isPlain && m.isPlain {
 		switch {
@@ -123,7 +124,7 @@ func (n number) sign() int {
 	return 1
 }
 
-// compareSize compares without the sign, neither being 0.
+// compareSize compares absolute values. Neither number may be 0.
 func (n number) compareSize(m number) int {
 	if n.point != m.point {
 		if n.point < m.point {

@@ -6,10 +6,9 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// operand is a JSON value of a filter, ready to be compared with what events
-// hold. Values are equal when they mean the same: numbers by value, objects
-// whatever the order of their members. Of members with one name the first
-// counts, as it does in paths.
+// operand is a JSON value of a filter, prepared for comparison with values of events. Values are
+// equal if they mean the same: numbers are compared by value, and objects regardless of the order
+// of members. If an object repeats a name, the first member counts, as in paths.
 type operand struct {
 	kind     gjson.Type // JSON for an object or an array
 	raw      string
@@ -45,14 +44,14 @@ func newOperand(r gjson.Result) operand {
 	return o
 }
 
-// compareWork is how often, in time, a container is read that is compared or searched.
-const compareWork = 2
+// comparePasses is how often a container is scanned when it is compared or searched.
+const comparePasses = 2
 
-// elementSteps are those of going on to the next element or member.
+// elementSteps is the number of steps for advancing to the next element or member.
 const elementSteps = 8
 
-// equals reports whether a value of an event means the same. It uses the steps
-// of reading the value, and reports false when the meter stops.
+// equals reports whether a value of an event has the same meaning. It takes the steps for reading
+// the value, and reports false when the meter stops.
 func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 	switch {
 	case o.kind != r.Type:
@@ -66,7 +65,7 @@ func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 		return o.number.compare(numberOf(r)) == 0
 	case o.kind != gjson.JSON:
 		return true // null, true, false
-	case m.UseBytes(compareWork*len(r.Raw)) != nil:
+	case m.UseBytes(comparePasses*len(r.Raw)) != nil:
 		return false
 	case o.isArray:
 		return r.IsArray() && o.equalsArray(m, r)
@@ -101,7 +100,7 @@ func (o *operand) equalsObject(m *meter.Meter, r *gjson.Result) bool {
 	return same && len(seen) == len(o.members)
 }
 
-// isIn reports whether a value equals one of several.
+// isIn reports whether a value equals an operand of the list.
 func isIn(m *meter.Meter, list []operand, r *gjson.Result) bool {
 	if m.Use(len(list)/4) != nil {
 		return false
@@ -114,11 +113,11 @@ func isIn(m *meter.Meter, list []operand, r *gjson.Result) bool {
 	return false
 }
 
-// isOrdered reports whether an operand has a place in an order.
+// isOrdered reports whether the operand is a number or a string, the types that have an order.
 func (o *operand) isOrdered() bool { return o.kind == gjson.Number || o.kind == gjson.String }
 
-// order compares a value with an operand: numbers with numbers, and texts with
-// texts by their code points. Others have no order.
+// order compares a value with the operand: numbers with numbers, and strings with strings by code
+// point. ok is false for all other types.
 func (o *operand) order(m *meter.Meter, r *gjson.Result) (order int, ok bool) {
 	if o.kind != r.Type || !o.isOrdered() {
 		return 0, false

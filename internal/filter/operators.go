@@ -10,18 +10,18 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// test is one operator with its operand. A field that is missing passes none
-// but $exists: false: also $ne, $nin and $not say something about a value.
+// test is an operator with its operand. A missing field fails every test but $exists: false; so
+// $ne, $nin and $not also require a value.
 type test struct {
 	passes passes
-	wanted string // what it is, for people
+	wanted string // the operator and the operand, for users
 }
 
-// passes reports whether a value passes a test. It uses steps before it reads
-// much. When the meter stops, it may report either.
+// passes reports whether a value passes a test. It takes steps before it reads large values. If the
+// meter stops, the result is undefined.
 type passes func(m *meter.Meter, v *gjson.Result) bool
 
-// operator makes a test of an operand, or says what is wrong with that.
+// operator creates a test from an operand, or reports what is wrong with the operand.
 type operator func(r gjson.Result) (test passes, wrong string)
 
 var operators = map[string]operator{
@@ -84,7 +84,7 @@ func affix(has func(s, affix string) bool) operator {
 	}
 }
 
-// contains is for a part of a text, and for an element of an array.
+// contains tests for a substring of a string or an element of an array.
 func contains(r gjson.Result) (passes, string) {
 	o := newOperand(r)
 	return func(m *meter.Meter, v *gjson.Result) bool {
@@ -92,7 +92,7 @@ func contains(r gjson.Result) (passes, string) {
 			return m.UseBytes(len(v.Str)) == nil && o.kind == gjson.String && strings.Contains(v.Str, o.text)
 		}
 		found := false
-		if v.IsArray() && m.UseBytes(compareWork*len(v.Raw)) == nil {
+		if v.IsArray() && m.UseBytes(comparePasses*len(v.Raw)) == nil {
 			v.ForEach(func(_, element gjson.Result) bool {
 				found = o.equals(m, &element)
 				return !found && m.Use(elementSteps) == nil
@@ -118,16 +118,16 @@ func (c *compiler) regex(r gjson.Result) (passes, string) {
 	if wrong != "" {
 		return nil, wrong
 	}
-	if c.memory += re.Memory(); c.memory > mostRegexpMemory {
-		return nil, fmt.Sprintf("makes the regular expressions of the filter too large: compiled, at most %d bytes are allowed", mostRegexpMemory)
+	if c.memory += re.Memory(); c.memory > maxRegexpMemory {
+		return nil, fmt.Sprintf("makes the regular expressions of the filter too large: compiled, at most %d bytes are allowed", maxRegexpMemory)
 	}
 	return func(m *meter.Meter, v *gjson.Result) bool {
-		return v.Type == gjson.String && len(v.Str) <= mostSearched && re.Match(m, v.Str)
+		return v.Type == gjson.String && len(v.Str) <= maxSearchedBytes && re.Match(m, v.Str)
 	}, ""
 }
 
-// tests compiles what a path is held against: a value, a list of which one
-// must equal, or an object of operators that must all hold.
+// tests compiles the condition of a path: a value, a list of which one element must be equal, or an
+// object of operators that must all pass.
 func (c *compiler) tests(r gjson.Result, at string) []test {
 	if r.IsObject() {
 		return c.operators(r, at, true)
@@ -163,8 +163,8 @@ func (c *compiler) operator(name string, value gjson.Result, at string, mayNegat
 	case name == "$exists" && !mayNegate:
 		return t, "does not belong into $not: write $exists with the other value"
 	case name == "$regex":
-		if c.regexps++; c.regexps > mostRegexps {
-			return t, fmt.Sprintf("is one regular expression too many, at most %d are allowed", mostRegexps)
+		if c.regexps++; c.regexps > maxRegexps {
+			return t, fmt.Sprintf("is one regular expression too many, at most %d are allowed", maxRegexps)
 		}
 		t.passes, wrong = c.regex(value)
 		return t, wrong
@@ -180,7 +180,7 @@ func (c *compiler) operator(name string, value gjson.Result, at string, mayNegat
 	return t, "is no operator: to compare with an object, write $eq; to look into it, a longer path"
 }
 
-// negation holds for a field that is there and does not pass all tests.
+// negation passes for a field that exists and fails at least one of the tests.
 func (c *compiler) negation(r gjson.Result, at string) (t test, wrong string) {
 	if !r.IsObject() {
 		return t, "must be an object of operators"

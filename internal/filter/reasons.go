@@ -9,21 +9,21 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Reasons collect why an event does not match, for people. A nil one collects
-// nothing, and costs nothing.
+// Reasons collects why an event does not match, as texts for users. A nil *Reasons disables the
+// collection.
 type Reasons []reason
 
-// reason is told with what the event holds, and in general: as it reads for
-// all events that fail in the same way.
+// reason is a text with values of the event, and a general text that is the same for all events
+// that fail in the same way.
 type reason struct{ text, general string }
 
-// Add adds what is the same for all events.
+// Add adds a reason without values of the event.
 func (r *Reasons) Add(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	*r = append(*r, reason{text, text})
 }
 
-// addFound adds that something was found where something else is wanted.
+// addFound adds the reason that a path has an unwanted value.
 func (r *Reasons) addFound(path string, value *gjson.Result, wanted string) {
 	found, general := shown(value), "…"
 	if !value.Exists() {
@@ -32,10 +32,10 @@ func (r *Reasons) addFound(path string, value *gjson.Result, wanted string) {
 	*r = append(*r, reason{fmt.Sprintf("%s is %s, wanted %s", path, found, wanted), fmt.Sprintf("%s is %s, wanted %s", path, general, wanted)})
 }
 
-// String tells them with what the event holds.
+// String joins the reasons, with values of the event.
 func (r Reasons) String() string { return r.join(func(one reason) string { return one.text }) }
 
-// General tells them without that.
+// General joins the reasons and omits values of the event.
 func (r Reasons) General() string { return r.join(func(one reason) string { return one.general }) }
 
 func (r Reasons) join(text func(reason) string) string {
@@ -47,7 +47,7 @@ func (r Reasons) join(text func(reason) string) string {
 	return eventhook.TruncateWithEllipsis(eventhook.SanitizeText(strings.Join(texts, "; ")), most)
 }
 
-// shown is a value as a reason shows it.
+// shown formats a value for a reason.
 func shown(r *gjson.Result) string {
 	const most = 80
 	switch {

@@ -11,24 +11,24 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// Bounds of regular expressions, beside those of pattern.DefaultLimits.
+// Limits of regular expressions, in addition to pattern.DefaultLimits.
 const (
-	mostRegexps      = 20 // in one filter
-	mostSearched     = 64 << 10
-	mostRegexpMemory = 1 << 20 // of all in one filter, compiled
+	maxRegexps       = 20       // in one filter
+	maxSearchedBytes = 64 << 10 // bytes of a text that is searched
+	maxRegexpMemory  = 1 << 20  // compiled size of all in one filter, in bytes
 )
 
-// compileRegexp compiles a regular expression, or says what is wrong with it.
+// compileRegexp compiles a regular expression, or describes what is wrong with it.
 func compileRegexp(s string) (*pattern.Pattern, string) {
 	p, err := pattern.Compile(s, pattern.DefaultLimits)
 	if err != nil {
-		return nil, whyNoRegexp(s, err)
+		return nil, describeSyntaxError(s, err)
 	}
 	return p, ""
 }
 
-// whyNoRegexp says what is wrong with a regular expression, and where.
-func whyNoRegexp(s string, err error) string {
+// describeSyntaxError describes the fault of a regular expression and its position.
+func describeSyntaxError(s string, err error) string {
 	wrong, ok := errors.AsType[*syntax.Error](err)
 	if !ok {
 		return err.Error()
@@ -44,14 +44,13 @@ func whyNoRegexp(s string, err error) string {
 	return fmt.Sprintf("at character %d: %s", utf8.RuneCountInString(s[:at])+1, text)
 }
 
-// bare matches what a parenthesis in it means nothing in: an escaped
-// character, and a class.
-var bare = regexp.MustCompile(`(?s)\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]`)
+// literals matches the parts of a regular expression in which a parenthesis has no special meaning:
+// escaped characters and character classes.
+var literals = regexp.MustCompile(`(?s)\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]`)
 
-// unbalanced is where the parenthesis stands that has no other, -1 if there is
-// none.
+// unbalanced returns the position of the parenthesis without a counterpart, -1 if there is none.
 func unbalanced(s string) int {
-	s = bare.ReplaceAllStringFunc(s, func(part string) string { return strings.Repeat(" ", len(part)) })
+	s = literals.ReplaceAllStringFunc(s, func(part string) string { return strings.Repeat(" ", len(part)) })
 	var open []int
 	for i, c := range s {
 		switch {

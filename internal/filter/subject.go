@@ -8,42 +8,41 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// Subject is one event as the filters look at it that share their Fields. What
-// several of them want is looked up once, and only when one wants it. It can be
-// used for one event after the other, and keeps its room. Not safe for
-// concurrent use.
+// Subject is one event as a group of filters with common Fields reads it. Each field is read at
+// most once, on first use. A Subject can be reused for further events and keeps its memory. It is
+// not safe for concurrent use.
 type Subject struct {
 	Event  *eventhook.Event
 	View   *payload.View
-	Meter  *meter.Meter // counts the work of all that looks at the event
+	Meter  *meter.Meter // counts the work of all evaluations of the event
 	fields *Fields
-	found  []gjson.Result // by the number of the field
-	looked []bool
-	seen   []int        // the fields that were looked for
-	last   gjson.Result // of those without a number
+	values []gjson.Result // values by field number
+	isRead []bool         // whether found is set, by field number
+	read   []int          // numbers of the fields in found
+	last   gjson.Result   // value of a field without a number
 }
 
-// Begin prepares s for filters over these fields to look at an event; End it before
-// the next. What they do is counted by the meter.
+// Begin prepares s for an event. End must be called before the next Begin. The work of the filters
+// is counted by the meter.
 func (s *Subject) Begin(m *meter.Meter, e *eventhook.Event, fields *Fields) {
 	s.Event, s.fields, s.Meter = e, fields, m
 	s.View = payload.New(m, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
-	if n := len(fields.list); cap(s.found) < n {
-		s.found, s.looked, s.seen = make([]gjson.Result, n), make([]bool, n), make([]int, 0, n)
+	if n := len(fields.readers); cap(s.values) < n {
+		s.values, s.isRead, s.read = make([]gjson.Result, n), make([]bool, n), make([]int, 0, n)
 	} else {
-		s.found, s.looked = s.found[:n], s.looked[:n]
+		s.values, s.isRead = s.values[:n], s.isRead[:n]
 	}
 }
 
-// End forgets the event. Nothing of it stays.
+// End removes all values of the event.
 func (s *Subject) End() {
-	for _, n := range s.seen {
-		s.found[n], s.looked[n] = gjson.Result{}, false
+	for _, n := range s.read {
+		s.values[n], s.isRead[n] = gjson.Result{}, false
 	}
-	*s = Subject{found: s.found, looked: s.looked, seen: s.seen[:0]}
+	*s = Subject{values: s.values, isRead: s.isRead, read: s.read[:0]}
 }
 
-// at is what the event has in a place, until the next look.
+// at returns the value of a field. The result is valid until the next call.
 func (s *Subject) at(p place) *gjson.Result {
 	n := p.number
 	if n < 0 {
@@ -51,19 +50,19 @@ func (s *Subject) at(p place) *gjson.Result {
 		return &s.last
 	}
 	switch {
-	case s.looked[n]:
+	case s.isRead[n]:
 	case p.isJSON && len(s.fields.indexed) > 1 && s.View.IsLarge():
 		s.findAll()
 	default:
-		s.found[n], s.looked[n], s.seen = p.look(s), true, append(s.seen, n)
+		s.values[n], s.isRead[n], s.read = p.look(s), true, append(s.read, n)
 	}
-	return &s.found[n]
+	return &s.values[n]
 }
 
-// findAll looks up all paths into JSON in one pass.
+// findAll reads all fields in JSON in one pass.
 func (s *Subject) findAll() {
-	s.View.Find(&s.fields.index, s.found)
+	s.View.Find(&s.fields.index, s.values)
 	for _, n := range s.fields.indexed {
-		s.looked[n], s.seen = true, append(s.seen, n)
+		s.isRead[n], s.read = true, append(s.read, n)
 	}
 }

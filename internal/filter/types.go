@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Types finds those who take events of a type, by their numbers, so that the
-// others cost nothing. Patterns are exact, "prefix.*" or "*"; none take all.
+// Types is an index of event type patterns. It finds the filters that accept a type without
+// examining the others. A pattern is an exact type, "prefix.*" or "*". A filter without patterns
+// accepts all types.
 type Types struct {
 	all      []int
 	exact    map[string][]int
-	prefixes map[string][]int // with the dot
+	prefixes map[string][]int // keys end with a dot
 }
 
-// NewTypeIndex makes an index of the patterns of each taker.
+// NewTypeIndex returns the index of filters, given as the patterns of each.
 func NewTypeIndex(filters [][]string) Types {
 	x := Types{exact: map[string][]int{}, prefixes: map[string][]int{}}
 	for taker, patterns := range filters {
@@ -33,7 +34,7 @@ func NewTypeIndex(filters [][]string) Types {
 	return x
 }
 
-// Each calls f for each who takes events of a type, in order and once.
+// Each calls f with the index of each filter that accepts a type, in ascending order and once each.
 func (x *Types) Each(eventType string, f func(taker int)) {
 	var room [8][]int
 	lists := append(room[:0], x.all, x.exact[eventType])
@@ -64,7 +65,7 @@ func (x *Types) Each(eventType string, f func(taker int)) {
 	}
 }
 
-// MatchType reports whether one pattern takes events of a type.
+// MatchType reports whether a pattern accepts a type.
 func MatchType(pattern, eventType string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, ".*"); ok {
 		rest, ok := strings.CutPrefix(eventType, prefix)

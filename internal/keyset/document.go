@@ -26,7 +26,7 @@ type document struct {
 }
 
 // newDocument returns the cache entry of a document that was fetched now. age is
-// its lifetime, 0 if the server sent none.
+// its lifetime, 0 if the server did not send a lifetime.
 func newDocument(keys []verify.Key, age time.Duration, now time.Time) document {
 	if age == 0 {
 		age = defaultAge
@@ -53,8 +53,8 @@ func (d document) has(id string) bool {
 }
 
 // usableKeys returns the keys if they are not older than maxAge, even if they have
-// expired, and otherwise err. It also returns err if err is not nil and none of the
-// keys can be the key id.
+// expired, and otherwise err. It also returns err if err is not nil and every key
+// has another id than id.
 func (d document) usableKeys(now time.Time, id string, err error) ([]verify.Key, error) {
 	isOld := len(d.keys) == 0 || now.Sub(d.fetchedAt) >= maxAge
 	if isOld || err != nil && d.lacks(id) {

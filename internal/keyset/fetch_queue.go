@@ -20,7 +20,7 @@ const (
 )
 
 // owner is the source whose request needs a document. The zero owner is the
-// operator, to whom only runningPerHost, maxRunning and maxFetches apply.
+// operator: only runningPerHost, maxRunning and maxFetches apply to it.
 type owner struct {
 	tenant eventhook.TenantID
 	source eventhook.SourceID

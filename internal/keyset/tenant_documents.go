@@ -8,7 +8,7 @@ import (
 
 // tenantDocuments limits the cached documents per tenant: it records which
 // tenant's request fetched each document, so that a tenant with many documents
-// evicts its own and not those of other tenants.
+// evicts its own documents and not another tenant's.
 type tenantDocuments struct {
 	maxPerTenant int
 	tenant       map[string]eventhook.TenantID   // by URL
@@ -21,7 +21,7 @@ func newTenantDocuments(cacheSize int) tenantDocuments {
 }
 
 // add records a document and returns the tenant's document that must be evicted
-// for it, "" if there is none.
+// for it, "" if no document must be evicted.
 func (t *tenantDocuments) add(url string, tenant eventhook.TenantID) (oldest string) {
 	if _, known := t.tenant[url]; known || tenant == (eventhook.TenantID{}) {
 		return ""

@@ -17,7 +17,7 @@ type account struct {
 	name     string
 }
 
-// ownerOf does not follow a link.
+// ownerOf returns the owner of path. It does not follow symbolic links.
 func ownerOf(path string) (account, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -38,9 +38,10 @@ func nameOf(uid uint32) string {
 	return id
 }
 
-// runner returns who runs the PostgreSQL whose cluster belongs to a: anybody
-// runs his own. Root, whom PostgreSQL refuses, runs it as the owner, or for a
-// cluster of his own as "postgres" or "nobody".
+// runner returns the user that PostgreSQL runs as for a cluster owned by a. An ordinary user
+// can run only clusters of that user. PostgreSQL refuses to run as root. If this process is
+// root, PostgreSQL runs as the owner of the cluster, or as "postgres" or "nobody" if root
+// owns the cluster.
 func (a account) runner() (account, error) {
 	me := uint32(os.Geteuid())
 	if me != 0 {
@@ -77,7 +78,8 @@ func lookup(name string) (account, error) {
 	return account{uid: uint32(uid), gid: uint32(gid), name: name}, nil
 }
 
-// credential is nil where the process runs as its starter.
+// credential returns the credential for processes of a, or nil if a is the user of this
+// process.
 func (a account) credential() *syscall.Credential {
 	if int(a.uid) == os.Geteuid() {
 		return nil
@@ -85,8 +87,8 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }
 
-// give makes a the owner of path and all in it.
-func (a account) give(path string) error {
+// chown makes a the owner of path and of all files in it.
+func (a account) chown(path string) error {
 	if a.credential() == nil {
 		return nil
 	}
@@ -94,11 +96,11 @@ func (a account) give(path string) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(p, int(a.uid), int(a.gid)) //nolint:gosec // our own folder, just made
+		return os.Lchown(p, int(a.uid), int(a.gid)) //nolint:gosec // only folders that this package created
 	})
 }
 
-// canEnter reports whether a may pass through dir and every folder above.
+// canEnter reports whether a may enter dir and all of its parent folders.
 func (a account) canEnter(dir string) bool {
 	if a.credential() == nil {
 		return true
@@ -106,7 +108,7 @@ func (a account) canEnter(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // will be made passable
+		case errors.Is(err, fs.ErrNotExist): // makeHome will create it with the permissions that are needed
 		case err != nil || !a.mayPass(info):
 			return false
 		}

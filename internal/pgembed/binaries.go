@@ -14,10 +14,10 @@ import (
 
 const oldestMajor = 14
 
-// ErrNoBinaries says that no usable PostgreSQL is installed on this machine.
+// ErrNoBinaries is the error if no usable PostgreSQL is installed on this machine.
 var ErrNoBinaries = errors.New("PostgreSQL 14 or newer is not installed")
 
-// installDirs are where packages put PostgreSQL's programs.
+// installDirs are the folders in which packages install PostgreSQL's programs.
 var installDirs = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -28,8 +28,8 @@ var installDirs = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// FindBinaries returns the folder with the programs of the newest PostgreSQL
-// on this machine, PATH included, or ErrNoBinaries.
+// FindBinaries returns the folder with the programs of the newest PostgreSQL on this
+// machine, including PATH, or ErrNoBinaries.
 func FindBinaries() (binDir string, err error) {
 	dir, _, err := newest(func(int) bool { return true })
 	return dir, err
@@ -49,7 +49,7 @@ func newest(wanted func(major int) bool) (binDir string, major int, err error) {
 
 func candidates() []string {
 	var dirs []string
-	if out, err := ask("pg_config", "--bindir"); err == nil {
+	if out, err := output("pg_config", "--bindir"); err == nil {
 		dirs = append(dirs, strings.TrimSpace(out))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -64,8 +64,8 @@ func candidates() []string {
 	return dirs
 }
 
-// ask returns what a program prints, run without our environment.
-func ask(program, argument string) (string, error) {
+// output runs a program without the environment of this process and returns its output.
+func output(program, argument string) (string, error) {
 	cmd := exec.Command(program, argument)
 	cmd.Env = environment
 	out, err := cmd.Output()
@@ -74,12 +74,12 @@ func ask(program, argument string) (string, error) {
 
 var versionPattern = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 
-// majorOf returns the version of the programs in dir, 0 if they are not there.
+// majorOf returns the major version of the programs in dir, or 0 if dir has no programs.
 func majorOf(dir string) int {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0
 	}
-	out, err := ask(filepath.Join(dir, "postgres"), "--version")
+	out, err := output(filepath.Join(dir, "postgres"), "--version")
 	if err != nil {
 		return 0
 	}
@@ -91,9 +91,9 @@ func majorOf(dir string) int {
 	return major
 }
 
-// binaries returns the folder of PostgreSQL's programs: for an existing
-// cluster those of the version that made it, for a new one the newest. What
-// is not installed is fetched.
+// binaries returns the folder of PostgreSQL's programs. An existing cluster needs the version
+// that created it. A new cluster uses the newest version. If that version is not installed,
+// it is downloaded.
 func (s *Server) binaries(ctx context.Context) (string, error) {
 	major, err := clusterMajor(s.place.cluster)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Server) binaries(ctx context.Context) (string, error) {
 	}
 	what := "PostgreSQL 14 or newer"
 	if major != 0 {
-		what = fmt.Sprintf("PostgreSQL %d, which made the cluster %s", major, s.place.cluster)
+		what = fmt.Sprintf("PostgreSQL %d, which created the cluster %s", major, s.place.cluster)
 	}
 	return "", fmt.Errorf("%w; install %s, or set DATABASE_URL to a server", err, what)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/eventhook/eventhook/internal/proc"
 )
 
-// clusterMajor returns the PostgreSQL version that made the cluster, or 0 if
-// there is no cluster yet.
+// clusterMajor returns the major version of PostgreSQL that created the cluster, or 0 if the
+// cluster does not exist.
 func clusterMajor(cluster string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(cluster, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,16 +32,16 @@ func clusterMajor(cluster string) (int, error) {
 	return major, nil
 }
 
-// initCluster makes the cluster unless it exists. It is made beside its place
-// and moved there when it is whole and on disk, so a cluster either exists or
-// does not, whenever the gateway is killed.
+// initCluster creates the cluster unless it exists. It creates the cluster in a staging folder
+// and renames the folder once the cluster is complete and on disk. A cluster is therefore
+// complete or absent, even if the gateway is killed.
 func (s *Server) initCluster(ctx context.Context) error {
 	major, err := clusterMajor(s.place.cluster)
 	if err != nil {
 		return err
 	}
 	if major != 0 {
-		return s.giveRootsCluster()
+		return s.chownRootsCluster()
 	}
 	if err := makeHome(s.place.home); err != nil {
 		return err
@@ -51,8 +51,8 @@ func (s *Server) initCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(staging) }() // gone by then, if all went well
-	if err := s.place.as.give(staging); err != nil {
+	defer func() { _ = os.RemoveAll(staging) }() // after the rename there is nothing to remove
+	if err := s.place.as.chown(staging); err != nil {
 		return err
 	}
 	if err := s.initdb(ctx, staging); err != nil {
@@ -66,8 +66,8 @@ func (s *Server) initCluster(ctx context.Context) error {
 
 const stagingPattern = "postgres.init-*"
 
-// sweepStaging removes what a killed start left. An initdb that outlived its
-// gateway may still write there; the next start gets the rest.
+// sweepStaging removes the staging folders of starts that were killed. An initdb that
+// outlived its gateway may still write there; the next start removes the remaining files.
 func (s *Server) sweepStaging() {
 	old, _ := filepath.Glob(filepath.Join(s.place.home, stagingPattern))
 	for _, dir := range old {
@@ -75,18 +75,18 @@ func (s *Server) sweepStaging() {
 	}
 }
 
-// giveRootsCluster corrects the owner of a cluster that was copied by root.
-func (s *Server) giveRootsCluster() error {
+// chownRootsCluster corrects the owner of a cluster that root has copied.
+func (s *Server) chownRootsCluster() error {
 	owner, err := ownerOf(filepath.Join(s.place.cluster, "PG_VERSION"))
 	if err != nil || owner.uid != 0 {
 		return err
 	}
-	return s.place.as.give(s.place.cluster)
+	return s.place.as.chown(s.place.cluster)
 }
 
-// initdb trusts whoever reaches the socket: its directory is closed to all but
-// the user who may read the cluster's files anyway, and a password could not
-// tell those apart. TCP is off and would be rejected.
+// initdb runs initdb. Connections through the socket need no password: only the user who can
+// read the cluster's files anyway may enter the directory of the socket. TCP is off, and
+// connections over TCP would be rejected.
 func (s *Server) initdb(ctx context.Context, dir string) error {
 	args := []string{
 		"-D", dir, "-U", superuser, "--encoding=UTF8", "--locale=C",
@@ -95,7 +95,7 @@ func (s *Server) initdb(ctx context.Context, dir string) error {
 	if s.opts.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}
-	s.opts.Log.Info("making the PostgreSQL cluster", "cluster", s.place.cluster, "user", s.place.as.name)
+	s.opts.Log.Info("creating the PostgreSQL cluster", "cluster", s.place.cluster, "user", s.place.as.name)
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), args...)
 	s.prepare(cmd)
 	var out []byte
@@ -107,14 +107,13 @@ func (s *Server) initdb(ctx context.Context, dir string) error {
 	return nil
 }
 
-// environment is the whole environment of PostgreSQL's programs. Ours holds
-// keys, and settings for other servers.
+// environment is the complete environment of PostgreSQL's programs. The environment of this
+// process is not passed on: it may contain keys and settings for other servers.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC",
 }
 
-// prepare makes cmd run as PostgreSQL's user, away from the terminal and
-// without our environment.
+// prepare makes cmd run as PostgreSQL's user, in a session of its own and with environment.
 func (s *Server) prepare(cmd *exec.Cmd) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.place.as.credential()}

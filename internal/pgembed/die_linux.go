@@ -2,6 +2,6 @@ package pgembed
 
 import "syscall"
 
-// dieWithParent has the system send the postmaster an immediate shutdown when
+// dieWithParent makes the kernel send SIGQUIT, an immediate shutdown, to the postmaster when
 // the thread that started it ends.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGQUIT }

@@ -34,7 +34,7 @@ func TestStartClearsTheWay(t *testing.T) {
 		t.Run(tt.claim, func(t *testing.T) {
 			check(t, os.WriteFile(pid, []byte(tt.pidFile), 0o600))
 			check(t, os.WriteFile(lock, []byte(tt.pidFile), 0o600))
-			check(t, s.place.as.give(s.place.cluster))
+			check(t, s.place.as.chown(s.place.cluster))
 			s := start1(t, Options{DataDir: dir})
 			query(t, s, `SELECT 1`)
 			check(t, s.Stop(limit(t)))
@@ -150,7 +150,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// jar is what the repository has: a zip file with the packed programs.
+// jar returns a file of the repository: a zip file with the packed programs.
 func jar(t *testing.T) []byte {
 	txz, err := os.ReadFile("testdata/programs.txz")
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// errNotOwned is the answer to whoever would restart or kill what is not his.
+// errNotOwned is the error of Kill and Restart for a server that another process owns.
 var errNotOwned = errors.New("PostgreSQL belongs to another process")
 
-// run adopts the live postmaster of this cluster or launches one, and waits
-// until it answers and the database exists. The lock is held. On error a
-// postmaster that was launched here is ended again.
+// run adopts the live postmaster of this cluster or launches one, and waits until it answers
+// and the database exists. The caller must hold the lock. On error, run ends a postmaster
+// that it launched.
 func (s *Server) run(ctx context.Context) error {
 	if pm, ok := livePostmaster(s.place.cluster); ok {
 		s.opts.Log.Info("adopting the PostgreSQL of a gateway that was killed", "pid", pm.pid)
@@ -32,11 +32,10 @@ func (s *Server) run(ctx context.Context) error {
 	return err
 }
 
-// Stop ends PostgreSQL: open transactions are rolled back, everything
-// committed is written, and Stop returns when no process is left. If ctx ends
-// first, PostgreSQL is ended at once, without loss, and Stop returns the
-// ctx's error. A second Stop does nothing, as does Stop of a server that is
-// not Owned.
+// Stop shuts PostgreSQL down. Open transactions are rolled back and committed data is
+// written. Stop returns when all processes have ended. If ctx ends first, Stop forces an
+// immediate shutdown, which loses no committed data, and returns the error of ctx. Stop does
+// nothing if the server is stopped already or not Owned.
 func (s *Server) Stop(ctx context.Context) error {
 	if !s.owned {
 		return nil
@@ -56,7 +55,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// end asks for a fast shutdown and waits; past ctx it uses force.
+// end requests a fast shutdown and waits. When ctx ends, it forces an immediate shutdown.
 func (s *Server) end(ctx context.Context) error {
 	if s.proc.alive() {
 		_ = syscall.Kill(s.proc.pid, syscall.SIGINT)
@@ -68,9 +67,9 @@ func (s *Server) end(ctx context.Context) error {
 	return errors.Join(err, s.proc.quit())
 }
 
-// Kill ends the postmaster and its children with SIGKILL, as a crash of the
-// machine would, and waits until they are gone. It is for tests of faults;
-// the server stays owned, and Restart brings it back.
+// Kill ends the postmaster and its children with SIGKILL, as a crash of the machine would,
+// and returns when they have ended. It is for tests of faults. The server stays owned, and
+// Restart starts it again.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +79,9 @@ func (s *Server) Kill() error {
 	return s.proc.kill()
 }
 
-// Restart starts PostgreSQL again after Stop or Kill, at the same DSN. It is
-// for tests of faults. It fails if PostgreSQL runs, or if another process has
-// taken the cluster over since Stop.
+// Restart starts PostgreSQL again after Stop or Kill, with the same DSN. It is for tests of
+// faults. It fails if PostgreSQL runs, or if another process has taken over the cluster
+// since Stop.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +105,9 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Discard removes a data folder with its cluster, ending the postmaster if its
-// owner died and left it. It refuses if a live process owns the folder. It is
-// for tests that clean up after others that died.
+// Discard removes a data folder with its cluster. It ends a postmaster whose owner has died.
+// It fails if a live process owns the folder. It is for cleaning up after test processes
+// that died.
 func Discard(dataDir string) error {
 	dir, err := filepath.EvalSymlinks(dataDir)
 	if err != nil {

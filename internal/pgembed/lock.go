@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// errHeld says that another live process has the lock.
+// errHeld is the error if another live process has the lock.
 var errHeld = errors.New("another process owns the data folder")
 
-// tryLock takes the lock that says whose PostgreSQL it is. The system frees it
-// when the file is closed or the process ends, however it ends; PostgreSQL
-// itself does not inherit it.
+// tryLock acquires the lock of a data folder. Its holder owns the PostgreSQL of the folder.
+// The kernel releases the lock when the file is closed or the process ends, even by a crash.
+// PostgreSQL does not inherit the lock.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

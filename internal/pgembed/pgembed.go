@@ -1,11 +1,10 @@
-// Package pgembed runs a private PostgreSQL for a gateway that was started
-// without a database: nothing to configure, nothing reachable from a network.
+// Package pgembed runs a private PostgreSQL for a gateway that was started without a
+// database. It needs no configuration and is not reachable from a network.
 //
-// The cluster lives in the data folder and is as durable as any PostgreSQL.
-// One live process owns it, by a file lock; a second one attaches to it. A
-// postmaster whose owner was killed goes on and is adopted by the next Start.
-// The package never touches a cluster that it did not make, never listens on
-// TCP and never runs PostgreSQL as root.
+// The cluster lives in the data folder and is as durable as any PostgreSQL. One live process
+// owns it through a file lock, and further processes attach to it. If the owner is killed,
+// the postmaster continues and the next Start adopts it. The package never touches a cluster
+// that it did not create, never listens on TCP and never runs PostgreSQL as root.
 package pgembed
 
 import (
@@ -21,25 +20,25 @@ import (
 	"time"
 )
 
-// Database is the database that Start makes, and superuser the role that owns
+// Database is the name of the database that Start creates, and superuser the role that owns
 // it.
 const (
 	Database  = "eventhook"
 	superuser = "eventhook"
 )
 
-// Options say where the cluster lives and how it runs.
+// Options configure a Server.
 type Options struct {
-	// DataDir is the gateway's data folder; it is made if absent. The cluster
-	// lives in DataDir/postgres, its log is DataDir/postgres.log.
+	// DataDir is the gateway's data folder. Start creates it if necessary. The cluster is
+	// in DataDir/postgres, and its log is DataDir/postgres.log.
 	DataDir string
-	// Settings are further settings of postgresql.conf, over ours. With
-	// fsync=off the new cluster is not synced either: for tests only.
+	// Settings are settings of postgresql.conf that override the defaults. With fsync=off
+	// a new cluster is not synced to disk either. That is for tests only.
 	Settings map[string]string
-	// DieWithParent ends PostgreSQL when this process ends, however it ends.
-	// For tests; on Linux only, elsewhere it does nothing.
+	// DieWithParent ends PostgreSQL when this process ends, even by a crash. It is for
+	// tests, and has an effect on Linux only.
 	DieWithParent bool
-	// Log hears what is done. Nil: nobody.
+	// Log logs starts, stops and downloads. If nil, nothing is logged.
 	Log *slog.Logger
 }
 
@@ -51,15 +50,14 @@ type Server struct {
 	mu    sync.Mutex
 	place place
 	bin   string
-	lock  *os.File // held while PostgreSQL is ours and not stopped
+	lock  *os.File // nil if the server is not owned or stopped
 	proc  process
 }
 
-// Start returns a server that answers and has the database "eventhook". It
-// makes the cluster if there is none. If another live process owns the data
-// folder, Start waits for that one's server and attaches to it, or takes over
-// should the owner end meanwhile. On error nothing that it started is left
-// running.
+// Start returns a server that accepts connections and has the database "eventhook". It
+// creates the cluster if there is none. If another live process owns the data folder, Start
+// waits for the server of that process and attaches to it, or takes over if the owner ends
+// meanwhile. On error, Start ends all processes that it started.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -100,21 +98,21 @@ func startOrAttach(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// own brings the server up; the lock is held.
+// own starts the server. The caller must hold the lock.
 func (s *Server) own(ctx context.Context) error {
 	var err error
 	if s.place, err = locate(s.opts.DataDir); err != nil {
 		return err
 	}
 	if s.place.home != s.opts.DataDir {
-		s.opts.Log.Info("the data folder is closed to PostgreSQL's user, so the cluster lives elsewhere",
+		s.opts.Log.Info("PostgreSQL's user cannot enter the data folder, so the cluster is stored elsewhere",
 			"user", s.place.as.name, "cluster", s.place.cluster)
 	}
 	if s.bin, err = s.binaries(ctx); err != nil {
 		return err
 	}
 	if err := s.initCluster(ctx); err != nil {
-		return fmt.Errorf("make the PostgreSQL cluster: %w", err)
+		return fmt.Errorf("create the PostgreSQL cluster: %w", err)
 	}
 	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
@@ -122,7 +120,7 @@ func (s *Server) own(ctx context.Context) error {
 	return nil
 }
 
-// DSN returns the URL of a database of this server. It need not exist.
+// DSN returns the URL of a database of this server. The database does not have to exist.
 func (s *Server) DSN(database string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,13 +137,13 @@ func (s *Server) dsn(database string) string {
 		Scheme:   "postgres",
 		User:     url.User(superuser),
 		Path:     "/" + database,
-		RawQuery: strings.ReplaceAll(query, "+", "%20"), // to PostgreSQL's clients a + is one, and no space
+		RawQuery: strings.ReplaceAll(query, "+", "%20"), // PostgreSQL's clients do not decode + as a space
 	}
 	return u.String()
 }
 
-// Owned reports whether Stop ends the server. If not, another live process
-// owns it, and it may end with that process.
+// Owned reports whether this process owns the server, so that Stop ends it. Otherwise
+// another live process owns the server, and it may end with that process.
 func (s *Server) Owned() bool { return s.owned }
 
 // PID returns the process id of the postmaster.

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	port = "5432" // no TCP; it is a part of the socket's name
-	// maxSocketPath stays under the 104 bytes that the strictest system
-	// allows for the path of a socket.
+	port = "5432" // part of the socket's name; TCP is off
+	// maxSocketPath is below 104 bytes, the smallest limit of any supported system for
+	// the path of a socket.
 	maxSocketPath = 100
 )
 
-// fallbackHome is where the cluster of a data folder lives that PostgreSQL's
-// user cannot enter. A variable for the tests.
+// fallbackHome contains the clusters of data folders that PostgreSQL's user cannot enter.
+// Tests replace it.
 var fallbackHome = "/var/lib/eventhook"
 
-// place is where a cluster lives, and whose it is.
+// place has the folders of a cluster and the user that PostgreSQL runs as.
 type place struct {
 	home    string // contains the cluster and fetched binaries
 	cluster string // PostgreSQL's data directory
@@ -30,10 +30,10 @@ type place struct {
 	as      account
 }
 
-// makeDataDir returns the data folder as an absolute path without links, so
-// that every process names it alike. Root leaves it passable, since
-// PostgreSQL's user has to get at the cluster inside; the files in it are
-// closed.
+// makeDataDir creates the data folder and returns it as an absolute path without symbolic
+// links, so that every process uses the same path. If this process is root, other users may
+// enter the folder, because PostgreSQL's user must reach the cluster inside. They cannot read
+// the files in it.
 func makeDataDir(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("no path given")
@@ -48,7 +48,7 @@ func makeDataDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// makeHome makes a folder and those above it, whatever the umask.
+// makeHome creates a folder and its parents, regardless of the umask.
 func makeHome(dir string) error {
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -69,9 +69,9 @@ func makeHome(dir string) error {
 	return os.Chmod(dir, mode)
 }
 
-// locate finds the cluster of a data folder, or where to make it. An existing
-// cluster always wins, and runs as the user who owns it: a change of
-// permissions never swaps it for an empty one.
+// locate returns the place of the cluster of a data folder, or of a new cluster. An existing
+// cluster is always used, and runs as the user who owns it. A change of permissions therefore
+// never replaces it by an empty cluster.
 func locate(dataDir string) (place, error) {
 	for _, home := range []string{dataDir, fallback(dataDir)} {
 		p := newPlace(home)
@@ -106,7 +106,7 @@ func locate(dataDir string) (place, error) {
 func newPlace(home string) place {
 	p := place{home: home, cluster: filepath.Join(home, "postgres")}
 	p.sockets = p.cluster
-	isList := strings.Contains(p.cluster, ",") // which clients read as several hosts
+	isList := strings.Contains(p.cluster, ",") // clients read it as several hosts
 	if isList || len(filepath.Join(p.cluster, ".s.PGSQL."+port)) > maxSocketPath {
 		p.sockets = filepath.Join(os.TempDir(), "eventhook-"+hash(p.cluster))
 	}
@@ -120,16 +120,16 @@ func hash(path string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// makeSockets makes the directory of the socket if it is not the cluster
-// itself. One that somebody else made, or may look into, is refused: whoever
-// reaches the socket is the superuser.
+// makeSockets creates the directory of the socket, unless that is the cluster itself. It
+// fails if another user owns or may enter an existing directory: every process that reaches
+// the socket has the rights of the superuser.
 func (p place) makeSockets() error {
 	if p.sockets == p.cluster {
 		return nil
 	}
 	err := os.Mkdir(p.sockets, 0o700)
 	if err == nil {
-		return p.as.give(p.sockets)
+		return p.as.chown(p.sockets)
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -148,7 +148,7 @@ func (p place) makeSockets() error {
 	return nil
 }
 
-// removeSockets removes what makeSockets made, unless it is in use.
+// removeSockets removes the directory that makeSockets created, unless it is in use.
 func (p place) removeSockets() {
 	if p.sockets != p.cluster {
 		_ = os.Remove(p.sockets)

@@ -13,14 +13,14 @@ import (
 	"github.com/eventhook/eventhook/internal/proc"
 )
 
-// postmaster is what a running postmaster writes into its pid file.
+// postmaster is the content of the pid file of a running postmaster.
 type postmaster struct {
 	pid     int
 	sockets string
 }
 
-// readPostmaster reads the pid file: the pid in line 1, the directory of the
-// socket in line 5, which comes a moment later.
+// readPostmaster reads the pid file. Line 1 has the pid. Line 5 has the directory of the
+// socket; PostgreSQL writes it a moment later.
 func readPostmaster(cluster string) (postmaster, error) {
 	b, err := os.ReadFile(pidFile(cluster))
 	if err != nil {
@@ -45,11 +45,11 @@ func livePostmaster(cluster string) (postmaster, bool) {
 	return pm, err == nil && isPostmaster(pm.pid, cluster)
 }
 
-// forgetForeign removes the pid files of a postmaster that is gone where
-// PostgreSQL would not dare to: the pid is now another program's, as after a
-// reboot or in a new container, or a crash left the file empty. Every other
-// stale file is left to PostgreSQL, which knows best.
-func forgetForeign(p place) error {
+// removeForeignPIDFile removes the pid file of a postmaster that has ended, in the cases in
+// which PostgreSQL would not: the pid belongs to another program now, for example after a
+// reboot or in a new container, or the file is empty after a crash. PostgreSQL itself removes
+// every other stale pid file.
+func removeForeignPIDFile(p place) error {
 	pm, err := readPostmaster(p.cluster)
 	if errors.Is(err, fs.ErrNotExist) || isPostmaster(pm.pid, p.cluster) {
 		return nil
@@ -66,8 +66,8 @@ func forgetForeign(p place) error {
 	return nil
 }
 
-// isPostmaster reports whether pid is a live postmaster of the cluster. Its
-// children show other command lines, and a zombie none.
+// isPostmaster reports whether pid is a live postmaster of the cluster. Its children have
+// other command lines, and a zombie has none.
 func isPostmaster(pid int, cluster string) bool {
 	return pid > 0 && strings.Contains(proc.CommandLine(pid)+"\x00", "\x00-D\x00"+cluster+"\x00")
 }

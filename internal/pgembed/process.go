@@ -14,8 +14,8 @@ import (
 
 const (
 	exitPoll = 10 * time.Millisecond
-	// forceLimit is how long PostgreSQL may take over an immediate shutdown:
-	// its own limit for its children is five seconds.
+	// forceLimit is the timeout of an immediate shutdown. PostgreSQL's own timeout for
+	// its children is five seconds.
 	forceLimit = 10 * time.Second
 )
 
@@ -23,20 +23,20 @@ const (
 type process struct {
 	pid     int
 	cluster string
-	done    chan struct{} // of a launched one: closed when it ended
-	log     string        // of a launched one: its log, and where that began
-	logFrom int64
+	done    chan struct{} // closed when the process has ended; nil: the process was adopted
+	log     string        // the log file of a launched process
+	logFrom int64         // the size of the log before the launch
 }
 
 func adopted(pid int, cluster string) process { return process{pid: pid, cluster: cluster} }
 
-// launch starts a postmaster in a session of its own, so that an interrupt
-// from the terminal reaches the gateway only.
+// launch starts a postmaster in a session of its own, so that an interrupt from the terminal
+// reaches only the gateway.
 func (s *Server) launch() error {
 	if err := s.place.makeSockets(); err != nil {
 		return err
 	}
-	if err := forgetForeign(s.place); err != nil {
+	if err := removeForeignPIDFile(s.place); err != nil {
 		return err
 	}
 	p := process{cluster: s.place.cluster, done: make(chan struct{}), log: filepath.Join(s.opts.DataDir, "postgres.log")}
@@ -61,8 +61,9 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// start starts cmd and closes done when it ended. One thread does both: the
-// system takes the end of the starting thread for the death of the parent.
+// start starts cmd and closes done when it has ended. The same thread starts cmd and waits
+// for it, because the kernel treats the end of the starting thread as the death of the
+// parent.
 func start(cmd *exec.Cmd, done chan<- struct{}) (pid int, err error) {
 	started := make(chan error)
 	go proc.Unprivileged(func() {
@@ -93,7 +94,7 @@ func (p process) alive() bool {
 	}
 }
 
-// wait returns when the postmaster ended, or the error of ctx.
+// wait waits until the postmaster has ended, and returns the error of ctx if ctx ends first.
 func (p process) wait(ctx context.Context) error {
 	for p.alive() {
 		if err := pause(ctx, exitPoll); err != nil {
@@ -103,8 +104,8 @@ func (p process) wait(ctx context.Context) error {
 	return nil
 }
 
-// quit ends the postmaster at once, but lets it clear its shared memory. The
-// next start recovers from the log.
+// quit requests an immediate shutdown, in which the postmaster frees its shared memory. The
+// next start recovers from the write-ahead log.
 func (p process) quit() error {
 	if p.alive() {
 		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
@@ -117,8 +118,8 @@ func (p process) quit() error {
 	return nil
 }
 
-// kill ends the postmaster and its children, which are in sessions of their
-// own. Stopped first, the postmaster makes no more of them.
+// kill ends the postmaster and its children, which have sessions of their own. The postmaster
+// is stopped first, so that it starts no more children.
 func (p process) kill() error {
 	if !p.alive() {
 		return nil

@@ -16,7 +16,7 @@ const (
 	duplicateName = "42P04" // duplicate_database
 )
 
-// ready waits until the server answers and has our database.
+// ready waits until the server accepts connections and has the database.
 func (s *Server) ready(ctx context.Context) error {
 	for {
 		err := s.createDatabase(ctx)
@@ -24,7 +24,7 @@ func (s *Server) ready(ctx context.Context) error {
 			return s.recognise()
 		}
 		if !s.proc.alive() {
-			if err := s.again(); err != nil {
+			if err := s.retryStart(); err != nil {
 				return err
 			}
 		}
@@ -34,12 +34,12 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// again decides what follows when the postmaster ended before it was ready.
-// A gateway killed in mid-start may have left one that wrote its pid file only
-// after we looked: then that one is adopted. One that we adopted may have been
-// shutting down, and orphaned backends may take a moment to notice that their
-// postmaster is gone: then we launch our own.
-func (s *Server) again() error {
+// retryStart is called if the postmaster has ended before it was ready. In two cases it tries
+// again. A gateway that was killed during its start may have left a postmaster that wrote its
+// pid file late: retryStart adopts it. An adopted postmaster may have been shutting down, or
+// orphaned backends may not have noticed yet that their postmaster has ended: retryStart
+// launches a new postmaster.
+func (s *Server) retryStart() error {
 	if pm, ok := livePostmaster(s.place.cluster); ok {
 		s.adopt(pm)
 		return nil
@@ -48,10 +48,10 @@ func (s *Server) again() error {
 	if !s.proc.launched() || strings.Contains(tail, "pre-existing shared memory block") {
 		return s.launch()
 	}
-	return fmt.Errorf("it ended at once; the end of its log:\n%s", tail)
+	return fmt.Errorf("PostgreSQL ended during its start; the end of its log:\n%s", tail)
 }
 
-// recognise makes sure that the postmaster that answered is the one we signal.
+// recognise sets s.proc to the postmaster that answered, so that signals reach it.
 func (s *Server) recognise() error {
 	pm, err := readPostmaster(s.place.cluster)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) adopt(pm postmaster) {
 	s.proc = adopted(pm.pid, s.place.cluster)
 }
 
-// attach finds the server of the process that owns the data folder.
+// attach connects to the server of the process that owns the data folder.
 func (s *Server) attach(ctx context.Context) error {
 	p, err := locate(s.opts.DataDir)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Server) connect(ctx context.Context, database string) (*pgx.Conn, error
 	return pgx.Connect(ctx, s.dsn(database))
 }
 
-// pause waits for d, or returns the error of a ctx that ends earlier.
+// pause waits for d, and returns the error of ctx if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

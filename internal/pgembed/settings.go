@@ -5,32 +5,33 @@ import (
 	"slices"
 )
 
-// defaults suit many small, durable writes on a machine shared with the
-// gateway. Each exists in every PostgreSQL since 14.
+// defaults are for many small, durable writes on a machine that also runs the gateway. Every
+// version of PostgreSQL since 14 has these settings.
 var defaults = []string{
-	// A commit that was answered is on disk, whatever happens next.
+	// A committed transaction is on disk and survives any crash.
 	"fsync=on",
 	"full_page_writes=on",
 	"synchronous_commit=on",
 
-	// Memory: the hot part of the tables; modest enough for a laptop.
+	// Memory for the frequently used part of the tables; small enough for a laptop.
 	"shared_buffers=256MB",
 	"max_connections=100",
 	"wal_buffers=16MB",
 
-	// Rare, gentle checkpoints: fewer full pages in the log.
+	// Infrequent, spread checkpoints: fewer full pages in the write-ahead log.
 	"max_wal_size=4GB",
 	"checkpoint_timeout=15min",
 	"checkpoint_completion_target=0.9",
-	// A new piece of the log is not filled with zeros first: commits would wait
-	// some 50 ms for that, several times a second under load.
+	// New segments of the write-ahead log are not filled with zeros first. Under load,
+	// commits would wait about 50 ms for that, several times a second.
 	"wal_init_zero=off",
 
-	// Short indexed statements: random reads are cheap, compiling is not.
+	// The statements are short and use indexes: random reads cost little, and compilation
+	// does not pay off.
 	"random_page_cost=1.1",
 	"jit=off",
 
-	// Queue tables are updated all the time: tidy up early.
+	// Queue tables are updated constantly and need frequent vacuums.
 	"autovacuum=on",
 	"autovacuum_naptime=15s",
 	"autovacuum_vacuum_scale_factor=0.05",
@@ -38,13 +39,13 @@ var defaults = []string{
 
 	"timezone=UTC",
 	"log_timezone=UTC",
-	// DETAIL lines would show rows, and with them what users sent.
+	// DETAIL lines would contain rows, and with them the data of users.
 	"log_error_verbosity=terse",
 	"log_checkpoints=off",
 }
 
-// arguments returns the postmaster's command line: ours, the user's, and last
-// what keeps the server private.
+// arguments returns the postmaster's command line. Later settings override earlier ones: the
+// defaults, then Options.Settings, then the settings that keep the server private.
 func (s *Server) arguments() []string {
 	args := []string{"-D", s.place.cluster}
 	set := func(setting string) { args = append(args, "-c", setting) }

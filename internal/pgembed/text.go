@@ -9,7 +9,7 @@ import (
 
 const tailSize = 2048
 
-// logTail returns the end of what the postmaster has written since its launch.
+// logTail returns the end of the log that the postmaster has written since its launch.
 func (p process) logTail() string {
 	f, err := os.Open(p.log)
 	if err != nil {
@@ -33,7 +33,7 @@ func lastLines(b []byte) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// quoteList writes a path as a list of one, as PostgreSQL reads lists.
+// quoteList quotes a path as a list with one element in the syntax of PostgreSQL settings.
 func quoteList(path string) string {
 	return `"` + strings.ReplaceAll(path, `"`, `""`) + `"`
 }

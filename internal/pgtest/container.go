@@ -16,12 +16,12 @@ var errNoDocker = errors.New("docker does not answer")
 const (
 	image    = "postgres"
 	imageTag = "17-alpine"
-	// containerLife ends the container of a test process that died.
+	// containerLife is the lifetime of a container whose test process has died.
 	containerLife = 1800 // seconds
 )
 
-// startContainer starts a server in a container and returns its URL and how to
-// remove it, or errNoDocker.
+// startContainer starts a server in a container. It returns the URL of the server and a
+// function that removes the container, or errNoDocker.
 func startContainer(ctx context.Context) (base string, end func() error, err error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {

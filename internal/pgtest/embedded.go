@@ -14,11 +14,11 @@ import (
 
 const (
 	dirPattern = "eventhook-test-*"
-	// sweepAge spares a folder whose process has yet to lock it.
+	// sweepAge protects new folders that their process has not locked yet.
 	sweepAge = time.Minute
 )
 
-// fast gives durability away: the data is gone with the process anyway.
+// fast turns durability off: the data is removed with the process anyway.
 var fast = map[string]string{
 	"fsync":              "off",
 	"full_page_writes":   "off",
@@ -30,26 +30,26 @@ var fast = map[string]string{
 
 const (
 	memoryDir = "/dev/shm"
-	// memoryRoom is the free memory that a test server may hope for.
-	memoryRoom = 4 << 30
+	// minFreeMemory is the free memory that a test server needs, in bytes.
+	minFreeMemory = 4 << 30
 )
 
-// fastDir is where a server without durability lives: in memory, where a clone
-// takes a tenth of the time, if there is enough and TMPDIR says nothing else.
+// fastDir returns the folder for servers without durability: in memory, where a clone takes a
+// tenth of the time, if there is enough memory and TMPDIR is not set.
 func fastDir() string {
 	var st syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memoryDir, &st) != nil {
 		return os.TempDir()
 	}
-	if uint64(st.Bavail)*uint64(st.Bsize) < memoryRoom { //nolint:unconvert // not on every platform
+	if uint64(st.Bavail)*uint64(st.Bsize) < minFreeMemory { //nolint:unconvert // not on every platform
 		return os.TempDir()
 	}
 	return memoryDir
 }
 
-// startEmbedded starts a server in a new folder in tmp and returns how to end
-// and remove it. The server ends with this process; a folder that a dead
-// process left is removed by the next one.
+// startEmbedded starts a server in a new folder in tmp. It returns the server and a function
+// that stops it and removes the folder. The server ends with this process. The next process
+// removes the folders of processes that died.
 func startEmbedded(ctx context.Context, tmp string, settings map[string]string) (*pgembed.Server, func() error, error) {
 	if _, err := pgembed.FindBinaries(); err != nil {
 		return nil, nil, err
@@ -67,8 +67,8 @@ func startEmbedded(ctx context.Context, tmp string, settings map[string]string) 
 		defer func() { _ = alive.Close() }()
 		return pgembed.Discard(dir)
 	}
-	// The server's user, who is not root, has to get in.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL's user passes it
+	// The server may run as another user, who must enter the folder.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL's user enters it
 		return nil, nil, errors.Join(err, discard())
 	}
 	s, err := pgembed.Start(ctx, pgembed.Options{DataDir: dir, Settings: settings, DieWithParent: true})
@@ -83,8 +83,8 @@ func startEmbedded(ctx context.Context, tmp string, settings map[string]string) 
 	return s, end, nil
 }
 
-// tryLock marks the folder as one of a live process. It is not the server's
-// own lock, which a test gives up while its server is stopped.
+// tryLock locks a folder to mark it as used by a live process. It is not the server's own
+// lock, which is released while a test has stopped its server.
 func tryLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "alive"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -96,8 +96,8 @@ func tryLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what test processes left that panicked or were killed. What
-// cannot be removed is another's, or busy; neither is our concern.
+// sweep removes the folders of test processes that panicked or were killed. It ignores
+// folders that it cannot remove: they belong to another user or are in use.
 func sweep(tmp string) {
 	old, _ := filepath.Glob(filepath.Join(tmp, dirPattern))
 	for _, dir := range old {

@@ -1,9 +1,10 @@
-// Package pgtest gives each test a migrated PostgreSQL database of its own.
+// Package pgtest gives each test a migrated PostgreSQL database of its own. It is for tests
+// only.
 //
-// The server is the one at EVENTHOOK_TEST_DATABASE_URL, else one that is
-// started from the programs on this machine, else a container. A server that
-// was started here serves one test process and ends with it. The package never
-// touches a database that it did not make, and is for tests only.
+// It uses the server at EVENTHOOK_TEST_DATABASE_URL if that is set. Otherwise it starts one
+// from the programs on this machine, or in a container. A server that it started serves one
+// test process and ends with it. The package never touches a database that it did not
+// create.
 package pgtest
 
 import (
@@ -19,11 +20,11 @@ import (
 	"github.com/eventhook/eventhook/migrations"
 )
 
-// limit is how long any one step may take on a busy machine.
+// limit is the timeout of each step. It allows for a busy machine.
 const limit = 2 * time.Minute
 
-// Main runs a package's tests and then stops the server that they used. It
-// does not return. A package whose tests call New has
+// Main runs a package's tests, stops the server that they used, and exits. A package whose
+// tests call New needs
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 func Main(m *testing.M) {
@@ -35,9 +36,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// New returns the URL of a migrated database of the test's own. It is dropped,
-// whoever is still connected, when the test ends. Without any server the test
-// fails and says what to install.
+// New returns the URL of a new migrated database for the test. The database is dropped when
+// the test ends, and its open connections are closed. If there is no server, the test fails
+// with a message that names the programs to install.
 func New(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -60,10 +61,9 @@ func New(t testing.TB) string {
 	return server.dsn(name)
 }
 
-// NewServer returns a server of the test's own with the migrated database
-// pgembed.Database, as durable as in production, to be stopped, killed and
-// restarted at will. It needs PostgreSQL's programs on this machine. It is
-// ended and removed when the test ends.
+// NewServer returns a new server for the test with the migrated database pgembed.Database. It
+// is as durable as in production, and the test may stop, kill and restart it. It requires
+// PostgreSQL's programs on this machine. It is stopped and removed when the test ends.
 func NewServer(t testing.TB) *pgembed.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

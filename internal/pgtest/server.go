@@ -26,8 +26,8 @@ type holder struct {
 	err    error
 }
 
-// get returns the server with the template made. The first failure is final:
-// every further test would only wait for the same one.
+// get returns the server after creating the template. The first failure is final, because
+// every further test would wait for the same failure.
 func (h *holder) get(ctx context.Context) (*server, error) {
 	h.once.Do(func() {
 		var base string
@@ -49,7 +49,7 @@ func (h *holder) stop() error {
 	return h.end()
 }
 
-// findServer returns the URL of a server and how to end it.
+// findServer returns the URL of a server and a function that ends it.
 func findServer(ctx context.Context) (base string, end func() error, err error) {
 	if base := os.Getenv(serverVariable); base != "" {
 		return base, func() error { return nil }, nil
@@ -68,7 +68,7 @@ func findServer(ctx context.Context) (base string, end func() error, err error) 
 	return base, end, err
 }
 
-// server is a PostgreSQL where databases may be made.
+// server is a PostgreSQL server whose user may create databases.
 type server struct {
 	base     url.URL
 	template string

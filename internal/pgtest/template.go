@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// templateLock keeps test processes from making the template together.
+	// templateLock is an advisory lock: one test process creates the template at a time.
 	templateLock = 0x65686b_74706c
 	objectInUse  = "55006"
 	retryAfter   = 20 * time.Millisecond
 )
 
-// templateName names the template after the content of the migrations, so a
-// changed schema never meets an old template.
+// templateName returns a name with a hash of the migrations, so that a changed schema gets a
+// new template.
 func templateName() (string, error) {
 	sum := sha256.New()
 	names, err := fs.Glob(migrations.FS, "*.sql")
@@ -40,12 +40,12 @@ func templateName() (string, error) {
 	return "eventhook_tpl_" + hex.EncodeToString(sum.Sum(nil)[:6]), nil
 }
 
-// finishedSQL finds a template that was finished: its maker marks it last. One
-// without the mark is what a killed process left.
+// finishedSQL looks for a complete template. IS_TEMPLATE is set last, so a database without
+// it was left by a process that was killed.
 const finishedSQL = `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`
 
-// makeTemplate makes the template unless it exists. It may be called by many
-// processes at once.
+// makeTemplate creates the template unless it exists. Several processes may call it
+// concurrently.
 func (s *server) makeTemplate(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.base.String())
 	if err != nil {
@@ -67,13 +67,13 @@ func (s *server) makeTemplate(ctx context.Context) error {
 		`CREATE DATABASE ` + s.template + ` TEMPLATE template0`,
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("make the template: %w", err)
+			return fmt.Errorf("create the template: %w", err)
 		}
 	}
 	if err := migrations.Up(ctx, s.dsn(s.template)); err != nil {
-		return fmt.Errorf("make the template: %w", err)
+		return fmt.Errorf("create the template: %w", err)
 	}
-	// Nobody may connect from here on: a connection would block cloning.
+	// No connections are allowed from here on: a connection would block cloning.
 	finish := `ALTER DATABASE ` + s.template + ` WITH ALLOW_CONNECTIONS false IS_TEMPLATE true`
 	if _, err := conn.Exec(ctx, finish); err != nil {
 		return fmt.Errorf("finish the template: %w", err)
@@ -81,8 +81,8 @@ func (s *server) makeTemplate(ctx context.Context) error {
 	return nil
 }
 
-// clone makes a database from the template. The template may be in use for a
-// moment after it was migrated; then clone tries again.
+// clone creates a database from the template. It retries while the template is in use, which
+// it may be for a moment after the migration.
 func (s *server) clone(ctx context.Context, name string) error {
 	err := s.exec(ctx, `CREATE DATABASE `+name+` TEMPLATE `+s.template)
 	for busy(err) {

@@ -11,39 +11,40 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// Bounds of the regular expressions of a schema.
+// Limits of the regular expressions of a schema.
 const (
-	mostPatternBytes  = 4096
-	mostInstructions  = 10_000  // of all of them
-	mostPatternMemory = 2 << 20 // of all of them, in bytes
+	maxPatternBytes  = 4096
+	maxInstructions  = 10_000  // of all regular expressions
+	maxPatternMemory = 2 << 20 // of all regular expressions, in bytes
 )
 
-// compiling holds a place for each schema that is compiled at the same time: the compiler takes many times the memory
-// of what it makes.
-var compiling = make(chan struct{}, 2)
+// compileSlots limits how many schemas are compiled concurrently: the compiler needs many times the
+// memory of its result.
+var compileSlots = make(chan struct{}, 2)
 
-// patterns are the regular expressions of one schema: in pattern, patternProperties and the format regex. The library
-// cannot be interrupted, so a check that exceeds its steps panics with ErrTooMuch, and Validate recovers.
+// patterns holds the regular expressions of one schema: those in pattern and patternProperties, and
+// data with the format regex. The library cannot be interrupted, so a validation that exceeds its
+// steps panics with ErrTooMuch, and Validate recovers.
 type patterns struct {
 	compiled             map[string]schemaPattern
 	instructions, memory int
-	refused              error        // what is too large; nothing is compiled after it
-	meter                *meter.Meter // of the check that runs, nil: none does
+	refused              error        // why the schema is too large; then no more are compiled
+	meter                *meter.Meter // of the running validation, nil if none runs
 }
 
-// use takes steps of the check that runs, or ends it.
+// use takes steps of the running validation, or panics with ErrTooMuch.
 func (p *patterns) use(steps int) {
 	if p.meter.Use(steps) != nil {
 		panic(ErrTooMuch)
 	}
 }
 
-// compileSteps are those of compiling a regular expression that data holds.
+// compileSteps is the number of steps for compiling a regular expression in the data.
 const compileSteps = 50_000
 
 // compile implements jsonschema.RegexpEngine.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.DefaultLimits.Instructions, Memory: mostPatternMemory}
+	limits := pattern.Limits{Bytes: maxPatternBytes, Instructions: pattern.DefaultLimits.Instructions, Memory: maxPatternMemory}
 	if p.meter != nil { // the format regex: the text is data
 		p.use(compileSteps)
 		_, err := pattern.Compile(text, limits)
@@ -65,8 +66,8 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	}
 	p.instructions += compiled.Instructions()
 	p.memory += compiled.Memory()
-	if p.instructions > mostInstructions || p.memory > mostPatternMemory {
-		p.refused = fmt.Errorf("the regular expressions are too large: at most %d instructions and %d bytes are allowed for all of a schema", mostInstructions, mostPatternMemory)
+	if p.instructions > maxInstructions || p.memory > maxPatternMemory {
+		p.refused = fmt.Errorf("the regular expressions are too large: at most %d instructions and %d bytes are allowed for all of a schema", maxInstructions, maxPatternMemory)
 		return nil, p.refused
 	}
 	if p.compiled == nil {

@@ -1,5 +1,5 @@
-// Package schema holds JSON against the JSON Schemas that tenants write: within
-// bounds of memory and work, and without loading anything from anywhere.
+// Package schema validates JSON against the JSON Schemas of tenants. Memory and work are bounded,
+// and a schema cannot load other documents.
 package schema
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Bounds of a schema: compiling one takes time that grows faster than it does.
+// Limits of a schema. The time to compile a schema grows faster than its size.
 const (
-	mostSchemaBytes = 32 << 10
-	mostSchemaDepth = 64
-	mostNumberBytes = 100 // of a number
-	mostExponent    = 300 // which stands for as many digits
+	maxSchemaBytes = 32 << 10
+	maxSchemaDepth = 64
+	maxNumberBytes = 100 // of one number
+	maxExponent    = 300 // which stands for as many digits
 )
 
-// Check says what is wrong with a schema; none is fine.
+// Check reports the faults of a schema, none if it is valid or empty.
 func Check(raw json.RawMessage) (faults eventhook.Faults) {
 	if len(raw) == 0 {
 		return nil
@@ -35,27 +35,27 @@ func Check(raw json.RawMessage) (faults eventhook.Faults) {
 	var p patterns
 	_, err := compile(raw, jsonschema.NewCompiler(), &p)
 	if p.refused != nil {
-		faults.Add("", "%s", readable(p.refused.Error()))
+		faults.Add("", "%s", shortened(p.refused.Error()))
 		return faults
 	}
 	return faultsOf(err)
 }
 
 func checkSize(raw []byte) string {
-	if len(raw) > mostSchemaBytes {
-		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(raw), mostSchemaBytes)
+	if len(raw) > maxSchemaBytes {
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(raw), maxSchemaBytes)
 	}
 	return checkTokens(raw)
 }
 
-// checkTokens refuses what would make a compiler work without bounds.
+// checkTokens refuses nesting and numbers on which a compiler could spend unbounded work.
 func checkTokens(raw []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	for depth := 0; ; {
 		token, err := decoder.Token()
 		if err != nil {
-			return "" // the end: it has been read as JSON
+			return "" // the end: the caller has checked that it is valid JSON
 		}
 		switch t := token.(type) {
 		case json.Delim:
@@ -63,18 +63,18 @@ func checkTokens(raw []byte) string {
 				depth -= 2
 			}
 		case json.Number:
-			if !isModest(t.String()) {
-				return fmt.Sprintf("holds the number %s, which has too many digits", readable(t.String()))
+			if !isCheap(t.String()) {
+				return fmt.Sprintf("holds the number %s, which has too many digits", shortened(t.String()))
 			}
 		}
-		if depth > mostSchemaDepth {
-			return fmt.Sprintf("is nested more than %d deep", mostSchemaDepth)
+		if depth > maxSchemaDepth {
+			return fmt.Sprintf("is nested more than %d deep", maxSchemaDepth)
 		}
 	}
 }
 
-// isModest reports whether a number can be computed with exactly at little cost.
-func isModest(number string) bool {
+// isCheap reports whether exact arithmetic with a number is cheap.
+func isCheap(number string) bool {
 	exponent := 0
 	if i := strings.IndexAny(number, "eE"); i >= 0 {
 		var err error
@@ -82,75 +82,74 @@ func isModest(number string) bool {
 			return false
 		}
 	}
-	return len(number) <= mostNumberBytes && exponent >= -mostExponent && exponent <= mostExponent
+	return len(number) <= maxNumberBytes && exponent >= -maxExponent && exponent <= maxExponent
 }
 
-// here is where a schema is while it is compiled; references within it are
-// relative to that.
-const here = "https://schema.invalid/schema"
+// schemaURL is the base URL of a schema during compilation, to which references are relative.
+const schemaURL = "https://schema.invalid/schema"
 
-// nowhere is a loader that loads nothing.
-type nowhere struct{}
+// noLoader is a loader that loads nothing.
+type noLoader struct{}
 
-func (nowhere) Load(string) (any, error) {
-	return nil, errors.New("a schema cannot refer to others")
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("a schema cannot refer to other documents")
 }
 
 func compile(raw []byte, c *jsonschema.Compiler, p *patterns) (*jsonschema.Schema, error) {
-	compiling <- struct{}{}
-	defer func() { <-compiling }()
-	c.UseLoader(nowhere{})
+	compileSlots <- struct{}{}
+	defer func() { <-compileSlots }()
+	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(p.compile)
-	if err := c.AddResource(here, decode(raw)); err != nil {
+	if err := c.AddResource(schemaURL, decode(raw)); err != nil {
 		return nil, err
 	}
-	return c.Compile(here)
+	return c.Compile(schemaURL)
 }
 
-// decode reads JSON with its numbers as they are written; nil if it is none.
+// decode decodes JSON and keeps numbers as written. It returns nil for invalid JSON.
 func decode(raw []byte) (v any) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	_ = decoder.Decode(&v) // it has been read as JSON
+	_ = decoder.Decode(&v) // the caller has checked that it is valid JSON
 	return v
 }
 
-// faultsOf tells what a compiler has found wrong, where it knows the place
-// there.
+// faultsOf converts an error of the compiler to faults, with locations where the error has them.
 func faultsOf(err error) (faults eventhook.Faults) {
 	if err == nil {
 		return nil
 	}
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
-		faults.Add("", "%s: %s", readable(strconv.Quote(load.URL)), load.Err)
+		faults.Add("", "%s: %s", shortened(strconv.Quote(load.URL)), load.Err)
 		return faults
 	}
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if whole, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
-			leaves(whole, &faults)
+			addLeaves(whole, &faults)
 			return faults
 		}
 	}
-	faults.Add("", "is not a JSON Schema: %s", readable(err.Error()))
+	faults.Add("", "is not a JSON Schema: %s", shortened(err.Error()))
 	return faults
 }
 
-// mostFaults bounds what is told.
-const mostFaults = 100
+// maxFaults limits the reported faults.
+const maxFaults = 100
 
-// readable is a text that may hold what somebody wrote, in bearable length.
-func readable(s string) string {
+// shortened shortens a text that may quote a schema.
+func shortened(s string) string {
 	const most = 200
 	return eventhook.Truncate(eventhook.SanitizeText(s), most)
 }
 
-// leaves are the causes that have no cause of their own: "at '/type': must be…".
-func leaves(e *jsonschema.ValidationError, faults *eventhook.Faults) {
+// addLeaves adds a fault for each cause that has no cause of its own. The texts of the library begin
+// with a location: "at '/type': must be…".
+func addLeaves(e *jsonschema.ValidationError, faults *eventhook.Faults) {
 	for _, cause := range e.Causes {
-		leaves(cause, faults)
+		addLeaves(cause, faults)
 	}
-	if len(e.Causes) == 0 && len(*faults) < mostFaults {
+	if len(e.Causes) == 0 && len(*faults) < maxFaults {
 		_, message, _ := strings.Cut(e.Error(), ": ")
-		faults.Add(readable(strings.Join(e.InstanceLocation, ".")), "%s", readable(message))
+		faults.Add(shortened(strings.Join(e.InstanceLocation, ".")), "%s", shortened(message))
 	}
 }

@@ -14,35 +14,35 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Schema is a schema, compiled. Safe for concurrent use, one check at a time.
+// Schema is a compiled schema. It is safe for concurrent use; validations run one at a time.
 type Schema struct {
 	compiled *jsonschema.Schema
 	mu       sync.Mutex
 	patterns patterns
-	enum     int // the work of the largest list of values
+	enum     int // the work of comparing with the largest enum
 }
 
-// Why data was not held against a schema.
+// Errors of Validate.
 var (
 	ErrTooLarge = errors.New("the data is too large, or nested too deep, to be checked")
 	ErrTooMuch  = errors.New("the schema takes too much work to be checked")
 )
 
-// Bounds of a check.
+// Limits of a validation.
 const (
-	mostData  = 64 << 10  // bytes
-	mostSteps = 5_000_000 // about 50 ms
-	partSteps = 100       // of a value that is checked against a part of a schema
+	maxData   = 64 << 10  // bytes
+	maxSteps  = 5_000_000 // about 50 ms
+	partSteps = 100       // for validating a value against a part of a schema
 )
 
-// Compile compiles a schema that Check finds no fault with.
+// Compile compiles a schema in which Check finds no fault.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	if wrong := checkSize(raw); wrong != "" {
 		return nil, errors.New(wrong)
 	}
 	s, c := &Schema{}, jsonschema.NewCompiler()
-	// Every part of a schema passes here when it is compiled, and gets a format
-	// that counts: what the library looks at before it goes on.
+	// The library calls this for each part of a schema during compilation. Each part gets a format
+	// that counts steps: the library checks the format of a value before it descends.
 	c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "https://schema.invalid/steps", Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 		s.count(ctx.Enqueue(nil))
 		return nil, nil //nolint:nilnil // no keyword of its own
@@ -55,8 +55,8 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// count has each value that is held against a part of the schema cost what the
-// part may do next with it.
+// count replaces the format of a part of the schema. The new format takes the steps of everything
+// that the part can do with a value, before it does it.
 func (s *Schema) count(part *jsonschema.Schema) {
 	s.enum = max(s.enum, workOfEnum(part.Enum))
 	format, parts := part.Format, 4+len(part.AllOf)+len(part.AnyOf)+len(part.OneOf)+len(part.DependentSchemas)+len(part.Dependencies)
@@ -85,8 +85,8 @@ func (s *Schema) count(part *jsonschema.Schema) {
 	}}
 }
 
-// uniqueWork is how much is done with each value in a list of n elements to find elements that are equal. The library
-// compares the elements of short lists with each other, and the hashes of those of long ones.
+// uniqueWork is the work for each value in a list of n elements to find equal elements. The library
+// compares the elements of short lists pairwise, and hashes the elements of long lists.
 func uniqueWork(n int) int {
 	if n <= 20 {
 		return n
@@ -94,7 +94,7 @@ func uniqueWork(n int) int {
 	return 3
 }
 
-// weight is how many values a value holds, itself included.
+// weight is the number of values in a value, itself included.
 func weight(v any) (n int) {
 	n = 1
 	switch v := v.(type) {
@@ -110,7 +110,7 @@ func weight(v any) (n int) {
 	return n
 }
 
-// workOfEnum is what it costs to compare with each of a list: texts are quick.
+// workOfEnum is the work of comparing a value with each element of an enum. Strings are cheap.
 func workOfEnum(e *jsonschema.Enum) (work int) {
 	if e == nil {
 		return 0
@@ -126,20 +126,20 @@ func workOfEnum(e *jsonschema.Enum) (work int) {
 	return work + texts/64
 }
 
-// Validate says where data does not fit the schema and which keyword says so, ""
-// if it does; it quotes no value. The error is ErrTooLarge, ErrTooMuch or, when
-// the meter stopped, the meter's. One check takes mostSteps at most.
+// Validate reports where data does not match the schema and which keyword failed, "" if data
+// matches. The report quotes no value. The error is ErrTooLarge, ErrTooMuch or, if the meter
+// stopped, the meter's. A validation takes at most maxSteps.
 func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error) {
-	if err := m.UseBytes(20 * min(len(data), mostData)); err != nil {
+	if err := m.UseBytes(20 * min(len(data), maxData)); err != nil {
 		return "", err
 	}
-	if len(data) > mostData || !json.Valid(data) || checkTokens(data) != "" {
+	if len(data) > maxData || !json.Valid(data) || checkTokens(data) != "" {
 		return "", ErrTooLarge
 	}
 	value := decode(data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	check := meter.New(context.Background(), mostSteps, m) // m knows the caller's context
+	check := meter.New(context.Background(), maxSteps, m) // m knows the caller's context
 	s.patterns.meter = check
 	defer func() {
 		s.patterns.meter = nil

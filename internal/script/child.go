@@ -6,15 +6,15 @@ import (
 	"os"
 )
 
-// childVariable makes a start of the program one of a child.
+// childVariable is the environment variable that marks a process as a child.
 const childVariable = "EVENTHOOK_SCRIPT_CHILD"
 
-// childEnvironment is the whole environment of a child. TZ spares it a look at
-// the machine's time zone: local time in scripts is UTC.
+// childEnvironment is the complete environment of a child. TZ avoids reading the machine's time
+// zone: local time in scripts is UTC.
 var childEnvironment = []string{childVariable + "=1", "GOMAXPROCS=2", "GOMEMLIMIT=96MiB", "GOTRACEBACK=none", "TZ=UTC"}
 
-// init turns the process into a child when it was started as one: whatever
-// program imports this package, tests too, is its own child.
+// init runs the process as a child if it was started as one. So every program that imports this
+// package, including tests, is its own child program.
 func init() {
 	if os.Getenv(childVariable) == "" {
 		return
@@ -24,7 +24,7 @@ func init() {
 	os.Exit(0)
 }
 
-// serve does one job after the other until nobody sends any more.
+// serve runs one job after the other until the input ends.
 func serve(in io.Reader, out io.Writer) {
 	w := bufio.NewWriter(out)
 	if writeReply(w, nil, nil) != nil {
@@ -43,8 +43,7 @@ func serve(in io.Reader, out io.Writer) {
 	}
 }
 
-// jobs reads ahead, so that the child ends with its parent even while a job
-// keeps it busy.
+// jobs reads jobs in a goroutine, so that the child exits with its parent even while a job runs.
 func jobs(in io.Reader) <-chan job {
 	list := make(chan job)
 	go func() {

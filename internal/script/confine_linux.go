@@ -10,22 +10,20 @@ import (
 	"github.com/eventhook/eventhook/internal/proc"
 )
 
-// dataLimit bounds what a child may have in memory, in bytes: an engine's
-// limit, an input and a result several times over, and what the runtime itself
-// takes. Beyond it the child ends.
+// dataLimit bounds the memory of a child in bytes: an engine's limit, several copies of an input
+// and a result, and the Go runtime. A child that exceeds it ends.
 const dataLimit = 320 << 20
 
-// fileLimit bounds how many files a child may have open: its standard ones,
-// and what the runtime waits with.
+// fileLimit bounds the open files of a child: standard input and output and those of the runtime's
+// poller.
 const fileLimit = 16
 
-// confine bounds the memory of this process and the files it has open, keeps
-// it from writing any, closes what our parent was given by its own, and filters
-// system calls. There is no bound of processes: the runtime must be able to
-// start threads, which count as such. A kernel that refuses the filter leaves
-// the child with the rest; Confinement tells the gateway.
+// confine limits this process's memory and open files, prevents writes to files, closes inherited
+// files, and filters system calls. It sets no limit of processes, because threads count as
+// processes and the runtime must start threads. If the kernel refuses the filter, the child runs
+// with the other limits; Confinement reports this to the gateway.
 func confine() {
-	yield()
+	lowerPriority()
 	closeInherited()
 	limits := map[int]uint64{syscall.RLIMIT_DATA: dataLimit, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: 0, syscall.RLIMIT_NOFILE: fileLimit}
 	if racing {
@@ -37,9 +35,8 @@ func confine() {
 	_ = filterSyscalls()
 }
 
-// closeInherited closes the files that were open when this program began. They
-// are those that are not closed at the start of another; what the runtime has
-// opened since then, and needs, is.
+// closeInherited closes files inherited from the parent. They are the files without FD_CLOEXEC;
+// files that the runtime opened have that flag.
 func closeInherited() {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -57,17 +54,17 @@ func closeInherited() {
 	}
 }
 
-// niceness gives a child a tenth of a processor that others want, too (sched(7)).
+// niceness gives a child about a tenth of a contended processor (sched(7)).
 const niceness = 10
 
-// yield has everybody else on the machine served first, the database above all.
-// The threads of a child begin with the priority of the one that starts it; but
-// where sessions are scheduled as groups (sched(7), autogroup), that counts
-// within the session only, and the session has a priority of its own.
-func yield() { _ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0) }
+// lowerPriority lowers the priority of the child's session, in favor of other processes such as the
+// database. The threads of a child inherit the nice value of the thread that starts it, but with
+// autogroup scheduling (sched(7)) that value counts only within the session, and the session has
+// its own.
+func lowerPriority() { _ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0) }
 
-// startConfined starts a child that can gain no privileges and has a low
-// priority. It gets both from the thread that starts it.
+// startConfined starts a child with a low priority that cannot gain privileges. The child inherits
+// both from the thread that starts it.
 func startConfined(cmd *exec.Cmd) (err error) {
 	proc.Unprivileged(func() {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness)
@@ -76,15 +73,15 @@ func startConfined(cmd *exec.Cmd) (err error) {
 	return err
 }
 
-// self is the program that is running, even if another lies at its place now.
+// self returns the path of the running program, even if the file was replaced.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// attributes give a child a session of its own, which keeps a signal to our
-// terminal from ending children that a drain still needs, and lets them yield.
-// They end with us, when their input does.
+// attributes puts a child into a session of its own, so that a signal from the terminal does not
+// end children that a drain still needs, and so that lowerPriority applies. Children end when their input
+// ends.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// processorTime is how long this process has run on processors.
+// processorTime is the processor time that this process has used.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// confine does nothing: such systems do not bound what matters here, and the
-// engines' own limits have to do.
+// confine does nothing: other systems lack the necessary limits, and only the engines' own limits
+// apply.
 func confine() {}
 
 // Confinement returns why children run without a filter of system calls.
@@ -25,5 +25,5 @@ func attributes() *syscall.SysProcAttr { return nil }
 
 var began = time.Now()
 
-// processorTime is the time since the start: all of it counts.
+// processorTime is the wall time since the start, an upper bound of the processor time.
 func processorTime() time.Duration { return time.Since(began) }

@@ -6,7 +6,7 @@ import (
 	"modernc.org/quickjs"
 )
 
-// engine does jobs, one at a time, inside a child.
+// engine runs jobs in a child, one at a time. It is not safe for concurrent use.
 type engine struct {
 	spare       *quickjs.VM
 	expressions *expressions
@@ -18,8 +18,8 @@ func newEngine() *engine {
 	return e
 }
 
-// prepare makes the next job's VM while nobody waits. Every job gets a new
-// one: what a script leaves behind, no other run finds, not even its own next.
+// prepare creates the VM for the next job ahead of time. Every job gets a new VM, so that no state
+// passes from one run to another.
 func (e *engine) prepare() {
 	if e.spare != nil {
 		return
@@ -29,8 +29,7 @@ func (e *engine) prepare() {
 	}
 }
 
-// do does a job. An engine that panics has met its own fault, and the child
-// goes on with a new one.
+// do runs a job. If the engine panics, the job fails, and the child continues with a new VM.
 func (e *engine) do(j job) (output []byte, fault *Error) {
 	defer func() {
 		if recover() != nil {

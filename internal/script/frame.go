@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// job is one run, as it is sent to a process. With check set the program is
-// compiled and not run.
+// job is one run as it is sent to a process. If check is set, the program is only compiled.
 type job struct {
 	Program
 	check bool
@@ -17,13 +16,13 @@ type job struct {
 	input []byte
 }
 
-// frameLimit bounds a part of a frame. Nobody sends as much; a process that
-// was taken over could say so.
+// frameLimit bounds a part of a frame. It is above any valid size, and protects the gateway from a
+// compromised child.
 const frameLimit = 64 << 20
 
 var errFrame = errors.New("script: a frame is malformed")
 
-// writeParts writes byte strings, each after its length.
+// writeParts writes byte strings, each preceded by its length.
 func writeParts(w *bufio.Writer, parts ...[]byte) error {
 	var length [4]byte
 	for _, p := range parts {
@@ -80,7 +79,7 @@ func readJob(r io.Reader) (j job, err error) {
 	}, nil
 }
 
-// writeReply sends what came of a job: an output, or a fault.
+// writeReply sends the result of a job: an output or a fault.
 func writeReply(w *bufio.Writer, output []byte, fault *Error) error {
 	head := make([]byte, 9)
 	if fault != nil {
@@ -91,8 +90,7 @@ func writeReply(w *bufio.Writer, output []byte, fault *Error) error {
 	return writeParts(w, head, output)
 }
 
-// readReply returns an output, a fault, or an error when nothing that makes
-// sense came.
+// readReply returns an output or a fault, or an error if the reply is missing or malformed.
 func readReply(r io.Reader) (output []byte, fault *Error, err error) {
 	head, err := readPart(r)
 	if err != nil {

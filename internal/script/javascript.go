@@ -22,16 +22,16 @@ func newVM() (*quickjs.VM, error) {
 	return vm, nil
 }
 
-// finishing makes an answer of what a function returned, null of a promise. It
-// holds on to what it needs before the script can change that.
-const finishing = `((P, B, stringify) => (name, result) => {
+// finishSource converts the result of a function to the output: a string, or null if the result is a
+// promise. It captures the built-ins that it uses before the script can replace them.
+const finishSource = `((P, B, stringify) => (name, result) => {
 	if (result instanceof P) return null
 	return name === "filter" ? String(B(result)) : stringify(result)
 })(Promise, Boolean, JSON.stringify)`
 
-// naming says of what kind a function is that answers later or step by step, ""
-// of a plain one. It is made before the script can change what it needs.
-const naming = `((later, steps, both, prototypeOf) => f => {
+// nameSource returns the kind of an asynchronous or generator function, "" for a plain one. It captures
+// the built-ins that it uses before the script can replace them.
+const nameSource = `((later, steps, both, prototypeOf) => f => {
 	switch (prototypeOf(f)) {
 	case later: return "async"
 	case steps: return "a generator"
@@ -40,24 +40,24 @@ const naming = `((later, steps, both, prototypeOf) => f => {
 	return ""
 })(...[async () => {}, function* () {}, async function* () {}].map(Object.getPrototypeOf), Object.getPrototypeOf)`
 
-// run is one job's use of a VM, which is of no use afterwards.
+// run is one job's use of a VM. The VM cannot be used again.
 type run struct {
 	vm    *quickjs.VM
 	limit time.Duration
 	until time.Time
-	used  time.Duration // of the processor, when it began
-	held  []quickjs.Value
+	used  time.Duration   // processor time at the start
+	held  []quickjs.Value // values to free
 }
 
 func newRun(vm *quickjs.VM, limit time.Duration) *run {
 	return &run{vm: vm, limit: limit, until: time.Now().Add(limit), used: processorTime()}
 }
 
-// arm gives the next call what is left of the time. The engine counts it anew
-// for each.
+// arm sets the engine's timeout to the rest of the time limit. The engine restarts it for each
+// call.
 func (r *run) arm() { _ = r.vm.SetEvalTimeout(max(time.Until(r.until), time.Millisecond)) }
 
-// hold notes a value that release has to give back.
+// hold records a value for release.
 func (r *run) hold(v quickjs.Value, err error) (quickjs.Value, error) {
 	if err == nil {
 		r.held = append(r.held, v)
@@ -65,8 +65,8 @@ func (r *run) hold(v quickjs.Value, err error) (quickjs.Value, error) {
 	return v, err
 }
 
-// release gives all values back. A VM that is closed with one of them keeps its
-// memory for as long as the process lives.
+// release frees all recorded values. A VM that is closed with an unfreed value leaks its memory
+// until the process ends.
 func (r *run) release() {
 	for i := range r.held {
 		r.held[i].Free()
@@ -74,11 +74,10 @@ func (r *run) release() {
 	r.held = nil
 }
 
-// do defines what the source defines and, unless the job is a check, calls its
-// function.
+// do evaluates the source and, unless the job is a check, calls its function.
 func (r *run) do(j job, function string) ([]byte, *Error) {
 	defer r.release()
-	finish, err := r.hold(r.vm.EvalValue(finishing, quickjs.EvalGlobal))
+	finish, err := r.hold(r.vm.EvalValue(finishSource, quickjs.EvalGlobal))
 	if err != nil {
 		return nil, r.faultOf(err, Failed)
 	}
@@ -88,7 +87,7 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 			return nil, r.faultOf(err, TooMuch)
 		}
 	}
-	name, err := r.hold(r.vm.EvalValue(naming, quickjs.EvalGlobal))
+	name, err := r.hold(r.vm.EvalValue(nameSource, quickjs.EvalGlobal))
 	if err != nil {
 		return nil, r.faultOf(err, Failed)
 	}
@@ -105,7 +104,7 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 	text, err := finish.Call(quickjs.UndefinedValue, function, result)
 	if err != nil {
 		fault := r.faultOf(err, Failed)
-		fault.Line, fault.Column = 0, 0 // it is of finishing, not of the source
+		fault.Line, fault.Column = 0, 0 // the position is in finishSource, not in the source
 		return nil, fault
 	}
 	if text == nil {
@@ -113,19 +112,19 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 	}
 	output, ok := text.(string)
 	if !ok {
-		return nil, &Error{Reason: Failed, Message: function + " returned nothing that is JSON, such as undefined"}
+		return nil, &Error{Reason: Failed, Message: function + " returned a value without a JSON form, such as undefined"}
 	}
 	return []byte(output), nil
 }
 
-// notPlain is the fault of a function whose answer comes when nobody waits for
-// it any more. It is the program's: every event would meet it.
+// notPlain is the fault of a function that does not return its result directly. It is permanent:
+// every event would meet it.
 func notPlain(function, why string) *Error {
 	return &Error{Reason: Broken, Message: fmt.Sprintf("%s must be a plain function that returns its answer: %s", function, why)}
 }
 
-// define runs the source and returns the function that it has to define, which
-// naming has no name for.
+// define evaluates the source and returns the function that it must define. naming is the compiled
+// function of that name.
 func (r *run) define(source, function string, naming quickjs.Value) (f quickjs.Value, fault *Error) {
 	r.arm()
 	if _, err := r.hold(r.vm.EvalValue(source, quickjs.EvalGlobal)); err != nil {
@@ -150,7 +149,8 @@ func (r *run) define(source, function string, naming quickjs.Value) (f quickjs.V
 	return f, nil
 }
 
-// faultOf tells the engine's own limits from what a script throws.
+// faultOf converts an error of the engine. It distinguishes the engine's limits from exceptions of
+// the script.
 func (r *run) faultOf(err error, otherwise Reason) *Error {
 	e, ok := errors.AsType[*quickjs.Error](err)
 	if !ok {
@@ -178,7 +178,7 @@ func (r *run) faultOf(err error, otherwise Reason) *Error {
 	return fault
 }
 
-// messageOf is what was thrown, as people should read it.
+// messageOf returns the text of an exception for users.
 func messageOf(e *quickjs.Error) string {
 	const most = 500
 	text := eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(e.Error())), most)
@@ -193,7 +193,7 @@ func messageOf(e *quickjs.Error) string {
 
 var place = regexp.MustCompile(`<eval>:(\d{1,6}):(\d{1,6})`)
 
-// placeIn is the innermost place of a stack trace.
+// placeIn returns the innermost position in a stack trace.
 func placeIn(stack string) (line, column int) {
 	found := place.FindStringSubmatch(stack)
 	if found == nil {

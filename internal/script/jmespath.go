@@ -18,10 +18,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// mostExpressions are kept compiled in one child.
-const mostExpressions = 256
+// maxExpressions limits the compiled expressions that a child caches.
+const maxExpressions = 256
 
-// expressions are compiled JMESPath expressions.
+// expressions caches compiled JMESPath expressions.
 type expressions struct {
 	compiled map[string]jmespath.JMESPath
 }
@@ -37,7 +37,7 @@ func (x *expressions) do(j job) ([]byte, *Error) {
 	}
 	value, err := decode(j.input)
 	if err != nil {
-		return nil, &Error{Reason: Failed, Message: "the event is no JSON that it could read"}
+		return nil, &Error{Reason: Failed, Message: "the event is not valid JSON"}
 	}
 	result, err := expression.Search(value)
 	if err != nil {
@@ -67,15 +67,15 @@ func (x *expressions) compile(source string) (jmespath.JMESPath, *Error) {
 		}
 		return nil, fault
 	}
-	if len(x.compiled) >= mostExpressions {
+	if len(x.compiled) >= maxExpressions {
 		clear(x.compiled)
 	}
 	x.compiled[source] = expression
 	return expression, nil
 }
 
-// functionNames are the functions that there are. The library finds out only
-// when it calls one.
+// functionNames holds the known functions. The library reports an unknown function only when it is
+// called.
 var functionNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range functions.GetDefaultFunctions() {
@@ -109,16 +109,15 @@ func checkFunctions(node parsing.ASTNode) error {
 	return nil
 }
 
-// unknownFunctionError is the name of a function that there is not.
+// unknownFunctionError is the name of an unknown function.
 type unknownFunctionError string
 
 func (f unknownFunctionError) Error() string { return "unknown function " + string(f) }
 
-// quoted are names, texts and values in quotes.
+// quoted matches quoted identifiers, strings and literals.
 var quoted = regexp.MustCompile("(?s)'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\"|`(?:[^`\\\\]|\\\\.)*`")
 
-// placeIn is where an expression calls the function first. The parser keeps no
-// places.
+// placeIn returns the position of the function's first call. The parser keeps no positions.
 func (f unknownFunctionError) placeIn(source string) (line, column int) {
 	bare := quoted.ReplaceAllStringFunc(source, func(s string) string { return strings.Repeat(" ", len(s)) })
 	at := regexp.MustCompile(`\b` + regexp.QuoteMeta(string(f)) + `\s*\(`).FindStringIndex(bare)
@@ -128,7 +127,7 @@ func (f unknownFunctionError) placeIn(source string) (line, column int) {
 	return placeAt(source, at[0])
 }
 
-// textOf is an error's text, in words that are not Go's.
+// textOf returns the text of an error without Go type names.
 func textOf(err error) string {
 	const most = 500
 	text := err.Error()
@@ -138,15 +137,15 @@ func textOf(err error) string {
 	return eventhook.Truncate(eventhook.SanitizeText(text), most)
 }
 
-// placeAt is the line and the column, in characters, of a byte of a text.
+// placeAt converts a byte offset to a line and a column in characters.
 func placeAt(text string, offset int) (line, column int) {
 	before := text[:min(max(offset, 0), len(text))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// decode reads JSON for JMESPath, which calculates in float64. A number that
-// would change stays as it is written: it can be passed on, not compared.
+// decode decodes JSON for JMESPath, which calculates in float64. A number that float64 cannot
+// represent stays a json.Number, which can be passed on but not compared.
 func decode(input []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(input))
 	d.UseNumber()
@@ -175,8 +174,8 @@ func withNumbers(value any) any {
 	return value
 }
 
-// exactly is a number as a float64 that is written with the same digits. Up
-// to 15 of them always are.
+// exactly converts a number to float64 and reports whether formatting it yields the same digits.
+// This always holds for up to 15 digits.
 func exactly(number string) (float64, bool) {
 	mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
 	digits := strings.Trim(strings.ReplaceAll(strings.TrimPrefix(mantissa, "-"), ".", ""), "0")

@@ -10,19 +10,18 @@ import (
 	"time"
 )
 
-// Pool runs programs in at most so many processes, which it starts when they
-// are needed. Who comes when all are busy waits his turn; a run ends for
-// certain, so that nobody waits for ever. The process that was used last is
-// used first, and one that nobody has used for idleLimit ends. Safe for
-// concurrent use.
+// Pool runs programs in at most a fixed number of processes, which it starts on demand. If all are
+// busy, a run waits for one; since every run has a time limit, the wait is bounded. The pool
+// prefers the process that was used last, and ends processes that were idle for idleLimit. It is
+// safe for concurrent use.
 type Pool struct {
-	places chan struct{} // holds one for each run that is under way
-	limit  time.Duration
-	after  func(time.Duration, func()) // calls back once, later
+	slots chan struct{} // one element for each current run
+	limit time.Duration
+	after func(time.Duration, func()) // like time.AfterFunc
 
-	mu      sync.Mutex
-	idle    []idleProcess // the one used last is the last
-	sweeper bool          // a sweep is to come
+	mu               sync.Mutex
+	idle             []idleProcess // the last one was used last
+	isSweepScheduled bool          // a sweep is scheduled
 }
 
 type idleProcess struct {
@@ -30,45 +29,43 @@ type idleProcess struct {
 	since time.Time
 }
 
-// idleLimit is how long a process is kept that nobody uses.
+// idleLimit is how long an idle process is kept.
 const idleLimit = 3 * time.Minute
 
-// NewPool makes a pool whose runs may each take as long as limit. It starts
-// nothing yet.
+// NewPool returns a pool with a time limit for each run. It starts no process.
 func NewPool(processes int, limit time.Duration) *Pool {
-	return &Pool{places: make(chan struct{}, processes), limit: limit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
+	return &Pool{slots: make(chan struct{}, processes), limit: limit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
 }
 
-// Run runs a program over an input, which is JSON. The error is an *Error, or
-// ctx's if ctx ended before the run's turn came; a run that has begun goes on
-// to its end. Nothing is left of a run for the next one to find.
+// Run runs a program over a JSON input. The error is an *Error, or ctx's if ctx ended before a
+// process was free; a run that has started is not interrupted by ctx. Runs share no state.
 func (p *Pool) Run(ctx context.Context, program Program, input []byte) (json.RawMessage, error) {
 	return p.do(ctx, job{Program: program, input: input})
 }
 
-// Check compiles a program. The error is as Run's.
+// Check compiles a program. Its errors are those of Run.
 func (p *Pool) Check(ctx context.Context, program Program) error {
 	_, err := p.do(ctx, job{Program: program, check: true})
 	return err
 }
 
 func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
-	if most := j.Kind.Limit(); len(j.Source) > most {
-		return nil, &Error{Reason: Broken, Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(j.Source), most)}
+	if limit := j.Kind.Limit(); len(j.Source) > limit {
+		return nil, &Error{Reason: Broken, Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(j.Source), limit)}
 	}
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-p.places }()
+	defer func() { <-p.slots }()
 	j.limit = p.limit
 	worker, output, fault, err := p.send(j)
 	if worker == nil {
 		return nil, &Error{Reason: NotStarted, Message: "no process could be started to run it"}
 	}
 	if err != nil {
-		// It hangs, or it is gone. Whoever did that waits for the next one.
+		// The process hangs or has ended. This caller waits for its replacement, not the next one.
 		worker.kill()
 		worker, _ = start()
 		fault = p.lost(err)
@@ -80,11 +77,10 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	return output, nil
 }
 
-// send has a process do a job, and returns the process: none if none could be
-// started. One that had ended before the job reached it, as the system ends
-// those that it wants the memory of, or that cannot begin one any more, is
-// replaced by a new one, once: whoever wrote the program has nothing to do with
-// that.
+// send runs a job in a process and returns the process, nil if none could be started. If an idle
+// process ended before it received the whole job, for example because the system was short of
+// memory, or could not start the job, send repeats the job once in a new process: the program is
+// not the cause.
 func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err error) {
 	if worker = p.take(); worker != nil {
 		output, fault, err = worker.do(j)
@@ -107,7 +103,7 @@ func (p *Pool) lost(err error) *Error {
 	return &Error{Reason: Lost, Message: "the process that ran it ended; it may have used too much memory"}
 }
 
-// take returns the process that was used last, or nil.
+// take returns the idle process that was used last, nil if there is none.
 func (p *Pool) take() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +117,7 @@ func (p *Pool) take() *process {
 	return worker
 }
 
-// keep puts a process aside for the next job.
+// keep returns a process to the pool.
 func (p *Pool) keep(worker *process) {
 	if worker == nil {
 		return
@@ -132,10 +128,10 @@ func (p *Pool) keep(worker *process) {
 	p.sweepLater()
 }
 
-// sweepLater sees to it that a sweep comes. The caller holds the lock.
+// sweep ends the processes that were idle for idleLimit.
 func (p *Pool) sweepLater() {
-	if !p.sweeper && len(p.idle) > 0 {
-		p.sweeper = true
+	if !p.isSweepScheduled && len(p.idle) > 0 {
+		p.isSweepScheduled = true
 		p.after(idleLimit, func() { p.sweep(time.Now()) })
 	}
 }
@@ -149,7 +145,7 @@ func (p *Pool) sweep(now time.Time) {
 	}
 	old := append([]idleProcess(nil), p.idle[:n]...)
 	p.idle = append([]idleProcess(nil), p.idle[n:]...)
-	p.sweeper = false
+	p.isSweepScheduled = false
 	p.sweepLater()
 	p.mu.Unlock()
 	for _, worker := range old {
@@ -157,7 +153,7 @@ func (p *Pool) sweep(now time.Time) {
 	}
 }
 
-// Close ends the processes that are not busy. A pool can be used again.
+// Close ends the idle processes. The pool can be used again.
 func (p *Pool) Close() {
 	for worker := p.take(); worker != nil; worker = p.take() {
 		worker.kill()

@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// patience is how many times its limit a job may take before its process is
-// killed. JavaScript is stopped by its engine at its limit; what goes on is
-// inside one native call, or is JMESPath.
-const patience = 3
+// killFactor is the multiple of its time limit after which the process of a job is killed. The
+// engine stops JavaScript at its limit, except inside one native call; JMESPath is not stopped at
+// all.
+const killFactor = 3
 
-// startLimit is how long a process may take to start.
+// startLimit is the timeout for starting a process.
 const startLimit = 10 * time.Second
 
-// process is a child that does one job after the other.
+// process is a child that runs one job after the other.
 type process struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the child is gone
+	ended chan struct{} // closed when the child has ended
 	in    *os.File
 	out   *os.File
 	r     *bufio.Reader
 	w     *bufio.Writer
 }
 
-// start starts a child and waits until it is ready. The child gets none of
-// our environment, which holds secrets, and keeps none of our files.
+// start starts a child and waits until it is ready. The child inherits neither the environment,
+// which holds secrets, nor open files of the gateway.
 func start() (*process, error) {
 	in, out, cmd, err := launch()
 	if err != nil {
@@ -71,20 +71,19 @@ func launch() (in, out *os.File, cmd *exec.Cmd, err error) {
 	return in, out, cmd, err
 }
 
-// wait takes note of the child's end, whoever brings it about, so that
-// nothing of it is left in the system.
+// wait reaps the child when it ends.
 func (p *process) wait() {
 	_ = p.cmd.Wait()
 	close(p.ended)
 }
 
-// errUnsent says that the child had ended before it was sent all of a job, and
-// so has done nothing of it.
-var errUnsent = errors.New("script: the process had ended before")
+// errUnsent reports that the child ended before it received the whole job, so nothing of the job
+// ran.
+var errUnsent = errors.New("script: the process ended before it received the job")
 
-// do has the child do a job. After an error the child is of no use.
+// do runs a job in the child. After an error the child cannot be used again.
 func (p *process) do(j job) (output []byte, fault *Error, err error) {
-	until := time.Now().Add(patience * j.limit)
+	until := time.Now().Add(killFactor * j.limit)
 	if err := p.in.SetWriteDeadline(until); err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +99,7 @@ func (p *process) do(j job) (output []byte, fault *Error, err error) {
 	return readReply(p.r)
 }
 
-// kill ends the child and waits for its end.
+// kill ends the child and waits until it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended

@@ -130,7 +130,7 @@ func TestProcessesThatNobodyUsesEnd(t *testing.T) {
 
 func TestWhoeverIsGoneDoesNotWait(t *testing.T) {
 	pool := newPatientPool(t, 1)
-	pool.places <- struct{}{} // somebody's run
+	pool.slots <- struct{}{} // somebody's run
 	gone, leave := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for range 3 {
@@ -142,7 +142,7 @@ func TestWhoeverIsGoneDoesNotWait(t *testing.T) {
 	}
 	leave()
 	callers.Wait()
-	<-pool.places
+	<-pool.slots
 	if out, err := pool.Run(t.Context(), fine, []byte("7")); err != nil || string(out) != "7" {
 		t.Errorf("the next one: got %s, %v; want 7", out, err)
 	}

@@ -2,6 +2,6 @@
 
 package script
 
-// racing programs reserve far more memory than they use: for them a bound of
-// the system's is no bound of ours.
+// racing reports the race detector, which reserves far more memory than the program uses, so that a
+// memory limit cannot apply.
 const racing = true

@@ -1,18 +1,16 @@
-// Package script runs the JavaScript and JMESPath of tenants. The engines give a
-// program no way to a file, the network or another program. They run in
-// processes of their own, which have no secret and no open file but the pipes
-// on which they answer, and can be killed. On Linux these processes gain no
-// privileges, their memory and files are limited, and a filter of system calls
-// refuses files, sockets and programs even to code that broke out of an engine.
-// Where the kernel or the container refuses the filter, such code could do what
-// the gateway's user may; see Confinement.
+// Package script runs the JavaScript and JMESPath programs of tenants in separate processes. The
+// engines give a program no access to files, the network or other programs. The processes have no
+// secret and no open file but the pipes to the gateway, and a process that hangs is killed. On
+// Linux they cannot gain privileges, their memory and files are limited, and a system call filter
+// refuses files, sockets and programs even to code that broke out of an engine. If the kernel or
+// the container refuses the filter, such code could do what the gateway's user may; see
+// Confinement.
 //
-// An engine inside the gateway's process could not be stopped for certain: both
-// engines can spend any time in one native call, such as a search in an array
-// of 2^53 elements, and can take all memory.
+// The engines do not run in the gateway's process, because they cannot be stopped reliably: both
+// can spend unlimited time in one native call, such as a search in an array of 2^53 elements, and
+// can exhaust memory.
 //
-// A program that imports this package starts itself again as such a process;
-// see child.go.
+// A program that imports this package starts itself again as such a process; see child.go.
 package script
 
 import (
@@ -20,14 +18,14 @@ import (
 	"time"
 )
 
-// Kind says what a program is written in, and what it answers.
+// Kind is the language of a program and the form of its output.
 type Kind byte
 
 // The kinds of programs.
 const (
-	Filter    Kind = 'f' // JavaScript with a function filter(event); answers true or false
-	Transform Kind = 't' // JavaScript with a function transform(event); answers JSON
-	JMESPath  Kind = 'j' // a JMESPath expression over a JSON value; answers JSON
+	Filter    Kind = 'f' // JavaScript with a function filter(event); returns true or false
+	Transform Kind = 't' // JavaScript with a function transform(event); returns JSON
+	JMESPath  Kind = 'j' // a JMESPath expression over a JSON value; returns JSON
 )
 
 // What a run may take.
@@ -40,27 +38,27 @@ const (
 	ExpressionLimit = 16 << 10 // bytes, of JMESPath: its parser recurses
 )
 
-// Program is what somebody wrote.
+// Program is the source of a program.
 type Program struct {
 	Kind   Kind
 	Source string
 }
 
-// Reason says why a run has no answer.
+// Reason is why a run has no result.
 type Reason byte
 
 // The reasons.
 const (
-	Broken     Reason = 'b' // the program is none: it does not compile, or has no such function, or one that answers later
-	Failed     Reason = 'x' // it threw, or answered what is not JSON
-	TooMuch    Reason = 'm' // it took more memory or depth than it may, or answered too much
-	TimedOut   Reason = 't' // it took longer than TimeLimit
-	Lost       Reason = 'l' // its process ended while it ran
-	NotStarted Reason = 'u' // nothing could be started to run it
-	Starved    Reason = 's' // as TimedOut, but the machine had other things to do for more than half of it
+	Broken     Reason = 'b' // the program does not compile, or lacks a plain function of the required name
+	Failed     Reason = 'x' // it threw an exception, or returned a value that is not JSON
+	TooMuch    Reason = 'm' // it exceeded the limit of memory, call depth or output
+	TimedOut   Reason = 't' // it exceeded TimeLimit
+	Lost       Reason = 'l' // its process ended during the run
+	NotStarted Reason = 'u' // no process or engine could be started
+	Starved    Reason = 's' // like TimedOut, but it got less than half of TimeLimit on a processor
 )
 
-// Limit is how long a source may be, in bytes.
+// Limit is the maximum size of a source in bytes.
 func (k Kind) Limit() int {
 	if k == JMESPath {
 		return ExpressionLimit
@@ -68,16 +66,16 @@ func (k Kind) Limit() int {
 	return SourceLimit
 }
 
-// Error says why a run has no answer. It may be shown to whoever wrote the
-// program; a Message can quote what the program read.
+// Error is why a run has no result. It may be shown to the author of the program; Message can quote
+// the input.
 type Error struct {
 	Reason  Reason
 	Message string
-	Line    int // 1 for the first; 0 where it is not known
+	Line    int // counted from 1; 0 if unknown
 	Column  int
 }
 
-// Error implements error: the place, where it is known, and the message.
+// Error returns the message, preceded by the position if it is known.
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return e.Message
@@ -85,13 +83,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// Transient reports whether the same run may succeed another time: the time
-// it takes depends on the machine, and a process can be ended by others.
+// Transient reports whether the same run may succeed later: its duration depends on the machine,
+// and the system can end a process.
 func (e *Error) Transient() bool {
 	return e.Reason == TimedOut || e.Reason == Lost || e.IsInfrastructure()
 }
 
-// IsInfrastructure reports whether the program has nothing to do with it.
+// IsInfrastructure reports whether the program is not the cause.
 func (e *Error) IsInfrastructure() bool { return e.Reason == NotStarted || e.Reason == Starved }
 
 func tooLong(limit time.Duration) *Error {

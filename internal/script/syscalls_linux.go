@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls of a child: reading and writing the files that
-// are open, memory, time, signals and threads of its own. The most frequent
-// ones come first, since the kernel compares in this order. A name that an
-// architecture does not have is skipped.
+// allowed lists the system calls of a child: reading and writing open files, memory, time, signals
+// and its own threads. Frequent calls come first, since the kernel compares in this order. Names
+// that an architecture does not have are skipped.
 var allowed = []string{
 	"futex", "read", "write", "madvise", "munmap", "nanosleep", "sched_yield", "clock_gettime",
 	"epoll_pwait", "epoll_wait", "epoll_ctl", "epoll_create1", "eventfd2", "close", "fcntl",
@@ -24,8 +23,8 @@ var allowed = []string{
 	"sched_getaffinity", "set_robust_list", "rseq", "membarrier", "exit", "exit_group",
 }
 
-// allowedIf are the calls that a child may make with some arguments only: new
-// threads but no processes, signals to itself, and no new executable memory.
+// allowedIf returns the calls that a child may make with certain arguments only: new threads but no
+// processes, signals to itself, and no new executable memory.
 func allowedIf() []seccomp.NameWithConditions {
 	noCode := seccomp.ArgumentConditions{{Argument: 2, Operation: seccomp.BitsNotSet, Value: unix.PROT_EXEC}}
 	return []seccomp.NameWithConditions{
@@ -38,9 +37,8 @@ func allowedIf() []seccomp.NameWithConditions {
 	}
 }
 
-// filterSyscalls refuses every other system call with EPERM: a child opens no
-// file and no socket, and starts no program. All threads are bound by that, now
-// and later.
+// filterSyscalls makes every other system call fail with EPERM, in all current and future threads.
+// So a child can open no file or socket, and start no program.
 func filterSyscalls() error {
 	policy, err := newPolicy()
 	if err != nil {
@@ -78,8 +76,8 @@ func newPolicy() (seccomp.Policy, error) {
 	return policy, err
 }
 
-// Confinement returns why children run without a filter of system calls, or nil
-// if they run with one. It asks the kernel and changes nothing.
+// Confinement returns why children run without a system call filter, or nil if they run with one.
+// It queries the kernel and changes nothing.
 func Confinement() error {
 	if _, err := newPolicy(); err != nil {
 		return fmt.Errorf("filter of system calls: %w", err)
