@@ -236,7 +236,7 @@ func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 }
 
 // plan returns a settlement with the actions of the fixture's route, in order, without
-// those that succeeded in an earlier try.
+// actions that succeeded in an earlier try.
 func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *effects.Settlement {
 	f.Helper()
 	for i := range actions {
@@ -468,7 +468,7 @@ var invariants = map[string]string{
 	"an event whose payload is another's is of that event's day": `SELECT e.id FROM eventhook.event e
 		WHERE payload_of IS NOT NULL AND NOT EXISTS (SELECT FROM eventhook.event o WHERE o.id = e.payload_of AND ('x' || substr(replace(o.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000
 			= ('x' || substr(replace(e.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000)`,
-	"actions of former versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
+	"actions of earlier versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
 	"an action belongs to a settled, retried or reprocessed event": `SELECT e.id FROM eventhook.event e
 		WHERE e.actions IS NOT NULL AND (e.status = 'duplicate' OR e.retry_count = 0 AND e.lease_token <= 1 AND e.due_at IS NOT NULL AND e.status = 'pending')`,
 	"a failed action says why": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE (a->>'s' IS NOT DISTINCT FROM 'failed') <> (a->>'e' IS NOT NULL)`,

@@ -29,7 +29,7 @@ var hot = map[string]struct {
 	"insert deliveries": {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
 	"set actions":       {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":      {readActionsSQL, 2},
-	"former actions":    {readLegacyActionsSQL, 1},
+	"legacy actions":    {readLegacyActionsSQL, 1},
 	"read requests":     {readRequestsSQL, 4},
 	"generations":       {generationsSQL.sql, len(generationsSQL.params)},
 	"due destinations":  {dueDestinationsSQL, 3},
@@ -242,7 +242,7 @@ func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
-		{"former actions", "event_action", readLegacyActionsSQL, []string{ids}},
+		{"legacy actions", "event_action", readLegacyActionsSQL, []string{ids}},
 		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
 		{"set actions", "event", setActionsSQL.sql, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
