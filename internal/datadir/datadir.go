@@ -37,7 +37,7 @@ func ReadOrCreate(dir, name string, generate func() string) (text string, create
 	return text, true, nil
 }
 
-// writeOnce creates a complete file or none. It fails with fs.ErrExist if the file
+// writeOnce creates a file atomically. It fails with fs.ErrExist if the file
 // exists.
 func writeOnce(path, text string) error {
 	temp, err := writeTemp(path, text)

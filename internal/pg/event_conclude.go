@@ -46,7 +46,7 @@ JOIN eventhook.event e ON e.tenant_id = events.tenant_id AND e.id = events.id
 ORDER BY e.id FOR UPDATE OF e`)
 
 // concludeEventsSQL ends events whose status follows from the deliveries of their
-// routes: dead if one of these is dead, delivered if none is open. The ids of an event's
+// routes: dead if one of these is dead, delivered if all have ended. The ids of an event's
 // deliveries lie between least and greatest. It returns the events that it ended.
 // Primary keys, one partition each.
 var concludeEventsSQL = lockEventsSQL.extend("conclude_events", `

@@ -22,7 +22,7 @@ const publishScope = "publish"
 // matched against subscriptions that have changed since. The whole statement sees the
 // database as it was when the statement began, so it sees every change that was committed
 // before. Then it claims keys as acceptSQL does, and stores the events that claimed their
-// key or have none.
+// key or have no key.
 //
 // The stored events are selected with IN … IS TRUE, which PostgreSQL evaluates with a hash
 // table. For a join, the planner, which estimates ten rows for any array, would compare
@@ -100,7 +100,7 @@ var (
 // it returns nil, all stored events are on disk, and each item of the batch has a result:
 //   - It is stored: its Event is EventDelivered, since the processor has nothing to do for
 //     it, and Count is the number of its Deliveries. Deliveries with a lease are acquired
-//     (token 1), the others are pending and due now.
+//     (token 1), other deliveries are pending and due now.
 //   - Its key was seen before and has not expired, in this batch or earlier: the Event is
 //     EventDuplicate with DuplicateOf, and Count is the number of deliveries of the
 //     original (0 if they are past their retention or cannot be counted).
