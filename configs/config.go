@@ -1,7 +1,8 @@
-// Package configs reads what the gateway is configured with: its own settings
-// (a YAML file, over it EVENTHOOK_* variables, over them flags) and the
-// tenants' sources and routes as code. It is strict: an unknown key is an
-// error, and every fault is told at once, by its key.
+// Package configs reads two kinds of configuration: the settings of the gateway (a
+// YAML file, overridden by EVENTHOOK_ variables, overridden by flags) and files that
+// describe tenants with their sources, routes and subscriptions. It is strict: an
+// unknown key is a fault, and an error lists every fault by its key. No error
+// contains a secret.
 package configs
 
 import (
@@ -20,18 +21,19 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// Config is the gateway's configuration. Each room has its own part. It prints,
-// logs and marshals without its secrets; only in an unexported field of
-// something else that is printed fmt goes around that.
+// Config holds the settings of the gateway, with one section for each package. The
+// tag `config` of a field is its key. A Config prints, logs and marshals without its
+// secrets; fmt bypasses that only for a Config in an unexported field of another
+// struct.
 type Config struct {
-	DatabaseURL      string          `config:"database_url"` // empty: the embedded default
+	DatabaseURL      string          `config:"database_url"` // "" starts an embedded PostgreSQL
 	DataDir          string          `config:"data_dir"`
 	Listen           string          `config:"listen"`
 	ManagementListen string          `config:"management_listen"`
 	PProf            bool            `config:"pprof"` // Go's profiler on the management listener
 	PublicURL        string          `config:"public_url"`
 	AdminKey         string          `config:"admin_key"`
-	EncryptionKeys   []string        `config:"encryption_keys"` // base64, the newest first
+	EncryptionKeys   []string        `config:"encryption_keys"` // base64, newest first
 	TrustedProxies   []string        `config:"trusted_proxies"`
 	LeaseSeconds     int             `config:"lease_seconds"`
 	StopTimeout      time.Duration   `config:"stop_timeout"`
@@ -46,7 +48,7 @@ type Config struct {
 	Evaluation       cpushare.Config `config:"evaluation"`
 }
 
-// Retention is for how many days data is kept; 0 keeps it.
+// Retention says for how many days data is stored; 0 means without end.
 type Retention struct {
 	EventsDays     int `config:"events_days"`
 	BodiesDays     int `config:"bodies_days"`
@@ -54,22 +56,22 @@ type Retention struct {
 	AuditDays      int `config:"audit_days"`
 }
 
-// Database says how many connections an instance uses.
+// Database sets the sizes of the connection pools of an instance.
 type Database struct {
 	AcceptConns int `config:"accept_conns"`
 	WorkConns   int `config:"work_conns"`
 	ListConns   int `config:"list_conns"`
 }
 
-// Server bounds how long a client may take, whatever its pace.
+// Server limits how long an HTTP client may take.
 type Server struct {
 	ReadHeaderTimeout time.Duration `config:"read_header_timeout"`
-	ReadTimeout       time.Duration `config:"read_timeout"` // header and body
-	IdleTimeout       time.Duration `config:"idle_timeout"` // between two requests
+	ReadTimeout       time.Duration `config:"read_timeout"` // for headers and body
+	IdleTimeout       time.Duration `config:"idle_timeout"` // between two requests of a connection
 }
 
-// API bounds what requests to the API hold on one instance. Bytes are of memory:
-// a request counts with what its body and its answer take once they are decoded.
+// API limits the resources of API requests on one instance. Bytes count memory: each
+// request counts with the decoded size of its body and its response.
 type API struct {
 	InFlightBytes  int64 `config:"in_flight_bytes"`
 	TenantBytes    int64 `config:"tenant_bytes"`
@@ -79,43 +81,44 @@ type API struct {
 }
 
 func (a API) validate(f *eventhook.Faults) {
-	const leastBytes, leastRequests = 1 << 20, 4
+	const minBytes, minRequests = 1 << 20, 4
 	for _, v := range []struct {
-		key          string
-		value, least int64
+		key        string
+		value, min int64
 	}{
-		{"api.in_flight_bytes", a.InFlightBytes, leastBytes},
-		{"api.tenant_bytes", a.TenantBytes, leastBytes},
-		{"api.key_bytes", a.KeyBytes, leastBytes},
-		{"api.tenant_requests", int64(a.TenantRequests), leastRequests},
-		{"api.key_requests", int64(a.KeyRequests), leastRequests},
+		{"api.in_flight_bytes", a.InFlightBytes, minBytes},
+		{"api.tenant_bytes", a.TenantBytes, minBytes},
+		{"api.key_bytes", a.KeyBytes, minBytes},
+		{"api.tenant_requests", int64(a.TenantRequests), minRequests},
+		{"api.key_requests", int64(a.KeyRequests), minRequests},
 	} {
-		if v.value < v.least {
-			f.Add(v.key, "%d, want at least %d", v.value, v.least)
+		if v.value < v.min {
+			f.Add(v.key, "%d, want at least %d", v.value, v.min)
 		}
 	}
 }
 
-// Log says how logs are written.
+// Log configures the log.
 type Log struct {
 	Level  string `config:"level"`  // debug, info, warn, error
 	Format string `config:"format"` // text, json
 }
 
-// Outbound says where requests of ours may go.
+// Outbound restricts the addresses that the gateway sends requests to.
 type Outbound struct {
 	AllowPrivateNetworks bool     `config:"allow_private_networks"`
-	AllowedCIDRs         []string `config:"allowed_cidrs"` // networks that may be reached whatever they are
-	// ProxyURL is of the HTTP proxy that dials for us, "" for none. It may have a
-	// password. It resolves the names, and judges the addresses that they have.
+	AllowedCIDRs         []string `config:"allowed_cidrs"` // networks that are allowed although they are not public
+	// ProxyURL is the URL of an HTTP proxy for all requests, "" for none. It may contain
+	// a password. The proxy resolves host names, and decides which addresses are allowed.
 	ProxyURL     string `config:"proxy_url"`
-	RequireHTTPS bool   `config:"require_https"` // of subscriptions: events are sent encrypted or not at all
+	RequireHTTPS bool   `config:"require_https"` // refuse subscriptions with http URLs
 
 	Publish  outbound.PublishConfig `config:"publish"`
 	Dispatch outbound.Config        `config:"dispatch"`
 }
 
-// Proxy is the URL of the proxy; nil without one, or if Validate refuses it.
+// Proxy returns the URL of the proxy, or nil if none is set or if Validate refuses
+// it.
 func (o Outbound) Proxy() *url.URL {
 	u, err := url.Parse(o.ProxyURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
@@ -124,7 +127,7 @@ func (o Outbound) Proxy() *url.URL {
 	return u
 }
 
-// Prefixes are the allowed networks; those that Validate refuses are left out.
+// Prefixes returns the allowed networks without the networks that Validate refuses.
 func (o Outbound) Prefixes() (list []netip.Prefix) {
 	for _, text := range o.AllowedCIDRs {
 		if p, err := netip.ParsePrefix(text); err == nil {
@@ -141,11 +144,11 @@ func (o Outbound) validate(f *eventhook.Faults) {
 		}
 	}
 	if o.ProxyURL != "" && o.Proxy() == nil {
-		f.Add("outbound.proxy_url", "is not the URL of a proxy, such as http://proxy.example:3128")
+		f.Add("outbound.proxy_url", "is not the URL of an HTTP proxy such as http://proxy.example:3128")
 	}
 }
 
-// Default is the configuration of a start without any.
+// Default returns the configuration of a gateway without a file, variables or flags.
 func Default() Config {
 	return Config{
 		DataDir:          "./data",
@@ -165,10 +168,11 @@ func Default() Config {
 	}
 }
 
-// Lease is how long work is leased before others may take it.
+// Lease returns how long an instance leases work before other instances may claim
+// it.
 func (c Config) Lease() time.Duration { return time.Duration(c.LeaseSeconds) * time.Second }
 
-// Validate reports every fault by its key. It changes nothing.
+// Validate returns every fault by its key. It changes nothing.
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	c.validateAddresses(&f)
@@ -184,16 +188,16 @@ func (c Config) Validate() eventhook.Faults {
 	if c.DatabaseURL != "" && c.AdminKey == "" {
 		f.Add("admin_key", "is required with a database_url")
 	}
-	const shortest = 16
-	if c.AdminKey != "" && len(c.AdminKey) < shortest {
-		f.Add("admin_key", "has %d characters, want at least %d", len(c.AdminKey), shortest)
+	const minLength = 16
+	if c.AdminKey != "" && len(c.AdminKey) < minLength {
+		f.Add("admin_key", "has %d characters, want at least %d", len(c.AdminKey), minLength)
 	}
 	if c.StopTimeout < time.Second {
 		f.Add("stop_timeout", "%s, want at least 1s", c.StopTimeout)
 	}
 	for _, v := range []struct {
-		key                string
-		value, least, most int
+		key              string
+		value, low, high int
 	}{
 		{"lease_seconds", c.LeaseSeconds, 1, 3600},
 		{"retention.events_days", c.Retention.EventsDays, 0, 36500},
@@ -204,8 +208,8 @@ func (c Config) Validate() eventhook.Faults {
 		{"database.work_conns", c.Database.WorkConns, 2, 1000},
 		{"database.list_conns", c.Database.ListConns, 1, 1000},
 	} {
-		if v.value < v.least || v.value > v.most {
-			f.Add(v.key, "%d, want %d to %d", v.value, v.least, v.most)
+		if v.value < v.low || v.value > v.high {
+			f.Add(v.key, "%d, want %d to %d", v.value, v.low, v.high)
 		}
 	}
 	for _, v := range []struct {
@@ -226,9 +230,9 @@ func (c Config) Validate() eventhook.Faults {
 	f.Merge("outbound.dispatch", c.Outbound.Dispatch.Validate())
 	validateOneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	validateOneOf(&f, "log.format", c.Log.Format, "text", "json")
-	ingestFaults := c.Ingest
-	ingestFaults.TrustedProxies = nil // told under the top-level name below
-	f.Merge("ingest", ingestFaults.Validate())
+	ingestConfig := c.Ingest
+	ingestConfig.TrustedProxies = nil // reported below under its top-level key
+	f.Merge("ingest", ingestConfig.Validate())
 	f.Merge("route", c.Route.Validate())
 	f.Merge("evaluation", c.Evaluation.Validate())
 	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
@@ -253,7 +257,8 @@ func (c Config) validateAddresses(f *eventhook.Faults) {
 	}
 }
 
-// isDatabaseURL takes what libpq does: a URL, or words such as host=db.
+// isDatabaseURL reports whether s has a form that libpq accepts: a URL, or
+// parameters such as host=db.
 func isDatabaseURL(s string) bool {
 	if strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://") {
 		_, err := url.Parse(s)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
@@ -24,7 +24,7 @@ import (
 
 var encryptionKey = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
 
-// file writes a file of the test's own.
+// file writes a temporary file and returns its path.
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -34,7 +34,7 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// load loads and returns the locations of the faults, sorted.
+// load calls Load and returns the sorted locations of the faults.
 func load(t *testing.T, s configs.Sources) (configs.Config, []string, error) {
 	t.Helper()
 	c, _, err := configs.Load(s)
@@ -63,14 +63,14 @@ func TestDefaultIsValid(t *testing.T) {
 		t.Errorf("got %v, want no fault", f)
 	}
 	c, at, _ := load(t, configs.Sources{})
-	if diff := cmp.Diff(any(configs.Default()), any(c), ofBytes); diff != "" || at != nil {
+	if diff := cmp.Diff(any(configs.Default()), any(c), equalConfigs); diff != "" || at != nil {
 		t.Errorf("loaded from nothing it has faults %v and differs (-default +loaded):\n%s", at, diff)
 	}
 }
 
-// ofBytes compares configurations without their way of showing themselves.
-// No list and an empty one are the same.
-var ofBytes = cmp.Comparer(func(a, b configs.Config) bool {
+// equalConfigs compares all fields of two configurations. A nil list equals an empty
+// list.
+var equalConfigs = cmp.Comparer(func(a, b configs.Config) bool {
 	for _, c := range []*configs.Config{&a, &b} {
 		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies, &c.Outbound.AllowedCIDRs} {
 			if len(*list) == 0 {
@@ -81,9 +81,9 @@ var ofBytes = cmp.Comparer(func(a, b configs.Config) bool {
 	return reflect.DeepEqual(a, b)
 })
 
-func TestExampleTellsTheTruth(t *testing.T) {
+func TestExampleListsEverySettingWithItsDefault(t *testing.T) {
 	c, at, err := load(t, configs.Sources{File: "example.yaml"})
-	if at != nil || !cmp.Equal(configs.Default(), c, ofBytes) {
+	if at != nil || !cmp.Equal(configs.Default(), c, equalConfigs) {
 		t.Errorf("got %+v (%v), want the defaults", c, err)
 	}
 	raw, err := os.ReadFile("example.yaml")
@@ -103,7 +103,7 @@ func TestExampleTellsTheTruth(t *testing.T) {
 	}
 }
 
-// namesIn are the names of all settings in a document.
+// namesIn returns the keys of all settings in a document.
 func namesIn(section map[string]any, prefix string) (names []string) {
 	for key, value := range section {
 		if inner, ok := value.(map[string]any); ok {
@@ -115,7 +115,7 @@ func namesIn(section map[string]any, prefix string) (names []string) {
 	return names
 }
 
-// keysOf are the keys of all settings.
+// keysOf returns the keys of all settings of a type.
 func keysOf(t reflect.Type, prefix string) []string {
 	var keys []string
 	for f := range t.Fields() {
@@ -136,7 +136,7 @@ func TestEverySettingIsAVariable(t *testing.T) {
 		if key == "database_url" {
 			name = "DATABASE_URL"
 		}
-		// A value that no setting takes, if it is looked at.
+		// No setting except data_dir accepts this value.
 		_, unknown, err := configs.Load(configs.Sources{Environ: []string{name + "=\x00,://"}})
 		at := locations(t, err)
 		heard := slices.ContainsFunc(at, func(l string) bool { return strings.HasPrefix(l, key) })
@@ -146,7 +146,7 @@ func TestEverySettingIsAVariable(t *testing.T) {
 	}
 }
 
-func TestLaterSourcesGoOverEarlierOnes(t *testing.T) {
+func TestFlagsOverrideVariablesOverrideTheFile(t *testing.T) {
 	path := file(t, "c.yaml", "listen: \":1\"\nmanagement_listen: \":2\"\npublic_url: http://file\ningest: {writers: 7}\n")
 	c, at, err := load(t, configs.Sources{
 		File:    path,
@@ -159,7 +159,7 @@ func TestLaterSourcesGoOverEarlierOnes(t *testing.T) {
 	want := configs.Default()
 	want.Listen, want.ManagementListen, want.PublicURL, want.Log.Level = ":1", ":3", "http://flag", "debug"
 	want.Ingest.Writers, want.Ingest.PublicURL = 7, "http://flag"
-	if !cmp.Equal(want, c, ofBytes) {
+	if !cmp.Equal(want, c, equalConfigs) {
 		t.Errorf("got %+v, want %+v", c, want)
 	}
 }
@@ -204,7 +204,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
+func TestLoadReportsEveryFaultByKey(t *testing.T) {
 	const db = "database_url: postgres://u@h/d\nadmin_key: long enough, this key\n"
 	for _, c := range []struct {
 		claim, yaml string
@@ -239,7 +239,7 @@ func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
 		{"rooms' own faults", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
 		{"faults of all kinds", "listn: 1\nlease_seconds: x\nlog: {level: loud}\n", []string{"EVENTHOOK_STOP_TIMEOUT=x", "EVENTHOOK_LISTEN=x"},
 			[]string{"lease_seconds", "listen", "listn", "log.level", "stop_timeout"}},
-		{"no YAML", "a: b: c", nil, []string{"c.yaml"}},
+		{"no YAML", "a: b: c", nil, []string{"c.yaml: line 1"}},
 		{"no map", "just a text", nil, []string{"c.yaml: line 1"}},
 		{"a key twice", "listen: \":1\"\nlisten: \":2\"", nil, []string{"c.yaml: line 2"}},
 	} {
@@ -258,7 +258,7 @@ func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreToldAndNotRefused(t *testing.T) {
+func TestLoadReturnsUnknownVariablesWithoutAFault(t *testing.T) {
 	_, unknown, err := configs.Load(configs.Sources{Environ: []string{
 		"EVENTHOOK_PORT_8080_TCP=tcp://10.0.0.1:8080", "EVENTHOOK_LISTN=:1", "EVENTHOOK_DATABASE_URL=x", "EVENTHOOK_SECRET=x", "EVENTHOOK_LISTEN=:1", "OTHER=x", "HOME",
 	}})
@@ -270,47 +270,47 @@ func TestUnknownVariablesAreToldAndNotRefused(t *testing.T) {
 	}
 }
 
-// hush is what must be seen nowhere.
-const hush = "Hush_hush+2"
+// hiddenText is a secret that no output may contain.
+const hiddenText = "Hush_hiddenText+2"
 
-func TestErrorsHoldNoSecret(t *testing.T) {
+func TestErrorsContainNoSecret(t *testing.T) {
 	for claim, c := range map[string]struct {
 		yaml string
 		env  []string
 	}{
-		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hush + "%zz@h:port/d"}},
-		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hush + "@h/d"}},
-		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hush + "@h"}},
-		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hush}},
-		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hush}},
-		"a secret that is a list":              {yaml: "admin_key: [" + hush + "]"},
-		"a secret that is a map":               {yaml: "database_url: {password: " + hush + "}"},
-		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + hush + "}"},
-		"a secret at a number's place":         {yaml: "lease_seconds: " + hush},
-		"a secret at a duration's place":       {yaml: "stop_timeout: " + hush},
-		"a secret at a section's place":        {yaml: "ingest: " + hush},
-		"a secret as the whole file":           {yaml: hush},
-		"a secret twice":                       {yaml: "admin_key: " + hush + "\nadmin_key: " + hush},
-		"a secret in broken YAML":              {yaml: "admin_key: \"" + hush},
-		"a secret that reads as an alias":      {yaml: "admin_key: *" + hush[:9]},
-		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hush + " x"},
+		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hiddenText + "%zz@h:port/d"}},
+		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hiddenText + "@h/d"}},
+		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hiddenText + "@h"}},
+		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hiddenText}},
+		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hiddenText}},
+		"a secret that is a list":              {yaml: "admin_key: [" + hiddenText + "]"},
+		"a secret that is a map":               {yaml: "database_url: {password: " + hiddenText + "}"},
+		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + hiddenText + "}"},
+		"a secret at a number's place":         {yaml: "lease_seconds: " + hiddenText},
+		"a secret at a duration's place":       {yaml: "stop_timeout: " + hiddenText},
+		"a secret at a section's place":        {yaml: "ingest: " + hiddenText},
+		"a secret as the whole file":           {yaml: hiddenText},
+		"a secret twice":                       {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + hiddenText},
+		"a secret in broken YAML":              {yaml: "admin_key: \"" + hiddenText},
+		"a secret that reads as an alias":      {yaml: "admin_key: *" + hiddenText[:9]},
+		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hiddenText + " x"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			_, _, err := configs.Load(configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
 			if err == nil {
 				t.Fatal("got no error")
 			}
-			if strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
 	}
 }
 
-func TestConfigIsSeenWithoutItsSecrets(t *testing.T) {
+func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	c := configs.Default()
-	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hush+"@h/d", hush, []string{hush, hush}
-	c.Outbound.ProxyURL = "http://u:" + hush + "@proxy:3128"
+	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hiddenText+"@h/d", hiddenText, []string{hiddenText, hiddenText}
+	c.Outbound.ProxyURL = "http://u:" + hiddenText + "@proxy:3128"
 	var texts bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&texts, verb+"\n", c)
@@ -325,13 +325,13 @@ func TestConfigIsSeenWithoutItsSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts.Write(raw)
-	if s := texts.String(); strings.Contains(s, hush) || strings.Contains(s, fmt.Sprintf("%x", hush)) {
+	if s := texts.String(); strings.Contains(s, hiddenText) || strings.Contains(s, fmt.Sprintf("%x", hiddenText)) {
 		t.Errorf("it is seen with its secrets:\n%s", s)
 	}
 	if s := fmt.Sprintf("%+v", c); !strings.Contains(s, "Listen::8080") || !strings.Contains(s, "AdminKey:[redacted]") {
 		t.Errorf("got %s, want the rest of it", s)
 	}
-	if c.AdminKey != hush || c.EncryptionKeys[0] != hush {
+	if c.AdminKey != hiddenText || c.EncryptionKeys[0] != hiddenText {
 		t.Error("showing it changed it")
 	}
 }
@@ -341,7 +341,7 @@ func TestConfigValidateChangesNothing(t *testing.T) {
 	c.TrustedProxies, c.Listen = []string{"x"}, "y"
 	before := c
 	c.Validate()
-	if !cmp.Equal(before, c, ofBytes) {
+	if !cmp.Equal(before, c, equalConfigs) {
 		t.Error("it changed")
 	}
 }

@@ -8,22 +8,21 @@ import (
 	"regexp"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
 
-// ExportHeading begins each exported file.
-const ExportHeading = "# What is configured, as `eventhook apply` takes it."
+// ExportHeading is the first line of each exported file.
+const ExportHeading = "# Configuration of tenants, for `eventhook apply`."
 
-// Exporter writes tenants as files that LoadTenants reads. Instead of secrets
-// it writes variables, each with a name of its own in all that one Exporter
-// writes.
+// Exporter writes tenants as files that LoadTenants reads, with variables in place
+// of secrets. Variable names are unique among all files of an Exporter.
 type Exporter struct{ taken map[string]bool }
 
-// NewExporter makes one that has written nothing yet.
+// NewExporter returns an Exporter.
 func NewExporter() *Exporter { return &Exporter{taken: map[string]bool{}} }
 
 type exportedTenant struct {
@@ -39,7 +38,7 @@ type exportedSource struct {
 	IsEnabled *bool  `json:"is_enabled,omitempty"`
 	verify.Spec
 	eventhook.SourceSettings
-	RateLimit eventhook.RateLimit   `json:"rate_limit,omitzero"` // left out when empty
+	RateLimit eventhook.RateLimit   `json:"rate_limit,omitzero"` // omitted if empty
 	Retry     eventhook.RetryPolicy `json:"retry,omitzero"`
 }
 
@@ -55,9 +54,9 @@ type exportedRoute struct {
 	Targets          []json.RawMessage    `json:"targets"`
 }
 
-// Export writes tenants in their order into one file: what differs from the
-// defaults, and no secret, those included that a handshake has brought. The
-// comment at its top names the variables that it needs.
+// Export writes tenants in the given order as one file. It leaves out defaults and
+// all secrets, including secrets from handshakes. The comment at the top lists the
+// variables to set.
 func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 	var list yaml.Node
 	list.Kind = yaml.SequenceNode
@@ -72,7 +71,7 @@ func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(ExportHeading + "\n")
 	if len(e.variables) > 0 {
-		b.WriteString("# No secret is in it. Before you apply it set these variables:\n")
+		b.WriteString("# It contains no secrets. Set these variables before you apply it:\n")
 		for _, name := range e.variables {
 			b.WriteString("#   " + name + "\n")
 		}
@@ -86,7 +85,7 @@ func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 	return b.Bytes(), enc.Close()
 }
 
-// export is one file in the making.
+// export holds the state of one file.
 type export struct {
 	*Exporter
 	variables []string
@@ -103,9 +102,9 @@ func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
 	}
 	seen := map[string]bool{}
 	return n, addList(n, "subscriptions", t.Subscriptions, func(s eventhook.Subscription) (*yaml.Node, error) {
-		again := seen[s.Name]
+		isRepeated := seen[s.Name]
 		seen[s.Name] = true
-		return e.subscription(t.Slug, s, again)
+		return e.subscription(t.Slug, s, isRepeated)
 	})
 }
 
@@ -120,7 +119,7 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 		return nil, err
 	}
 	if len(s.LearnedSecrets) > 0 {
-		n.HeadComment = "# Its secret came with its provider's handshake and is kept beside this configuration."
+		n.HeadComment = "# The provider sent the secret in its handshake. It is not part of this configuration."
 	}
 	return n, addList(n, "routes", s.Routes, func(r eventhook.Route) (*yaml.Node, error) { return e.route(tenant, s.Slug, r) })
 }
@@ -140,22 +139,23 @@ func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, er
 		r.Transform, shown})
 }
 
-// reference stands for the secret at a place of a source or a subscription.
+// reference returns a reference to a new variable for the secret at a path of a
+// source or subscription.
 func (e *export) reference(tenant, owner, place string) string {
 	name := e.variable(tenant, owner, place)
 	e.variables = append(e.variables, name)
 	return reference + name
 }
 
-var noWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var nonWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// wordsOf are the words of a name that a variable's name can hold, or fallback
-// if there are none.
+// wordsOf returns the part of a name that a variable name may contain, or fallback
+// if there is none.
 func wordsOf(name, fallback string) string {
-	return cmp.Or(strings.Trim(noWord.ReplaceAllString(name, "_"), "_"), fallback)
+	return cmp.Or(strings.Trim(nonWord.ReplaceAllString(name, "_"), "_"), fallback)
 }
 
-// addList puts a list that is not empty at the end of an object.
+// addList appends a list to an object unless the list is empty.
 func addList[T any](object *yaml.Node, name string, list []T, one func(T) (*yaml.Node, error)) error {
 	if len(list) == 0 {
 		return nil
@@ -188,18 +188,18 @@ func unlessTrue(b bool) *bool {
 
 var placeIndex = regexp.MustCompile(`s?\[(\d+)\]$`)
 
-// variable names the secret at a place of a source, such as
+// variable returns a unique name for the secret at a path of a source, such as
 // ACME_GITHUB_SECRET_1.
 func (x *Exporter) variable(tenant, source, place string) string {
 	place = strings.TrimPrefix(strings.TrimPrefix(place, "verifier."), "options.")
 	if m := placeIndex.FindStringSubmatch(place); m != nil {
 		var i int
-		_, _ = fmt.Sscan(m[1], &i) // digits
+		_, _ = fmt.Sscan(m[1], &i) // cannot fail: digits
 		place = fmt.Sprintf("%s_%d", strings.TrimSuffix(place, m[0]), i+1)
 	}
 	base := strings.ToUpper(strings.ReplaceAll(tenant+"_"+source+"_"+place, "-", "_"))
 	if base[0] >= '0' && base[0] <= '9' {
-		base = "_" + base // a shell wants no digit there
+		base = "_" + base // a shell variable must not start with a digit
 	}
 	name := base
 	for i := 2; x.taken[name]; i++ {

@@ -28,8 +28,8 @@ import (
 // plantedSecret is text, hexadecimal and base64.
 func plantedSecret(n int) string { return fmt.Sprintf("00112233445566778899aabbccdd%04x", n) }
 
-// everySource has a source of each scheme of each provider, with all that it
-// can be given, and sources whose verifier is spelled out.
+// everySource returns a source for each scheme of each provider, with every option,
+// and sources with an explicit verifier.
 func everySource(t *testing.T) (sources []eventhook.SourceConfig) {
 	t.Helper()
 	keys, n := publicKeys(t), 0
@@ -109,12 +109,11 @@ func publicKeys(t *testing.T) map[string]string {
 	return texts
 }
 
-// strange are texts that YAML, or our own replacing, might take for something
-// else.
+// strange lists texts that YAML or the replacement of variables could misread.
 var strange = []string{"yes", "null", "1.0", "~", "0x10", "2026-03-10", "<<", "*a", "&a", "!b", "# c", " d ", "\"e\"", "f: g", "- h", "line\nline\n", "\n i",
 	"$", "$$", "$$$", "${J}", "$${K}", "a\tb", "naïve 日本 \u2028 \u0085", "file:x", "\x00", "\x07", strings.Repeat("long ", 100)}
 
-// everything has all that can be configured.
+// everything returns a tenant with every setting.
 func everything(t *testing.T) []eventhook.TenantConfig {
 	t.Helper()
 	full := eventhook.Source{Slug: "full", Name: "Full of \"settings\"", SourceSettings: eventhook.SourceSettings{
@@ -127,7 +126,7 @@ func everything(t *testing.T) []eventhook.TenantConfig {
 	if faults := (verify.Spec{Verifier: &verify.Config{Type: "none"}}).AssignTo(&full); len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	texts, err := json.Marshal(strange[:len(strange)-3]) // filters hold no control characters
+	texts, err := json.Marshal(strange[:len(strange)-3]) // filters cannot contain control characters
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +169,7 @@ func everything(t *testing.T) []eventhook.TenantConfig {
 	}
 }
 
-// subscriptionOf has two secrets.
+// subscriptionOf returns a subscription with two secrets.
 func subscriptionOf(name string, secret int) eventhook.Subscription {
 	s := eventhook.Subscription{Name: name, EventTypes: []string{"*"}}
 	s.URL = eventhook.NewSecret("https://a.example/" + plantedSecret(secret))
@@ -178,7 +177,7 @@ func subscriptionOf(name string, secret int) eventhook.Subscription {
 	return s
 }
 
-// callOf is a target with a secret.
+// callOf returns a target with a secret.
 func callOf(t *testing.T, secret string) eventhook.Target {
 	t.Helper()
 	target, faults := targets.Parse(fmt.Appendf(nil, `{"type":"http","url":"https://a.example/?${b}&c","headers":{"Long-Name":"1","X":"$$"},"auth_header":%q}`, secret), nil)
@@ -188,7 +187,7 @@ func callOf(t *testing.T, secret string) eventhook.Target {
 	return target
 }
 
-// secretsOf are the secrets of tenants in the order in which they are exported.
+// secretsOf returns the secrets of tenants in the order of their export.
 func secretsOf(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	t.Helper()
 	for _, c := range tenants {
@@ -216,7 +215,7 @@ func secretsOf(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	return all
 }
 
-// variablesOf are those that the comment at the top names.
+// variablesOf returns the variables that the comment at the top of a file lists.
 func variablesOf(file []byte) (names []string) {
 	for line := range strings.Lines(string(file)) {
 		if name, ok := strings.CutPrefix(line, "#   "); ok {
@@ -226,7 +225,7 @@ func variablesOf(file []byte) (names []string) {
 	return names
 }
 
-func TestWhatIsExportedReadsAsItWas(t *testing.T) {
+func TestExportedConfigurationParsesToTheSame(t *testing.T) {
 	want := everything(t)
 	file, err := configs.NewExporter().Export(want)
 	if err != nil {
@@ -262,7 +261,7 @@ func TestWhatIsExportedReadsAsItWas(t *testing.T) {
 	}
 }
 
-// sameJSON compares values, and numbers as they are written.
+// sameJSON compares JSON values; numbers must have the same digits.
 func sameJSON(t *testing.T, a, b json.RawMessage) bool {
 	t.Helper()
 	var texts [2]string
@@ -281,16 +280,16 @@ func sameJSON(t *testing.T, a, b json.RawMessage) bool {
 	return texts[0] == texts[1]
 }
 
-func TestExportLooksWrittenByHand(t *testing.T) {
-	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hush")},
+func TestExportedFileIsReadable(t *testing.T) {
+	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hiddenText")},
 		SourceSettings: eventhook.SourceSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(1)}}}
-	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hush", "hush"}}).AssignTo(&source); len(faults) > 0 {
+	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hiddenText", "hiddenText"}}).AssignTo(&source); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	route := eventhook.Route{Name: "pushes", IsEnabled: true, FilterEventTypes: []string{"push"}, Filter: []byte(`{"body.ref":{"$in":["a","b"]}}`),
-		Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"queue":"ci","task_kind":"build"}`)}, callOf(t, "hush")}}
+		Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"queue":"ci","task_kind":"build"}`)}, callOf(t, "hiddenText")}}
 	paused, again := subscriptionOf("Billing, EU", 1), subscriptionOf("Billing, EU", 3)
-	paused.Status, paused.AuthHeader, paused.MaxInFlight = eventhook.SubscriptionPaused, eventhook.NewSecret("hush"), 20
+	paused.Status, paused.AuthHeader, paused.MaxInFlight = eventhook.SubscriptionPaused, eventhook.NewSecret("hiddenText"), 20
 	paused.EventTypes, paused.Filter = []string{"payment.*", "refund"}, []byte(`{"body.amount":{"$gte":10}}`)
 	paused.Signing = append(paused.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret("former")})
 	again.Status, again.Ed25519Seed = eventhook.SubscriptionDisabled, eventhook.NewEd25519Seed()
@@ -309,7 +308,7 @@ func TestExportLooksWrittenByHand(t *testing.T) {
 	}
 }
 
-func TestAnExportOfNothingIsValid(t *testing.T) {
+func TestExportOfNoTenantsIsValid(t *testing.T) {
 	file, err := configs.NewExporter().Export(nil)
 	if err != nil || !strings.HasPrefix(string(file), configs.ExportHeading) {
 		t.Fatalf("got %s, %v", file, err)
@@ -319,14 +318,14 @@ func TestAnExportOfNothingIsValid(t *testing.T) {
 	}
 }
 
-// taskOf is a target that makes tasks of a kind.
+// taskOf returns a target that creates tasks of a kind.
 func taskOf(kind string) (t eventhook.Target) {
 	raw, _ := json.Marshal(map[string]string{"type": "task", "task_kind": kind})
 	_ = json.Unmarshal(raw, &t)
 	return t
 }
 
-// FuzzExport holds that any text that can be stored reads as it was.
+// FuzzExport checks that every text survives an export and an import.
 func FuzzExport(f *testing.F) {
 	for _, s := range strange {
 		f.Add(s)
@@ -350,7 +349,7 @@ func FuzzExport(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tenants, faults := configs.ParseTenants(file, lookup(nil)) // whose rules the text may break
+		tenants, faults := configs.ParseTenants(file, lookup(nil)) // faults are possible: the text may be invalid in a field
 		if len(tenants) != 1 || len(tenants[0].Sources) != 1 || len(tenants[0].Sources[0].Routes) != 1 {
 			t.Fatalf("%q: %v in\n%s", text, faults, file)
 		}

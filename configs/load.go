@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
@@ -82,7 +82,7 @@ func (l *loader) file(name string) {
 	}
 	var doc map[string]any
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		l.faults = append(l.faults, inFile(name, yamlFaults(err))...)
+		l.faults = append(l.faults, inFile(name, syntaxFaults(err))...)
 		return
 	}
 	l.section("", doc)

@@ -7,7 +7,7 @@ import (
 
 const redacted = "[redacted]"
 
-// shown is a Config as it may be seen: the same without its methods.
+// shown is a Config without its methods and secrets, for output.
 type shown Config
 
 func (c Config) shown() shown {
@@ -22,10 +22,10 @@ func (c Config) shown() shown {
 	return shown(c)
 }
 
-// Format implements fmt.Formatter, for every verb; logs as text use it too.
+// Format implements fmt.Formatter for every verb. Text logs use it.
 func (c Config) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), c.shown())
 }
 
-// MarshalJSON implements json.Marshaler; logs as JSON use it too.
+// MarshalJSON implements json.Marshaler. JSON logs use it.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.shown()) }

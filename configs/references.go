@@ -13,28 +13,28 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
 
 var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}`)
 
-// filePrefix begins a secret that stands in a file of its own.
+// filePrefix starts a secret that is stored in a file.
 const filePrefix = "file:"
 
-// references puts in what the texts of a file of tenants refer to: ${NAME} is
-// a variable, anywhere; file:PATH is what a file holds, where a secret stands.
-// It remembers what it has put in, so that no fault shows it.
+// references replaces the references in a file of tenants: ${NAME} in any text by a
+// variable, and file:PATH in a secret by the content of a file. It records the
+// replaced values, so that hide can remove them from faults.
 type references struct {
 	env     func(string) (string, bool)
-	dir     string // that relative paths begin in
+	dir     string // base of relative paths
 	faults  *eventhook.Faults
-	used    []string        // a text and what stands for it, in turn
-	literal map[string]bool // texts that name no file though they begin so
+	used    []string        // pairs for strings.NewReplacer: a value and its reference
+	literal map[string]bool // texts with filePrefix that came from variables and are not paths
 }
 
-// replace puts the variables into all texts of a document.
+// replace replaces the variables in all texts of a document.
 func (r *references) replace(n *yaml.Node) {
 	for _, child := range n.Content {
 		r.replace(child)
@@ -52,11 +52,11 @@ func (r *references) replace(n *yaml.Node) {
 			r.faults.Add(fmt.Sprintf("line %d", n.Line), "%s", wrong)
 			return match
 		}
-		r.hides(value, match)
+		r.record(value, match)
 		return value
 	})
 	if strings.HasPrefix(n.Value, filePrefix) && !strings.HasPrefix(written, filePrefix) {
-		r.literal[n.Value] = true // a variable's text is never taken for a path
+		r.literal[n.Value] = true // the value of a variable is never a path
 	}
 }
 
@@ -71,8 +71,8 @@ func (r *references) lookup(name string) (value, wrong string) {
 	return value, ""
 }
 
-// secret is what a secret at a place stands for. Of a file, white space at its
-// end does not count: editors and shells leave it there.
+// secret returns the secret that the text at a path refers to. White space at the
+// end of a file is removed, because editors and shells add it.
 func (r *references) secret(at, text string) string {
 	path, isFile := strings.CutPrefix(text, filePrefix)
 	if !isFile || r.literal[text] {
@@ -87,33 +87,33 @@ func (r *references) secret(at, text string) string {
 		r.faults.Add(at, "the file %q %s", path, wrong)
 		return text
 	}
-	r.hides(secret, text)
+	r.record(secret, text)
 	return secret
 }
 
 func readSecret(path string) (secret, wrong string) {
-	const most = 64 << 10
+	const maxBytes = 64 << 10
 	f, err := os.Open(path)
 	if err != nil {
 		return "", unreadable(err)
 	}
 	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	secret = strings.TrimRightFunc(string(raw), unicode.IsSpace)
 	switch {
 	case err != nil:
 		return "", unreadable(err)
-	case len(raw) > most:
-		return "", fmt.Sprintf("holds more than %d bytes", most)
+	case len(raw) > maxBytes:
+		return "", fmt.Sprintf("has more than %d bytes", maxBytes)
 	case secret == "":
 		return "", "is empty"
 	case !utf8.ValidString(secret):
-		return "", "holds no UTF-8"
+		return "", "is not UTF-8"
 	}
 	return secret, ""
 }
 
-// unreadable says why without the path, which the system spells in full.
+// unreadable returns the cause of a file error without the full path.
 func unreadable(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
@@ -121,13 +121,13 @@ func unreadable(err error) string {
 	return fmt.Sprintf("cannot be read: %v", err)
 }
 
-func (r *references) hides(text, shown string) {
+func (r *references) record(text, shown string) {
 	quoted := strconv.Quote(text)
 	r.used = append(r.used, text, shown, quoted[1:len(quoted)-1], shown)
 }
 
-// hide takes what was put in out of the faults: messages quote what they
-// refuse, and it may be a secret at the wrong place.
+// hide replaces the recorded values in the faults by their references: a fault may
+// quote a value, which may be a secret in the wrong field.
 func (r *references) hide() {
 	hidden := strings.NewReplacer(r.used...)
 	for i := range *r.faults {

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// secretPlaces is a file of tenants with a secret in each place that holds one.
+// secretPlaces is a file of tenants with a secret in every field for secrets.
 const secretPlaces = `
 tenants:
   - slug: acme
@@ -26,7 +26,7 @@ tenants:
       - {slug: e, verifier: {type: none}, routes: [{name: r, targets: [{type: http, url: "https://a.example", auth_header: "$1"}]}]}
 `
 
-// inFolder writes files, the first of which is one of tenants, and reads that.
+// inFolder writes files into one folder and loads the first, a file of tenants.
 func inFolder(t *testing.T, text string, files map[string]string, env map[string]string) ([]eventhook.TenantConfig, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func inFolder(t *testing.T, text string, files map[string]string, env map[string
 	return configs.LoadTenants(path, lookup(env))
 }
 
-// allSecrets are the texts that stand in secret places, each once.
+// allSecrets returns the distinct secrets of tenants.
 func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	t.Helper()
 	for _, s := range tenants[0].Sources {
@@ -65,7 +65,7 @@ func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	return all
 }
 
-// targetSecrets are those of a route's targets.
+// targetSecrets returns the secrets of the targets of a route.
 func targetSecrets(t *testing.T, r eventhook.Route) (all []string) {
 	t.Helper()
 	for _, target := range r.Targets {
@@ -87,7 +87,7 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 	}
 	files := map[string]string{"secrets/a.txt": "it's \"quoted\": #1 \r\n\n", "plain": "x"}
 	for _, c := range []struct{ claim, written, want string }{
-		{"as a text", "hush", "hush"},
+		{"as a text", "hiddenText", "hiddenText"},
 		{"in a file below, but for the space at its end", "file:secrets/a.txt", "it's \"quoted\": #1"},
 		{"in a file anywhere", "file:" + absolute, "far away"},
 		{"in a file that a variable names", "file:${DIR}/a.txt", "it's \"quoted\": #1"},
@@ -105,7 +105,7 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 	}
 }
 
-func TestWhereNoSecretBelongsAFileIsAText(t *testing.T) {
+func TestFileReferencesApplyToSecretsOnly(t *testing.T) {
 	got, err := inFolder(t, "tenants: [{slug: a, name: \"file:plain\", sources: [{slug: s, verifier: {type: none}, response: {status: 200, body: \"file:plain\"}}]}]",
 		map[string]string{"plain": "x"}, nil)
 	if err != nil || got[0].Name != "file:plain" || got[0].Sources[0].Response.Body != "file:plain" {
@@ -123,8 +123,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"no path", "", "", `the file "" cannot be read: is a directory`},
 		{"an empty one", "odd", "", `the file "odd" is empty`},
 		{"one with nothing but space", "odd", " \n\t\n", `the file "odd" is empty`},
-		{"one that is no text", "odd", "hush\xff", `the file "odd" holds no UTF-8`},
-		{"one without an end", "odd", strings.Repeat("hush", 20_000), `the file "odd" holds more than 65536 bytes`},
+		{"one that is no text", "odd", "hiddenText\xff", `the file "odd" is not UTF-8`},
+		{"one without an end", "odd", strings.Repeat("hiddenText", 20_000), `the file "odd" has more than 65536 bytes`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "file:"+c.path), map[string]string{"odd": c.content}, nil)
@@ -135,30 +135,30 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			if diff := cmp.Diff(want, locations(t, err)); diff != "" {
 				t.Fatalf("places (-want +got):\n%s", diff)
 			}
-			if text := err.Error(); strings.Count(text, c.want) != len(places) || strings.Contains(text, "hush") {
+			if text := err.Error(); strings.Count(text, c.want) != len(places) || strings.Contains(text, "hiddenText") {
 				t.Errorf("got %q, want %q at each place", text, c.want)
 			}
 		})
 	}
 }
 
-func TestNoFaultShowsWhatAFileHolds(t *testing.T) {
+func TestFaultsContainNoFileContents(t *testing.T) {
 	for claim, text := range map[string]string{
-		"beside what is invalid":    "{slug: s, provider: github, secrets: [\"file:hush\"], max_body_bytes: -1}",
-		"where it does not fit":     "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hush\"], secret_encoding: hex}}",
-		"with a space that counts":  "{slug: s, verifier: {type: basic_auth, username: \"\", password: \"file:hush\"}}",
-		"where it is not looked at": "{slug: s, verifier: {type: none, secrets: [\"file:hush\"]}}",
+		"beside what is invalid":    "{slug: s, provider: github, secrets: [\"file:hiddenText\"], max_body_bytes: -1}",
+		"where it does not fit":     "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hiddenText\"], secret_encoding: hex}}",
+		"with a space that counts":  "{slug: s, verifier: {type: basic_auth, username: \"\", password: \"file:hiddenText\"}}",
+		"where it is not looked at": "{slug: s, verifier: {type: none, secrets: [\"file:hiddenText\"]}}",
 	} {
-		_, err := inFolder(t, "tenants: [{slug: a, sources: ["+text+"]}]", map[string]string{"hush": hush}, nil)
-		if err == nil || strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+		_, err := inFolder(t, "tenants: [{slug: a, sources: ["+text+"]}]", map[string]string{"hiddenText": hiddenText}, nil)
+		if err == nil || strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
 			t.Errorf("%s: got %v, want a fault that does not show it", claim, err)
 		}
 	}
 }
 
-func TestAVariableThatIsNoTextIsRefused(t *testing.T) {
-	_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "${ODD}"), nil, map[string]string{"ODD": "hush\xff"})
-	if err == nil || !strings.Contains(err.Error(), "the variable ODD is not UTF-8") || strings.Contains(err.Error(), "hush") {
+func TestVariablesMustBeUTF8(t *testing.T) {
+	_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "${ODD}"), nil, map[string]string{"ODD": "hiddenText\xff"})
+	if err == nil || !strings.Contains(err.Error(), "the variable ODD is not UTF-8") || strings.Contains(err.Error(), "hiddenText") {
 		t.Errorf("got %v, want the variable's name", err)
 	}
 }

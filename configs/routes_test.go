@@ -14,7 +14,7 @@ import (
 const routeText = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n" +
 	"          - name: r\n            targets: [{type: task, task_kind: k}]\n"
 
-func TestRouteConditionsAreRead(t *testing.T) {
+func TestRouteConditionsAreParsed(t *testing.T) {
 	got, faults := tenants(t, routeText+`            filter_event_types: [push]
             filter:
               body.amount: {$gte: 1000.50, $lt: 1e3}
@@ -48,7 +48,7 @@ func TestRouteConditionsAreRead(t *testing.T) {
 	}
 }
 
-func TestAFilterMayBeNothing(t *testing.T) {
+func TestFilterMayBeNull(t *testing.T) {
 	for _, filter := range []string{"", "            filter:\n", "            filter: null\n", "            filter: ~\n"} {
 		got, faults := tenants(t, routeText+filter, nil)
 		if len(faults) > 0 || got[0].Sources[0].Routes[0].Filter != nil {
@@ -57,7 +57,7 @@ func TestAFilterMayBeNothing(t *testing.T) {
 	}
 }
 
-func TestAFilterMayUseAnchors(t *testing.T) {
+func TestFilterMayUseAnchors(t *testing.T) {
 	got, faults := tenants(t, routeText+"            filter: {body.a: &list [1, x], body.b: *list}\n", nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -89,8 +89,8 @@ func TestRouteFaults(t *testing.T) {
 		{"a number that JSON has not", "            filter: {body.a: 0x1F, body.b: [.inf, +1, 010]}\n",
 			[]string{at + "filter.body.a: 0x1F", at + "filter.body.b[0]: .inf", at + "filter.body.b[1]: +1", at + "filter.body.b[2]: 010"}},
 		{"a member twice", "            filter:\n              body.a: 1\n              \"body.a\": 2\n", []string{at + "filter.body.a: occurs twice"}},
-		{"a key that is no text", "            filter: {[a]: 1}\n", []string{at + "filter: names of fields"}},
-		{"a merge", "            filter: {<<: {body.a: 1}}\n", []string{at + "filter: names of fields"}},
+		{"a key that is no text", "            filter: {[a]: 1}\n", []string{at + "filter: field names"}},
+		{"a merge", "            filter: {<<: {body.a: 1}}\n", []string{at + "filter: field names"}},
 		{"binary data", "            filter: {body.a: !!binary aGk=}\n", []string{at + "filter.body.a: JSON has no !!binary"}},
 		{"a list as a filter", "            filter: [body.a]\n", []string{at + "filter: "}},
 		{"aliases without end", bomb, []string{at + "filter: larger than"}},
@@ -110,8 +110,8 @@ func TestRouteFaults(t *testing.T) {
 	}
 }
 
-// TestTargetFaults holds that targets are read as strictly as the API does, each
-// fault at its line.
+// TestTargetFaults checks that targets are parsed as strictly as in the API, with the
+// line of each fault.
 func TestTargetFaults(t *testing.T) {
 	const start = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n          - name: r\n            targets:\n"
 	const at = "tenants[0].sources[0].routes[0].targets"
@@ -140,7 +140,7 @@ func TestTargetFaults(t *testing.T) {
 	}
 }
 
-func TestTargetsMayShareSettings(t *testing.T) {
+func TestTargetsMayUseMergeKeys(t *testing.T) {
 	got, faults := tenants(t, strings.Replace(routeText, "[{type: task, task_kind: k}]", "[&t {type: task, task_kind: k, queue: q}, *t, {<<: *t, task_kind: other}]", 1), nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -152,7 +152,7 @@ func TestTargetsMayShareSettings(t *testing.T) {
 	}
 }
 
-func TestAnAliasOfItselfEnds(t *testing.T) {
+func TestRecursiveAliasIsRefused(t *testing.T) {
 	for _, filter := range []string{"&a [*a]", "&a {x: *a}", "&a {\"\": *a}", "&a [*a, *a]"} {
 		_, faults := tenants(t, routeText+"            filter: {body.a: "+filter+"}\n", nil)
 		if len(faults) == 0 {
@@ -161,7 +161,7 @@ func TestAnAliasOfItselfEnds(t *testing.T) {
 	}
 }
 
-func TestQuotasAreRead(t *testing.T) {
+func TestQuotasAreParsed(t *testing.T) {
 	got, faults := tenants(t, "tenants: [{slug: a, max_events_per_day: 0, max_storage_bytes: 1099511627776}, {slug: b}]", nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/route"
@@ -35,15 +35,15 @@ func (t tenantSpec) subscriptions(at string, r *references) (list []eventhook.Su
 	return list
 }
 
-// secretAt is what a secret stands for: instead, if it cannot be read, so that
-// nothing else is said of it.
-func (r *references) secretAt(at, text, instead string) eventhook.Secret {
+// secretAt returns the secret that text refers to. If it cannot be read, secretAt
+// adds a fault and returns placeholder, so that validation reports no second fault.
+func (r *references) secretAt(at, text, placeholder string) eventhook.Secret {
 	if text == "" {
 		return eventhook.Secret{}
 	}
 	before := len(*r.faults)
 	if text = r.secret(at, text); len(*r.faults) > before {
-		text = instead
+		text = placeholder
 	}
 	return eventhook.NewSecret(text)
 }
@@ -62,7 +62,7 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	default:
 		refs.faults.Add(at+".status", "%q, want %s or %s", s.Status, eventhook.SubscriptionActive, eventhook.SubscriptionPaused)
 	}
-	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, eventhook.Route{Filter: filter}) // a filter is the same everywhere
+	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, eventhook.Route{Filter: filter}) // filters of subscriptions and routes have the same syntax
 	if err != nil {
 		refs.faults.Add(at, "cannot be checked: %s", err)
 	}
@@ -70,14 +70,15 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	return c
 }
 
-// CheckReceivers tells of each subscription to whose URL the gateway would not
-// send. Agents send to whom they reach.
+// CheckReceivers returns an error that lists the subscriptions whose URL check
+// refuses. It skips subscriptions for agents, because agents send from their own
+// network.
 func CheckReceivers(tenants []eventhook.TenantConfig, check func(*url.URL) error) error {
 	var f eventhook.Faults
 	for _, t := range tenants {
 		for _, s := range t.Subscriptions {
 			u, err := url.Parse(s.URL.Reveal())
-			if s.IsForAgents() || err != nil { // which was found fault with
+			if s.IsForAgents() || err != nil { // Validate has reported the URL
 				continue
 			}
 			if err := check(u); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/configs"
 )
 
-func TestSubscriptionsAreReadAsTheApiNamesThem(t *testing.T) {
+func TestSubscriptionFieldsHaveTheNamesOfTheAPI(t *testing.T) {
 	got, faults := tenants(t, `
 tenants:
   - slug: acme
@@ -62,8 +62,8 @@ func TestSubscriptionFaults(t *testing.T) {
 		{"nothing said", "      - {}\n", []string{at + ".name: is required", at + ".event_types: at least one", at + ".url: is required"}},
 		{"a name twice", "      - &a {name: a, url: \"https://a.example\", event_types: [a]}\n      - *a\n", []string{"tenants[0].subscriptions[1].name: occurs twice"}},
 		{"an empty list", "      []\n", nil},
-		{"a list that was cut short", "", []string{"tenants[0].subscriptions: is empty"}},
-		{"types that were cut short", "      - {name: a, url: \"https://a.example\", event_types: }\n", []string{at + ".event_types: is empty", at + ".event_types: at least one"}},
+		{"a list that was cut short", "", []string{"tenants[0].subscriptions: has no value"}},
+		{"types that were cut short", "      - {name: a, url: \"https://a.example\", event_types: }\n", []string{at + ".event_types: has no value", at + ".event_types: at least one"}},
 		{"an unknown field", "      - {name: a, url: \"https://a.example\", event_types: [a], secret: x}\n", []string{`line 4: there is no field "secret" here`}},
 		{"a filter that does not compile", "      - {name: a, url: \"https://a.example\", event_types: [a], filter: {body.a: {$gtee: 1}}}\n", []string{at + ".filter.body.a.$gtee: "}},
 		{"a status that nobody gives", "      - {name: a, url: \"https://a.example\", event_types: [a], status: disabled}\n", []string{at + `.status: "disabled", want active or paused`}},
@@ -103,7 +103,7 @@ func TestSecretsOfSubscriptionsAreReadFromFiles(t *testing.T) {
 	}
 }
 
-func TestReceiversMayBeRefused(t *testing.T) {
+func TestCheckReceivers(t *testing.T) {
 	list, faults := tenants(t, `tenants: [{slug: a, subscriptions: [{name: open, url: "http://a.example/t0k", event_types: [c]}, {name: good, url: "HTTPS://a.example", event_types: [c]},
 		{name: inside, url: "http://10.0.0.1/", event_types: [c], target_labels: ["env:prod"]}]}]`, nil)
 	if len(faults) > 0 {
@@ -124,8 +124,8 @@ func TestReceiversMayBeRefused(t *testing.T) {
 	}
 }
 
-// TestTheDocumentationsFileIsValid reads the file that the documentation shows.
-func TestTheDocumentationsFileIsValid(t *testing.T) {
+// TestDocumentedFileIsValid parses the file in docs/configuration-as-code.md.
+func TestDocumentedFileIsValid(t *testing.T) {
 	raw, err := os.ReadFile("../docs/configuration-as-code.md")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/route"
@@ -12,7 +12,8 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// tenantsFile is configuration as code, with the names of the API.
+// tenantsFile is the YAML document of a file of tenants. Its fields have the names
+// of the API.
 type tenantsFile struct {
 	Tenants []tenantSpec `yaml:"tenants"`
 }
@@ -47,7 +48,7 @@ type routeSpec struct {
 	Targets          []yaml.Node          `yaml:"targets"`
 }
 
-// config makes tenants of what a file says, and tells every fault by its place.
+// config converts the document to tenants and adds every fault with its path.
 func (file tenantsFile) config(r *references) (tenants []eventhook.TenantConfig) {
 	seen := map[string]bool{}
 	for i, t := range file.Tenants {
@@ -58,7 +59,7 @@ func (file tenantsFile) config(r *references) (tenants []eventhook.TenantConfig)
 	return tenants
 }
 
-// once tells of a name that occurs again.
+// once adds a fault if name is in seen, and adds name to seen.
 func once(seen map[string]bool, at, name string, f *eventhook.Faults) {
 	if seen[name] {
 		f.Add(at, "%q occurs twice", name)
@@ -80,7 +81,7 @@ func (t tenantSpec) config(at string, r *references) eventhook.TenantConfig {
 	return c
 }
 
-// orSlug is the name of a thing that has a slug, which it need not have.
+// orSlug returns name, or slug if name is empty.
 func orSlug(name, slug string) string {
 	if name == "" {
 		return slug
@@ -99,17 +100,17 @@ func (s sourceSpec) config(at string, r *references) eventhook.SourceConfig {
 		r.faults.Add(at+".routes", "%d, at most %d are allowed", n, eventhook.MaxRoutes)
 	}
 	targets := 0
-	for _, one := range s.Routes {
-		targets += len(one.Targets)
+	for _, r := range s.Routes {
+		targets += len(r.Targets)
 	}
 	if targets > eventhook.MaxSourceTargets {
 		r.faults.Add(at+".routes", "%d targets in all, at most %d are allowed", targets, eventhook.MaxSourceTargets)
 	}
 	seen := map[string]bool{}
-	for i, one := range s.Routes {
+	for i, spec := range s.Routes {
 		at := fmt.Sprintf("%s.routes[%d]", at, i)
-		once(seen, at+".name", one.Name, r.faults)
-		c.Routes = append(c.Routes, one.config(at, r))
+		once(seen, at+".name", spec.Name, r.faults)
+		c.Routes = append(c.Routes, spec.config(at, r))
 	}
 	return c
 }
@@ -118,12 +119,12 @@ func (s routeSpec) config(at string, refs *references) eventhook.Route {
 	f := refs.faults
 	filter, faults := toJSON(&s.Filter)
 	f.Merge(at+".filter", faults)
-	list, ofTargets := s.targets(at, refs)
+	list, targetFaults := s.targets(at, refs)
 	r := eventhook.Route{Name: s.Name, Priority: s.Priority, IsEnabled: s.IsEnabled == nil || *s.IsEnabled, FilterEventTypes: s.FilterEventTypes,
 		Filter: filter, FilterExpression: s.FilterExpression, FilterFunction: s.FilterFunction, Transform: s.Transform, Targets: list}
 	f.Merge(at, r.Validate())
-	f.Merge(at, ofTargets)
-	// One route after the other is checked, for nobody: there is no one to wait for.
+	f.Merge(at, targetFaults)
+	// The zero tenant is fine here: checks run one after the other.
 	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, r)
 	if err != nil {
 		f.Add(at, "cannot be checked: %s", err)
@@ -132,7 +133,8 @@ func (s routeSpec) config(at string, refs *references) eventhook.Route {
 	return r
 }
 
-// targets reads a route's targets. None of their secrets is in store here.
+// targets converts the targets of a route. A redacted secret is a fault, because a
+// file has no stored secrets to keep.
 func (s routeSpec) targets(at string, refs *references) (list []eventhook.Target, all eventhook.Faults) {
 	for i, n := range s.Targets {
 		place := fmt.Sprintf("targets[%d]", i)

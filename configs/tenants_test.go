@@ -16,7 +16,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// lookup is an environment.
+// lookup returns a lookup function for variables.
 func lookup(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := env[name]
@@ -24,7 +24,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 	}
 }
 
-// tenants parses one file.
+// tenants parses the text of one file.
 func tenants(t *testing.T, text string, env map[string]string) ([]eventhook.TenantConfig, eventhook.Faults) {
 	t.Helper()
 	return configs.ParseTenants([]byte(text), lookup(env))
@@ -50,7 +50,7 @@ func TestDemoIsValid(t *testing.T) {
 	}
 }
 
-func TestTenantsAreReadAsTheApiNamesThem(t *testing.T) {
+func TestTenantFieldsHaveTheNamesOfTheAPI(t *testing.T) {
 	got, faults := tenants(t, `
 tenants:
   - slug: acme
@@ -124,7 +124,7 @@ tenants:
 	}
 }
 
-// manyRoutes are n routes that go on a list.
+// manyRoutes returns the YAML of n more routes.
 func manyRoutes(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -133,7 +133,7 @@ func manyRoutes(n int) string {
 	return b.String()
 }
 
-// manyTargets are routes with n targets in all that go on a list.
+// manyTargets returns the YAML of routes with n targets in total.
 func manyTargets(n int) string {
 	var b strings.Builder
 	for i := 0; n > 0; i++ {
@@ -157,15 +157,15 @@ func TestTenantFaults(t *testing.T) {
 		{"several unknown fields", "tenants:\n  - {slug: a, nam: x}\n  - {slug: b, sorces: []}", []string{`line 2: "nam"`, `line 3: "sorces"`}},
 		{"what else is wrong beside an unknown field", "tenants:\n  - slug: A\n    nam: x\n    sources:\n      - {slug: s, provider: gitlob, secrets: [\"${ONE}\"]}",
 			[]string{`line 3: "nam"`, "line 5: ONE", "tenants[0].slug: lower-case", "tenants[0].sources[0].provider: is unknown"}},
-		{"variables beside what is of the wrong type", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: a text belongs", "line 6: ONE"}},
+		{"variables beside what is of the wrong type", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: want a text", "line 6: ONE"}},
 		{"too many routes", route + "{name: r0, targets: [{type: task, task_kind: k}]}" + manyRoutes(eventhook.MaxRoutes),
 			[]string{"tenants[0].sources[0].routes: 1001, at most 1000"}},
 		{"too many targets in all", route + strings.TrimPrefix(strings.TrimSpace(manyTargets(eventhook.MaxSourceTargets+1)), "- "),
 			[]string{"tenants[0].sources[0].routes: 5001 targets in all, at most 5000"}},
-		{"a text for a list", source + "secrets: x", []string{"line 5: a list belongs"}},
-		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: a whole number belongs"}},
-		{"a list for fields", "tenants: [[]]", []string{"line 1: a set of fields belongs"}},
-		{"no YAML", "tenants:\n  [", []string{"line 2: is not YAML"}},
+		{"a text for a list", source + "secrets: x", []string{"line 5: want a list"}},
+		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: want a whole number"}},
+		{"a list for fields", "tenants: [[]]", []string{"line 1: want fields"}},
+		{"no YAML", "tenants:\n  [", []string{"line 3: is not YAML"}},
 		{"nothing", "", []string{"tenants: is required"}},
 		{"a comment", "# nothing\n", []string{"tenants: is required"}},
 		{"two documents", "tenants: []\n---\ntenants: []\n", []string{": more than one document"}},
@@ -184,7 +184,7 @@ func TestTenantFaults(t *testing.T) {
 		{"faults everywhere", "tenants:\n  - slug: A\n    sources:\n      - slug: B\n        verifier: {type: none}\n        max_body_bytes: -1\n        routes: [{name: \"\", targets: [{type: fly}]}]",
 			[]string{"tenants[0].slug: lower-case", "tenants[0].sources[0].slug: lower-case", "tenants[0].sources[0].max_body_bytes: -1",
 				"tenants[0].sources[0].routes[0].name: required", "tenants[0].sources[0].routes[0].targets[0].type: fly"}},
-		{"a variable where no text belongs", source + "provider: github\n        secrets: [s]\n        max_body_bytes: ${SIZE}", []string{"line 7: a whole number belongs"}},
+		{"a variable where no text belongs", source + "provider: github\n        secrets: [s]\n        max_body_bytes: ${SIZE}", []string{"line 7: want a whole number"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, faults := tenants(t, c.text, map[string]string{"EMPTY": "", "SIZE": "1"})
@@ -200,15 +200,15 @@ func TestTenantFaults(t *testing.T) {
 	}
 }
 
-func TestTenantErrorsHoldNoSecret(t *testing.T) {
+func TestTenantErrorsContainNoSecret(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	for claim, text := range map[string]string{
-		"a secret that is no list":          source + "provider: github\n        secrets: " + hush,
-		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hush,
-		"a secret as the whole file":        hush,
-		"a secret in broken YAML":           source + "secrets: [\"" + hush,
-		"a secret that reads as an alias":   source + "secrets: [*" + hush[:9] + "]",
-		"a secret that reads as a tag":      source + "max_body_bytes: !" + hush + " x",
+		"a secret that is no list":          source + "provider: github\n        secrets: " + hiddenText,
+		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hiddenText,
+		"a secret as the whole file":        hiddenText,
+		"a secret in broken YAML":           source + "secrets: [\"" + hiddenText,
+		"a secret that reads as an alias":   source + "secrets: [*" + hiddenText[:9] + "]",
+		"a secret that reads as a tag":      source + "max_body_bytes: !" + hiddenText + " x",
 		"a variable's as a slug":            "tenants:\n  - slug: ${HUSH}",
 		"a variable's as a provider":        source + "provider: ${HUSH}\n        secrets: [s]",
 		"a variable's as a network":         source + "verifier: {type: none}\n        allowed_ip_ranges: [\"${HUSH}\"]",
@@ -217,22 +217,22 @@ func TestTenantErrorsHoldNoSecret(t *testing.T) {
 		"a variable's in a route that is":   source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
 		"a good one beside what is invalid": source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
 		"a target's beside what is invalid": source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: x, auth_header: \"${HUSH}\"}]}]",
-		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hush + "\\n\"}]}]",
-		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hush + "}",
+		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hiddenText + "\\n\"}]}]",
+		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hiddenText + "}",
 	} {
 		t.Run(claim, func(t *testing.T) {
-			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hush, "STRANGE": hush + "\"\n\x01"}))
+			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hiddenText, "STRANGE": hiddenText + "\"\n\x01"}))
 			if err == nil {
 				t.Fatal("got no error")
 			}
-			if strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
 	}
 }
 
-func TestFolders(t *testing.T) {
+func TestLoadTenantsFromAFolder(t *testing.T) {
 	folder := func(files map[string]string) string {
 		dir := t.TempDir()
 		for name, text := range files {
@@ -261,7 +261,7 @@ func TestFolders(t *testing.T) {
 		{"the line of each", map[string]string{"a.yaml": "tenants:\n  - name: x\n    sources:\n      - &s\n        slug: S\n        provider: github\n      -\n        *s\n  - slug: b\n    nam: x"},
 			[]string{"a.yaml:10", "a.yaml:2: tenants[0].slug", "a.yaml:4: tenants[0].sources[0].secrets", "a.yaml:5: tenants[0].sources[0].slug",
 				"a.yaml:5: tenants[0].sources[1].slug", "a.yaml:5: tenants[0].sources[1].slug", "a.yaml:8: tenants[0].sources[1].secrets"}},
-		{"no line of what is no YAML, and of nothing", map[string]string{"a.yaml": "", "b.yaml": "tenants: *x", "c.yaml": "tenants: []\n---\n"}, []string{"a.yaml: tenants", "b.yaml", "c.yaml"}},
+		{"no line of what is no YAML, and of nothing", map[string]string{"a.yaml": "", "b.yaml": "tenants: *x", "c.yaml": "tenants: []\n---\n"}, []string{"a.yaml: tenants", "b.yaml:1", "c.yaml"}},
 		{"a tenant in two files", map[string]string{"a.yaml": "tenants: [{slug: a}]", "b.yaml": "tenants: [{slug: a}]"}, []string{"b.yaml"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -278,8 +278,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// A file that was cut short must not pass for one that says "nothing".
-func TestWhatIsEmptiedIsRefused(t *testing.T) {
+// A truncated file must not be taken for a file that deletes resources.
+func TestListsWithoutAValueAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"tenants:\n":                           "tenants",
 		"tenants: [null]\n":                    "tenants[0]",
@@ -288,7 +288,9 @@ func TestWhatIsEmptiedIsRefused(t *testing.T) {
 		"tenants:\n- slug: a\n  sources:\n  - slug: b\n    verifier: {type: none}\n    routes:\n": "tenants[0].sources[0].routes",
 	} {
 		_, faults := configs.ParseTenants([]byte(text), func(string) (string, bool) { return "", false })
-		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == want && strings.HasPrefix(f.Message, "is empty") }) {
+		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool {
+			return f.Location == want && strings.HasPrefix(f.Message, "has no value")
+		}) {
 			t.Errorf("%q: got %v, want %s told as empty", text, faults, want)
 		}
 	}
@@ -297,7 +299,7 @@ func TestWhatIsEmptiedIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyFilesOfABearableSizeAreRead(t *testing.T) {
+func TestFilesOverTheSizeLimitAreRefused(t *testing.T) {
 	if _, err := configs.LoadTenants("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("got %v, want no endless file read", err)
 	}

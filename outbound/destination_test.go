@@ -16,10 +16,10 @@ var (
 )
 
 // While the database cannot be read, a subscription is sent to as it was known.
-func TestASubscriptionThatCannotBeReadIsKnownFromItsLastSend(t *testing.T) {
+func TestASubscriptionThatCannotBeReadIsTakenFromItsLastSend(t *testing.T) {
 	known, unknown := *newSubscription("https://hooks.example/"), *newSubscription("https://hooks.example/")
 	unknown.ID = eventhook.NewID[eventhook.Subscription](time.Now())
-	o := newOffice(known, unknown)
+	o := newFakeStore(known, unknown)
 	rosters := o.rosters()
 	d := outbound.SubscriptionDirectory{Subscriptions: rosters, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
 	of := eventhook.Destination{TenantID: known.TenantID, SubscriptionID: known.ID}
@@ -44,7 +44,7 @@ func TestASubscriptionThatCannotBeReadIsKnownFromItsLastSend(t *testing.T) {
 }
 
 // A subscription and a target of a route are looked up where each is configured.
-func TestDirectoriesAreAskedByKindOfDestination(t *testing.T) {
+func TestDirectoriesChoosesTheDirectoryByKindOfDestination(t *testing.T) {
 	var asked []string
 	note := func(name string) outbound.Directory {
 		return directoryFunc(func(eventhook.Destination) { asked = append(asked, name) })

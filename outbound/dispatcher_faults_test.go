@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// steadily publishes one event to each subscriber every so often, for a time.
+// steadily publishes one event to each subscriber at an interval, for a duration.
 func (i *instance) steadily(subs []*eventhook.Subscription, every, during time.Duration) {
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(every) {
 		for _, s := range subs {
@@ -29,9 +29,9 @@ func (w *world) p99(subs []*eventhook.Subscription) time.Duration {
 	return all.percentile(99)
 }
 
-// One endpoint is dead, in one of several ways, and has a backlog; it and 99
-// healthy ones go on getting events.
-func TestOneDeadEndpointDoesNotDelayTheOthers(t *testing.T) {
+// One receiver is dead, in one of several ways, and has a backlog. Events are still
+// published to it and to 99 healthy receivers.
+func TestADeadReceiverDoesNotDelayOtherReceivers(t *testing.T) {
 	slow := func() eventhook.Attempt { return eventhook.Attempt{StatusCode: 200} }
 	measure := func(t *testing.T, backlog int, takes time.Duration, answer func() eventhook.Attempt) (p99 time.Duration) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -75,7 +75,7 @@ func TestOneDeadEndpointDoesNotDelayTheOthers(t *testing.T) {
 	}
 }
 
-func TestADeadEndpointIsProbed(t *testing.T) {
+func TestADeadReceiverIsProbed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), 0, refused)
 		w.backlog(s, 10_000)
@@ -108,7 +108,7 @@ func TestADeadEndpointIsProbed(t *testing.T) {
 }
 
 // Who gives a subscription another URL does not wait for the next probe.
-func TestAnotherURLIsTriedAtOnce(t *testing.T) {
+func TestAChangedURLIsTriedImmediately(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), 0, refused, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://old.example") })
 		w.backlog(s, 100)
@@ -135,7 +135,7 @@ func TestAnotherURLIsTriedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatTimesOutHoldsFewPlaces(t *testing.T) {
+func TestAReceiverThatTimesOutUsesFewSlots(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), time.Hour, nil)
 		i := w.start()
@@ -147,7 +147,7 @@ func TestAnEndpointThatTimesOutHoldsFewPlaces(t *testing.T) {
 	})
 }
 
-func TestAFlappingEndpointGetsAllInTheEnd(t *testing.T) {
+func TestAFlappingReceiverEventuallyGetsAllDeliveries(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		began := time.Now()
 		s := w.subscribe(newTenant(), 5*time.Millisecond, func() eventhook.Attempt {
@@ -165,7 +165,7 @@ func TestAFlappingEndpointGetsAllInTheEnd(t *testing.T) {
 
 // A tenant with many endpoints that take 25 s and then answer well leaves room
 // to others, at once.
-func TestATenantOfSlowEndpointsLeavesRoom(t *testing.T) {
+func TestATenantWithSlowReceiversLeavesSlots(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		hog, other := newTenant(), newTenant()
@@ -190,8 +190,8 @@ func TestATenantOfSlowEndpointsLeavesRoom(t *testing.T) {
 	})
 }
 
-// Within a tenant, endpoints that are slow leave some room to the others.
-func TestSlowEndpointsLeaveRoomToTheirTenantsOthers(t *testing.T) {
+// Within a tenant, slow receivers leave slots for all other receivers.
+func TestSlowReceiversLeaveSlotsToTheirTenantsOtherReceivers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.SendsAtOnce = 64 })
 		tenant := newTenant()
@@ -217,7 +217,7 @@ func TestSlowEndpointsLeaveRoomToTheirTenantsOthers(t *testing.T) {
 
 // All retries of a world of endpoints that do not answer have half of the
 // places, so that what is new goes on.
-func TestRetriesLeaveRoomToWhatIsNew(t *testing.T) {
+func TestRetriesLeaveSlotsForNewDeliveries(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.SendsAtOnce = 64 })
 		for range 400 { // tenants whose endpoint is slow to fail, each with one retry under way
@@ -241,7 +241,7 @@ func TestRetriesLeaveRoomToWhatIsNew(t *testing.T) {
 	})
 }
 
-func TestAPauseOfAMillionCostsNothing(t *testing.T) {
+func TestAPausedSubscriptionWithAMillionDeliveriesCostsNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), time.Millisecond, nil, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 		const many = 20_000 // to the dispatcher it is all the same
@@ -262,7 +262,7 @@ func TestAPauseOfAMillionCostsNothing(t *testing.T) {
 	})
 }
 
-func TestTwoInstancesNeverSendOneTwiceWhileLeasesHold(t *testing.T) {
+func TestTwoInstancesNeverSendADeliveryTwiceWhileItsLeaseHolds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(func(q *deliveryQueue) { q.answer = 3 * time.Millisecond })
 		a, b := w.start(), w.start()
@@ -297,8 +297,8 @@ func TestTwoInstancesNeverSendOneTwiceWhileLeasesHold(t *testing.T) {
 	})
 }
 
-// Both instances share one rate.
-func TestTheRateHoldsAcrossInstances(t *testing.T) {
+// Two instances share one rate limit.
+func TestInstancesShareARateLimit(t *testing.T) {
 	for _, rate := range []int{1, 10, 200, 3000} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.set(func(q *deliveryQueue) { q.answer = 2 * time.Millisecond })
@@ -337,7 +337,7 @@ func inWindow(times []time.Time, from, to time.Time) (n int) {
 	return n
 }
 
-func TestAPacedDeliveryThatIsAloneIsNotHeldUp(t *testing.T) {
+func TestASingleRateLimitedDeliveryIsNotDelayed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Millisecond, nil, func(s *eventhook.Subscription) { s.RatePerSecond = 5 })
@@ -353,7 +353,7 @@ func TestAPacedDeliveryThatIsAloneIsNotHeldUp(t *testing.T) {
 
 // Times far ahead, as when the rate was lower before, are not waited for with a
 // lease.
-func TestWhatMayBeSentLaterIsGivenBack(t *testing.T) {
+func TestDeliveriesThatCannotBeSentWithinTheirLeaseAreReleased(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.RatePerSecond = 5 })
@@ -366,7 +366,7 @@ func TestWhatMayBeSentLaterIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestPacedDeliveriesOutlastTheDatabasesAbsence(t *testing.T) {
+func TestRateLimitedDeliveriesSurviveADatabaseOutage(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.RatePerSecond = 5 })
@@ -404,7 +404,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-func TestNobodyHasAllOfTheMemory(t *testing.T) {
+func TestNoDestinationUsesAllOfTheMemory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 400 })
 		hog, all := newTenant(), 0
@@ -424,8 +424,8 @@ func TestNobodyHasAllOfTheMemory(t *testing.T) {
 	})
 }
 
-// What has waited longer in the database does not wait for what is new.
-func TestABacklogHasHalfOfTheRoom(t *testing.T) {
+// Deliveries that have waited longer in the database do not wait for new deliveries.
+func TestABacklogGetsHalfOfTheMemory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Second, nil)
@@ -509,7 +509,7 @@ func TestALeaseLeavesTimeForTheOutcome(t *testing.T) {
 	})
 }
 
-func TestReservedRoomIsNotForgotten(t *testing.T) {
+func TestReservedMemorySurvivesASweep(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil)
@@ -522,7 +522,7 @@ func TestReservedRoomIsNotForgotten(t *testing.T) {
 	})
 }
 
-func TestDeadLanesThatAreForgottenAreNotCounted(t *testing.T) {
+func TestRemovedDestinationsAreNotCountedAsOpen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, refused, func(s *eventhook.Subscription) { s.Retry.MaxRetries = new(0) })
@@ -537,7 +537,7 @@ func TestDeadLanesThatAreForgottenAreNotCounted(t *testing.T) {
 	})
 }
 
-func TestIdleLanesAreForgotten(t *testing.T) {
+func TestIdleDestinationsAreRemovedFromMemory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil)

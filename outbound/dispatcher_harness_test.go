@@ -48,7 +48,7 @@ func (l *safeBuffer) String() string {
 	return l.b.String()
 }
 
-// station is a subscriber's: what it answers, and what it was sent.
+// station is a simulated receiver: its answers, and the requests that it got.
 type station struct {
 	takes   time.Duration
 	answer  func() eventhook.Attempt // nil: 200
@@ -159,7 +159,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// instance is one gateway's dispatcher, and what its observer hears.
+// instance is the dispatcher of one gateway, with the counts of its observer.
 type instance struct {
 	*outbound.Dispatcher
 	w         *world
@@ -249,14 +249,14 @@ func (w *world) unsubscribe(s *eventhook.Subscription) {
 	w.set(func(q *deliveryQueue) { q.deleted[s.ID] = true })
 }
 
-// answers changes what an endpoint does.
+// answers changes the answers of a receiver.
 func (w *world) answers(s *eventhook.Subscription, takes time.Duration, answer func() eventhook.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.endpoints[s.ID].takes, w.endpoints[s.ID].answer = takes, answer
 }
 
-// seen is what an endpoint has seen.
+// seen returns the station of a subscription.
 func (w *world) seen(s *eventhook.Subscription) station {
 	w.mu.Lock()
 	defer w.mu.Unlock()

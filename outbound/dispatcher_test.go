@@ -36,7 +36,7 @@ func TestFreshDeliveriesAreSentFromMemory(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseIsLookedThroughForWhatNobodyHasInMemory(t *testing.T) {
+func TestDeliveriesInNoInstancesMemoryAreClaimed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
 		w.backlog(s, 3000)
@@ -58,7 +58,7 @@ func TestTheDatabaseIsLookedThroughForWhatNobodyHasInMemory(t *testing.T) {
 	})
 }
 
-func TestManyWakesAreFewLooks(t *testing.T) {
+func TestManyWakesCauseFewReads(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.start()
 		before := w.stats().looks
@@ -162,7 +162,7 @@ func TestGoneReceiversAreDisabled(t *testing.T) {
 
 // A receiver that says when to come back is left alone, with all that waits for
 // it, and not only with the delivery that it was asked about.
-func TestRetryAfterHoldsTheWholeLane(t *testing.T) {
+func TestRetryAfterDelaysTheWholeDestination(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		inWorld(t, func(t *testing.T, w *world) {
 			i := w.start()
@@ -232,7 +232,7 @@ func TestAPauseIsSeenBeforeEachSend(t *testing.T) {
 	})
 }
 
-func TestAgentsDeliveriesAreLeftToThem(t *testing.T) {
+func TestDeliveriesOfAgentsAreNotClaimed(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.TargetLabels = []string{"env:prod"} })
@@ -268,7 +268,7 @@ func TestDeliveriesOfDeletedSubscriptionsDie(t *testing.T) {
 
 // No instance has had to do with the subscription before; what is leased to one
 // that is no more, or is to be tried again, dies when it is due.
-func TestWhatADeletedSubscriptionLeavesBehindDies(t *testing.T) {
+func TestDeliveriesOfADeletedSubscriptionBecomeDeadLater(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		s := w.subscribe(newTenant(), 0, nil)
 		w.backlog(s, 3)
@@ -282,7 +282,7 @@ func TestWhatADeletedSubscriptionLeavesBehindDies(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsForADeletedSubscriptionDiesAtOnce(t *testing.T) {
+func TestWaitingDeliveriesOfADeletedSubscriptionDieAtOnce(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 20*time.Second, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
@@ -296,7 +296,7 @@ func TestWhatWaitsForADeletedSubscriptionDiesAtOnce(t *testing.T) {
 }
 
 // Nobody tells this instance; it looks when it finds something due.
-func TestAPauseIsSeenWithWhatIsDue(t *testing.T) {
+func TestAPauseIsSeenWhenDeliveriesAreDue(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 20*time.Second, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
@@ -309,9 +309,9 @@ func TestAPauseIsSeenWithWhatIsDue(t *testing.T) {
 	})
 }
 
-// However many lanes have something due that is not sent, those behind them are
+// However many destinations have due deliveries that cannot be sent, the next ones are
 // found: a round looks at 4096 of them.
-func TestLanesThatWaitAreNotInTheWay(t *testing.T) {
+func TestDestinationsThatCannotBeSentToDoNotBlockOthers(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		tenant := newTenant()
 		for range 4200 {
@@ -326,7 +326,7 @@ func TestLanesThatWaitAreNotInTheWay(t *testing.T) {
 	})
 }
 
-func TestStopFinishesWhatIsUnderWayAndGivesTheRestBack(t *testing.T) {
+func TestStopCompletesSendsAndReleasesTheRemainingDeliveries(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 2*time.Second, nil)
@@ -376,7 +376,7 @@ func TestAnAnswerAtTheEndOfTheDrainCounts(t *testing.T) {
 	})
 }
 
-func TestDeliveriesPutDuringAStopAreGivenBack(t *testing.T) {
+func TestDeliveriesEnqueuedDuringAStopAreReleased(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 5*time.Second, nil)
@@ -395,7 +395,7 @@ func TestDeliveriesPutDuringAStopAreGivenBack(t *testing.T) {
 	})
 }
 
-func TestWhatIsClaimedDuringAStopIsGivenBack(t *testing.T) {
+func TestDeliveriesClaimedDuringAStopAreReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 5*time.Second, nil)
@@ -410,8 +410,8 @@ func TestWhatIsClaimedDuringAStopIsGivenBack(t *testing.T) {
 	})
 }
 
-// When memory is full, lanes that got none of it have some as soon as there is.
-func TestRoomIsUsedAsSoonAsThereIsSome(t *testing.T) {
+// When memory was full, destinations without memory get some as soon as it is freed.
+func TestFreedMemoryIsUsedAtOnce(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.start(func(c *outbound.Config) { c.QueueDeliveries = 100 })
 		tenant := newTenant()
@@ -429,7 +429,7 @@ func TestRoomIsUsedAsSoonAsThereIsSome(t *testing.T) {
 	})
 }
 
-func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
+func TestReleasedReservationsFreeMemory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 500 })
 		s := w.subscribe(newTenant(), 0, nil)
@@ -444,9 +444,9 @@ func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
 	})
 }
 
-// A lane may ask for more while it is about to get some: it gets both, in one
-// claim, and none of its room is lost.
-func TestALaneThatAsksAgainHasOneClaim(t *testing.T) {
+// A destination may request a second claim before its first one is sent to the database.
+// Both become one claim, and no reserved memory is lost.
+func TestADestinationHasAtMostOneClaim(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.PollInterval = time.Hour })
 		s := w.subscribe(newTenant(), time.Second, nil)
@@ -464,7 +464,7 @@ func TestALaneThatAsksAgainHasOneClaim(t *testing.T) {
 	})
 }
 
-func TestAKilledInstancesDeliveriesAreMadeByAnother(t *testing.T) {
+func TestAnotherInstanceSendsAKilledInstancesDeliveries(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
 		for range 500 { // whoever leased them is no more
@@ -481,7 +481,7 @@ func TestAKilledInstancesDeliveriesAreMadeByAnother(t *testing.T) {
 	})
 }
 
-func TestOutcomesOutlastTheDatabasesAbsence(t *testing.T) {
+func TestOutcomesSurviveADatabaseOutage(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
@@ -512,8 +512,8 @@ func TestOutcomesWhoseLeaseWasLostDoNotCount(t *testing.T) {
 	})
 }
 
-// The next outcomes are written beside those that take long.
-func TestASlowSettleHoldsNoOtherUp(t *testing.T) {
+// While one write of outcomes takes long, a second one writes the next outcomes.
+func TestASlowSettleDoesNotDelayOtherOutcomes(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
@@ -526,7 +526,7 @@ func TestASlowSettleHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
-func TestDeliveriesAreGivenBackWhenTheDatabaseIsThereAgain(t *testing.T) {
+func TestDeliveriesAreReleasedAfterADatabaseOutage(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Second, nil)
@@ -543,7 +543,7 @@ func TestDeliveriesAreGivenBackWhenTheDatabaseIsThereAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
+func TestReleasedDeliveriesFreeMemory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 400 })
 		tenant := newTenant()
@@ -563,7 +563,7 @@ func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
 	})
 }
 
-func TestOutcomesAreDroppedWhenTheirLeasesAreOver(t *testing.T) {
+func TestOutcomesAreDroppedWhenTheirLeasesHaveRunOut(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
@@ -618,7 +618,7 @@ func TestDeliveriesWaitUntilTheirDestinationCanBeRead(t *testing.T) {
 	})
 }
 
-func TestLookupsThatFailHoldNobodyElseUp(t *testing.T) {
+func TestFailedLookupsDoNotDelayOtherTenants(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.unread = newTenant()
 		first := w.subscribe(w.unread, 0, nil)
@@ -645,7 +645,7 @@ func TestAnAttemptThatPanicsHasFailed(t *testing.T) {
 	})
 }
 
-func TestNoPlacesMeansNoDeliveries(t *testing.T) {
+func TestADispatcherWithoutSlotsSendsNothing(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.SendsAtOnce = 0 })
 		s := w.subscribe(newTenant(), 0, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Settle is what becomes of a delivery after an attempt.
+// Settle returns the settlement of a delivery after an attempt.
 func Settle(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	return outcomeRules{now, maxAge, chance}.settle(DestinationOf(s, nil), d, a)
 }

@@ -66,7 +66,7 @@ type deliveryQueue struct {
 	did queueStats
 }
 
-// queueStats are what a queue was asked for.
+// queueStats counts the calls of a queue.
 type queueStats struct {
 	disabled   map[eventhook.SubscriptionID]string
 	claimed    map[eventhook.SubscriptionID]int
@@ -136,7 +136,7 @@ func (q *deliveryQueue) setDue(r *stored, at time.Time) {
 	}
 }
 
-// firstDue removes the delivery of a lane that was due first, nil if none is.
+// firstDue removes and returns the delivery of a destination that became due first, or nil.
 func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *stored {
 	h := q.due[s]
 	for h != nil && h.Len() > 0 {
@@ -155,7 +155,7 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 	return nil
 }
 
-// claimable is the delivery that a claim gets next, nil if none is due.
+// claimable returns the next delivery for a claim, or nil if no delivery is due.
 func (q *deliveryQueue) claimable(c outbound.Claim) *stored {
 	of := eventhook.SubscriptionID(c.DestinationID)
 	if c.TriedFirst {
@@ -169,7 +169,7 @@ func (q *deliveryQueue) claimable(c outbound.Claim) *stored {
 	return q.firstDue(of, true)
 }
 
-// call is what each call begins with.
+// call simulates the delay and the failure of a call.
 func (q *deliveryQueue) call(ctx context.Context) error {
 	q.mu.Lock()
 	answer := q.answer
@@ -345,7 +345,7 @@ func (q *deliveryQueue) wakeAll() {
 	q.wake = make(chan struct{})
 }
 
-// set changes what the queue does, while it runs.
+// set changes the behaviour of the queue while it runs.
 func (q *deliveryQueue) set(change func(*deliveryQueue)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 
 var errOffice = errors.New("the database is down: host=10.1.2.3 password=hunter2")
 
-// office keeps, in memory, the contracts of all that publishing works with: it
+// fakeStore keeps, in memory, the contracts of all that publishing works with: it
 // is Subscriptions, PublishStore, Settler, EventTypes, Room and an observer.
-type office struct {
+type fakeStore struct {
 	mu         sync.Mutex
 	generation map[eventhook.TenantID]int64
 	lists      map[eventhook.TenantID][]eventhook.Subscription
@@ -57,8 +57,8 @@ type office struct {
 
 const officeLease = 30 * time.Second
 
-func newOffice(list ...eventhook.Subscription) *office {
-	o := &office{
+func newFakeStore(list ...eventhook.Subscription) *fakeStore {
+	o := &fakeStore{
 		generation: map[eventhook.TenantID]int64{}, lists: map[eventhook.TenantID][]eventhook.Subscription{}, events: map[eventhook.EventID]*eventhook.Event{},
 		deliveries: map[eventhook.DeliveryID]eventhook.Delivery{}, keys: map[string]eventhook.EventID{}, room: map[eventhook.SubscriptionID]int{},
 		open: map[eventhook.SubscriptionID]int{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{},
@@ -72,7 +72,7 @@ func newOffice(list ...eventhook.Subscription) *office {
 }
 
 // add makes a subscription, for which there is room for a thousand deliveries.
-func (o *office) add(s eventhook.Subscription) {
+func (o *fakeStore) add(s eventhook.Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lists[s.TenantID] = append(o.lists[s.TenantID], s)
@@ -80,7 +80,7 @@ func (o *office) add(s eventhook.Subscription) {
 	o.room[s.ID] = 1000
 }
 
-func (o *office) set(change func()) {
+func (o *fakeStore) set(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	change()
@@ -89,11 +89,11 @@ func (o *office) set(change func()) {
 // newShares returns shares as they are by default.
 func newShares() *cpushare.Limiter { return cpushare.New(cpushare.DefaultConfig(), nil, time.Now) }
 
-func (o *office) rosters() *matching.SubscriptionCache {
+func (o *fakeStore) rosters() *matching.SubscriptionCache {
 	return matching.NewSubscriptionCache(100_000, o, o.log, time.Now)
 }
 
-func (o *office) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
+func (o *fakeStore) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
@@ -103,7 +103,7 @@ func (o *office) TenantSubscriptions(ctx context.Context, tenant eventhook.Tenan
 	return o.generation[tenant], slices.Clone(o.lists[tenant]), nil
 }
 
-func (o *office) wait(ctx context.Context) error {
+func (o *fakeStore) wait(ctx context.Context) error {
 	o.mu.Lock()
 	gate, before := o.gate, o.beforeEach
 	o.mu.Unlock()
@@ -119,7 +119,7 @@ func (o *office) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (o *office) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
+func (o *fakeStore) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
 	if err := o.wait(ctx); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (o *office) Publish(ctx context.Context, batch []*outbound.PublishItem) err
 }
 
 // keep stores an event with its deliveries, as they are now.
-func (o *office) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
+func (o *fakeStore) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 	o.events[e.ID] = e
 	if e.IdempotencyKey != "" {
 		o.keys[keyIn(e.TenantID, e.IdempotencyKey)] = e.ID
@@ -171,7 +171,7 @@ func (o *office) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 // keyIn is a tenant's key among the keys of all tenants.
 func keyIn(tenant eventhook.TenantID, key string) string { return tenant.String() + " " + key }
 
-func (o *office) countOf(id eventhook.EventID) (n int) {
+func (o *fakeStore) countOf(id eventhook.EventID) (n int) {
 	for _, d := range o.deliveries {
 		if d.EventID == id {
 			n++
@@ -181,7 +181,7 @@ func (o *office) countOf(id eventhook.EventID) (n int) {
 }
 
 // Accept stores events with their plans. Of each event, outcome says how.
-func (o *office) Accept(ctx context.Context, batch []*effects.Arrival) error {
+func (o *fakeStore) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	if err := o.wait(ctx); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (o *office) Accept(ctx context.Context, batch []*effects.Arrival) error {
 }
 
 // SettleEvents settles events, each once. Of each event, outcome says how.
-func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
+func (o *fakeStore) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	if err := o.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func concludeAsPlanned(s *effects.Settlement) {
 	}
 }
 
-func (o *office) settle(s *effects.Settlement) (types []string) {
+func (o *fakeStore) settle(s *effects.Settlement) (types []string) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		a.Status = eventhook.ActionSuccess
@@ -285,12 +285,12 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 }
 
 // Cached tells the targets of routes that are in memory.
-func (o *office) Cached(of eventhook.Destination) (outbound.Destination, bool) {
+func (o *fakeStore) Cached(of eventhook.Destination) (outbound.Destination, bool) {
 	to := outbound.Destination{Destination: schedule.Destination{ID: of.ID(), TenantID: of.TenantID, Ready: !o.isPaused}}
 	return to, !o.isUnknown
 }
 
-func (o *office) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
+func (o *fakeStore) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	id := eventhook.SubscriptionID(to.ID)
@@ -300,7 +300,7 @@ func (o *office) Reserve(to schedule.Destination, n int) (granted int, until tim
 	return granted, time.Now().Add(officeLease + to.Timeout)
 }
 
-func (o *office) Release(to eventhook.DestinationID, n int) {
+func (o *fakeStore) Release(to eventhook.DestinationID, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := eventhook.SubscriptionID(to)
@@ -308,7 +308,7 @@ func (o *office) Release(to eventhook.DestinationID, n int) {
 	o.room[s] += n
 }
 
-func (o *office) Enqueue(list []*eventhook.Delivery) {
+func (o *fakeStore) Enqueue(list []*eventhook.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range list {
@@ -321,13 +321,13 @@ func (o *office) Enqueue(list []*eventhook.Delivery) {
 	}
 }
 
-func (o *office) NotifyDue() {
+func (o *fakeStore) NotifyDue() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.left++
 }
 
-func (o *office) Published(_, deliveries int, _ time.Duration, err error) {
+func (o *fakeStore) Published(_, deliveries int, _ time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err == nil {
@@ -338,7 +338,7 @@ func (o *office) Published(_, deliveries int, _ time.Duration, err error) {
 // check says what must be true at the end of every test: no room is lost, and
 // what is leased to this instance was put, unless the answer to its commit was
 // lost.
-func (o *office) check(t interface {
+func (o *fakeStore) check(t interface {
 	Helper()
 	Error(args ...any)
 	Errorf(format string, args ...any)
@@ -367,7 +367,7 @@ func (o *office) check(t interface {
 
 // storedFor counts the deliveries to a subscription by name, and those of them
 // that are leased.
-func (o *office) storedFor(name string) (stored, leased int) {
+func (o *fakeStore) storedFor(name string) (stored, leased int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, list := range o.lists {

@@ -24,7 +24,7 @@ func requesting(s *effects.Settlement) *effects.Settlement {
 }
 
 // roomFor is how many deliveries of a plan may be sent at once.
-func (o *office) roomFor(s *effects.Settlement, n int) {
+func (o *fakeStore) roomFor(s *effects.Settlement, n int) {
 	for _, a := range s.Actions {
 		if r := a.Effect.Request; r != nil {
 			o.room[eventhook.SubscriptionID(r.Delivery.DestinationID)] = n
@@ -39,27 +39,27 @@ func arrivalsOf(plans ...*effects.Settlement) (batch []*effects.Arrival) {
 	return batch
 }
 
-func TestWhatAnArrivalMakesIsHandedOverOnceItIsStored(t *testing.T) {
+func TestDeliveriesOfAnArrivalAreEnqueuedAfterTheCommit(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		change func(*office, *effects.Settlement)
+		change func(*fakeStore, *effects.Settlement)
 		put    int
 		left   int
 	}{
-		{"what is stored", func(*office, *effects.Settlement) {}, 3, 0},
-		{"a duplicate", func(o *office, s *effects.Settlement) { o.outcome[s.Event.ID] = "duplicate" }, 0, 0},
-		{"an event that the database refuses", func(o *office, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
-		{"a plan that it refuses", func(o *office, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
-		{"a stale plan", func(o *office, _ *effects.Settlement) { o.add(subscriber("b", "*", "")) }, 0, 0},
-		{"a key that was seen", func(o *office, s *effects.Settlement) {
+		{"what is stored", func(*fakeStore, *effects.Settlement) {}, 3, 0},
+		{"a duplicate", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "duplicate" }, 0, 0},
+		{"an event that the database refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
+		{"a plan that it refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
+		{"a stale plan", func(o *fakeStore, _ *effects.Settlement) { o.add(subscriber("b", "*", "")) }, 0, 0},
+		{"a key that was seen", func(o *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 2, 0},
-		{"a target that is not in memory", func(o *office, _ *effects.Settlement) { o.isUnknown = true }, 2, 1},
-		{"a target that is paused", func(o *office, _ *effects.Settlement) { o.isPaused = true }, 2, 1},
-		{"a target without room", func(o *office, s *effects.Settlement) { o.roomFor(s, 0) }, 2, 1},
+		{"a target that is not in memory", func(o *fakeStore, _ *effects.Settlement) { o.isUnknown = true }, 2, 1},
+		{"a target that is paused", func(o *fakeStore, _ *effects.Settlement) { o.isPaused = true }, 2, 1},
+		{"a target without room", func(o *fakeStore, s *effects.Settlement) { o.roomFor(s, 0) }, 2, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			o := newOffice(subscriber("a", "*", ""))
+			o := newFakeStore(subscriber("a", "*", ""))
 			defer o.check(t)
 			f, s := newFanout(o), requesting(publishing("paid shipped"))
 			match(t, f, s)
@@ -75,9 +75,9 @@ func TestWhatAnArrivalMakesIsHandedOverOnceItIsStored(t *testing.T) {
 	}
 }
 
-func TestAnAcceptThatFailsGivesTheRoomBack(t *testing.T) {
+func TestAFailedAcceptReleasesItsReservations(t *testing.T) {
 	for _, isStored := range []bool{false, true} {
-		o := newOffice(subscriber("a", "*", ""))
+		o := newFakeStore(subscriber("a", "*", ""))
 		f, s := newFanout(o), requesting(publishing("paid"))
 		match(t, f, s)
 		o.roomFor(s, 1)
@@ -91,8 +91,8 @@ func TestAnAcceptThatFailsGivesTheRoomBack(t *testing.T) {
 	}
 }
 
-func TestEventsWithoutPlansAreAcceptedAsTheyAre(t *testing.T) {
-	o := newOffice()
+func TestEventsWithoutPlansAreAcceptedUnchanged(t *testing.T) {
+	o := newFakeStore()
 	defer o.check(t)
 	e := news("received", "{}")
 	if err := newFanout(o).Accept(t.Context(), []*effects.Arrival{{Event: e}}); err != nil || e.Status != eventhook.EventPending {
@@ -100,9 +100,9 @@ func TestEventsWithoutPlansAreAcceptedAsTheyAre(t *testing.T) {
 	}
 }
 
-// A request of an earlier try has a row, whose lease may be another instance's.
-func TestARequestThatIsMadeAgainIsNotLeased(t *testing.T) {
-	o := newOffice()
+// The request of an earlier attempt has a row, which another instance may have leased.
+func TestARepeatedRequestIsNotLeased(t *testing.T) {
+	o := newFakeStore()
 	defer o.check(t)
 	f, s := newFanout(o), requesting(publishing(""))
 	o.roomFor(s, 1)
@@ -113,8 +113,8 @@ func TestARequestThatIsMadeAgainIsNotLeased(t *testing.T) {
 	}
 }
 
-func TestARequestThatTheDatabaseRefusesGivesItsRoomBack(t *testing.T) {
-	o := newOffice()
+func TestARequestThatTheDatabaseRefusesReleasesItsReservation(t *testing.T) {
+	o := newFakeStore()
 	defer o.check(t)
 	f, s := newFanout(o), requesting(publishing(""))
 	o.roomFor(s, 1)
@@ -126,10 +126,10 @@ func TestARequestThatTheDatabaseRefusesGivesItsRoomBack(t *testing.T) {
 }
 
 // Whatever becomes of events, each place that was reserved is put to or released once.
-func TestRoomIsNeitherLostNorUsedTwice(t *testing.T) {
+func TestReservationsAreNeitherLostNorUsedTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := subscriber("a", "*", ""), subscriber("b", "paid", "")
-		o := newOffice(a, b)
+		o := newFakeStore(a, b)
 		o.room[a.ID], o.room[b.ID] = rapid.IntRange(0, 6).Draw(rt, "room of a"), rapid.IntRange(0, 6).Draw(rt, "room of b")
 		f := newFanout(o)
 		var batch []*effects.Settlement

@@ -14,19 +14,19 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 	for _, c := range []struct {
 		claim      string
 		publishes  string
-		prepare    func(*office, *outbound.Fanout)
+		prepare    func(*fakeStore, *outbound.Fanout)
 		generation int64
 		want       bool
 	}{
-		{"nothing to match", "", func(*office, *outbound.Fanout) {}, 1, true},
-		{"no subscriptions in memory", "paid", func(*office, *outbound.Fanout) {}, 1, false},
+		{"nothing to match", "", func(*fakeStore, *outbound.Fanout) {}, 1, true},
+		{"no subscriptions in memory", "paid", func(*fakeStore, *outbound.Fanout) {}, 1, false},
 		{"the subscriptions of its generation", "paid", load, 1, true},
-		{"those of an older one", "paid", func(o *office, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
-		{"those of a newer one", "paid", func(o *office, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
-		{"subscriptions that were forgotten", "paid", func(o *office, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
+		{"those of an older one", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
+		{"those of a newer one", "paid", func(o *fakeStore, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
+		{"subscriptions that were forgotten", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			o := newOffice(subscriber("a", "*", ""))
+			o := newFakeStore(subscriber("a", "*", ""))
 			f, s := newFanout(o), publishing(c.publishes)
 			c.prepare(o, f)
 			reads := o.reads
@@ -44,7 +44,7 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 }
 
 // load has acme's subscriptions in memory.
-func load(_ *office, f *outbound.Fanout) {
+func load(_ *fakeStore, f *outbound.Fanout) {
 	if _, err := f.Subscriptions.Generation(context.Background(), acme); err != nil {
 		panic(err)
 	}
@@ -78,7 +78,7 @@ func TestMatchNowNeedsTheEntriesOfTheCatalogue(t *testing.T) {
 }
 
 func TestMatchFollowsTheGenerationOfThePlan(t *testing.T) {
-	o := newOffice(subscriber("a", "*", ""))
+	o := newFakeStore(subscriber("a", "*", ""))
 	f := newFanout(o)
 	load(o, f)
 	o.add(subscriber("b", "*", "")) // not told
@@ -103,8 +103,8 @@ func TestMatchFollowsTheGenerationOfThePlan(t *testing.T) {
 	}
 }
 
-// After a stale plan the next one follows subscriptions that were read since.
-func TestAStalePlanRenewsTheSubscriptions(t *testing.T) {
+// After a stale plan, the next plan uses subscriptions that were read afterwards.
+func TestAStalePlanInvalidatesTheSubscriptions(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		store func(*outbound.Fanout, *effects.Settlement) error
@@ -121,7 +121,7 @@ func TestAStalePlanRenewsTheSubscriptions(t *testing.T) {
 		}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			o := newOffice(subscriber("a", "*", ""))
+			o := newFakeStore(subscriber("a", "*", ""))
 			defer o.check(t)
 			f, s := newFanout(o), publishing("paid")
 			match(t, f, s)

@@ -25,12 +25,12 @@ func (s *failingAt) SettleEvents(ctx context.Context, batch []*effects.Settlemen
 }
 
 // The deliveries of the first transaction are being sent when the batch is repeated.
-func TestARepeatedSettleLeavesAloneWhatWasHandedOver(t *testing.T) {
+func TestARepeatedSettleDoesNotEnqueueDeliveriesTwice(t *testing.T) {
 	var list []eventhook.Subscription
 	for i := range 900 {
 		list = append(list, subscriber(fmt.Sprint(i), "many", ""))
 	}
-	o := newOffice(list...)
+	o := newFakeStore(list...)
 	defer o.check(t)
 	f := newFanout(o)
 	batch := []*effects.Settlement{publishing("many"), publishing("many"), publishing("many")}

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-func newFanout(o *office) *outbound.Fanout {
+func newFanout(o *fakeStore) *outbound.Fanout {
 	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, Shares: newShares(), Dispatcher: o, Store: o, Log: o.log}
 }
 
@@ -41,7 +41,7 @@ func match(t *testing.T, f *outbound.Fanout, batch ...*effects.Settlement) {
 
 func matchWithin(t *testing.T, f *outbound.Fanout, m *meter.Meter, s *effects.Settlement) {
 	t.Helper()
-	o := f.Store.(*office)
+	o := f.Store.(*fakeStore)
 	o.set(func() { s.Generation = o.generation[s.Event.TenantID] })
 	if err := f.Match(t.Context(), m, s); err != nil {
 		t.Fatalf("Match: %v", err)
@@ -64,10 +64,10 @@ func settle(t *testing.T, f *outbound.Fanout, batch ...*effects.Settlement) (uns
 	return store(t, f, batch...)
 }
 
-func TestWhatARoutePublishesHasItsDeliveries(t *testing.T) {
+func TestAPublishedEventOfARouteHasItsDeliveries(t *testing.T) {
 	paused := subscriber("paused", "paid", "")
 	paused.Status = eventhook.SubscriptionPaused
-	o := newOffice(subscriber("a", "paid", `{"body.n":1,"event.source":"shop","event.origin":"route"}`), subscriber("b", "shipped", ""), subscriber("none", "received", ""), paused)
+	o := newFakeStore(subscriber("a", "paid", `{"body.n":1,"event.source":"shop","event.origin":"route"}`), subscriber("b", "shipped", ""), subscriber("none", "received", ""), paused)
 	defer o.check(t)
 	s := publishing("paid shipped")
 	s.Actions = append(s.Actions, effects.PlannedAction{Effect: effects.Effect{Execution: &eventhook.Execution{}}})
@@ -95,8 +95,8 @@ func TestWhatARoutePublishesHasItsDeliveries(t *testing.T) {
 	}
 }
 
-func TestTheCorrelationOfAnEventIsThatOfWhatItPublishes(t *testing.T) {
-	o := newOffice(subscriber("a", "*", ""))
+func TestAPublishedEventInheritsItsCorrelation(t *testing.T) {
+	o := newFakeStore(subscriber("a", "*", ""))
 	defer o.check(t)
 	s := publishing("paid")
 	s.Event.CorrelationID = "c1"
@@ -106,25 +106,25 @@ func TestTheCorrelationOfAnEventIsThatOfWhatItPublishes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotPublishedIsNotHandedOver(t *testing.T) {
+func TestDeliveriesThatAreNotStoredAreNotEnqueued(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		change func(*office, *effects.Settlement)
+		change func(*fakeStore, *effects.Settlement)
 		put    int
 	}{
-		{"what is", func(*office, *effects.Settlement) {}, 2},
-		{"a lost lease", func(_ *office, s *effects.Settlement) { s.Event.Lease.Token = 0 }, 0},
-		{"a key that was seen", func(o *office, s *effects.Settlement) {
+		{"what is", func(*fakeStore, *effects.Settlement) {}, 2},
+		{"a lost lease", func(_ *fakeStore, s *effects.Settlement) { s.Event.Lease.Token = 0 }, 0},
+		{"a key that was seen", func(o *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 1},
-		{"a key that two have", func(_ *office, s *effects.Settlement) {
+		{"a key that two have", func(_ *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, s.Actions[1].Effect.Publication.IdempotencyKey = "k", "k"
 		}, 1},
-		{"an action that has failed", func(_ *office, s *effects.Settlement) { s.Actions[1].Failure = "no" }, 1},
-		{"what the database refuses", func(o *office, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0},
+		{"an action that has failed", func(_ *fakeStore, s *effects.Settlement) { s.Actions[1].Failure = "no" }, 1},
+		{"what the database refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			o := newOffice(subscriber("a", "*", ""))
+			o := newFakeStore(subscriber("a", "*", ""))
 			defer o.check(t)
 			s := publishing("paid paid")
 			c.change(o, s)
@@ -141,9 +141,10 @@ func TestWhatIsNotPublishedIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// A settle whose answer is lost is repeated; no subscriber gets anything twice.
-func TestASettleThatIsRepeatedMakesTheSameDeliveries(t *testing.T) {
-	o := newOffice(subscriber("a", "*", ""), subscriber("b", "*", ""))
+// If the answer of a settlement is lost, the settlement is repeated. No subscriber gets an
+// event twice.
+func TestARepeatedSettleCreatesTheSameDeliveries(t *testing.T) {
+	o := newFakeStore(subscriber("a", "*", ""), subscriber("b", "*", ""))
 	f := newFanout(o)
 	s := publishing("paid paid")
 	match(t, f, s)
@@ -166,8 +167,8 @@ func TestASettleThatIsRepeatedMakesTheSameDeliveries(t *testing.T) {
 	}
 }
 
-func TestASettleThatFailsGivesTheRoomBack(t *testing.T) {
-	o := newOffice(subscriber("a", "*", ""))
+func TestAFailedSettleReleasesItsReservations(t *testing.T) {
+	o := newFakeStore(subscriber("a", "*", ""))
 	defer o.check(t)
 	f := newFanout(o)
 	settle(t, f, publishing("paid"))
@@ -179,12 +180,12 @@ func TestASettleThatFailsGivesTheRoomBack(t *testing.T) {
 	}
 }
 
-func TestManySubscribersAreManyTransactions(t *testing.T) {
+func TestManyDeliveriesUseSeveralTransactions(t *testing.T) {
 	var list []eventhook.Subscription
 	for i := range 900 {
 		list = append(list, subscriber(fmt.Sprint(i), "many", ""))
 	}
-	o := newOffice(list...)
+	o := newFakeStore(list...)
 	defer o.check(t)
 	batch := []*effects.Settlement{publishing("many"), publishing("few few"), publishing("many"), publishing("many many many"), publishing("few"), publishing("many"), publishing("")}
 	lost := batch[4]
@@ -201,12 +202,12 @@ func TestManySubscribersAreManyTransactions(t *testing.T) {
 	}
 }
 
-func TestWhatOneEventPublishesIsBounded(t *testing.T) {
+func TestTheDeliveriesOfOneEventAreBounded(t *testing.T) {
 	var list []eventhook.Subscription
 	for range 1100 {
 		list = append(list, subscriber("s", "many", ""))
 	}
-	o := newOffice(list...)
+	o := newFakeStore(list...)
 	defer o.check(t)
 	s := publishing(strings.Repeat("many ", 92) + "few")
 	settle(t, newFanout(o), s)

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-func TestWhatBecomesOfADelivery(t *testing.T) {
+func TestTheOutcomeOfADelivery(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	fresh := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-time.Minute))}
@@ -73,8 +73,8 @@ func TestWhatBecomesOfADelivery(t *testing.T) {
 	}
 }
 
-// TestATestThatIsMadeAgain: its Tester was killed, or a person has begun it anew.
-func TestATestThatIsMadeAgain(t *testing.T) {
+// TestAReplayedTestDelivery: its Tester was killed, or a person has begun it anew.
+func TestAReplayedTestDelivery(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	d := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now), EventType: "system.webhook_test"}
 	for _, c := range []struct {
@@ -93,7 +93,8 @@ func TestATestThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Where deliveries may get older than a day, a receiver puts one off for a day.
+// If deliveries may become older than a day, a Retry-After delays a delivery by a day at
+// most.
 func TestRetryAfterIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -104,7 +105,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatTroubleIs(t *testing.T) {
+func TestIsOverload(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		a     eventhook.Attempt

@@ -14,10 +14,10 @@ import (
 	"github.com/eventhook/eventhook/outbound/publishtest"
 )
 
-func TestTheOfficeKeepsTheContractOfAPublishStore(t *testing.T) {
+func TestTheFakeStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(*testing.T) publishtest.Store {
 		list := []eventhook.Subscription{subscriber("a", "*", ""), subscriber("b", "*", "")}
-		o := newOffice(list...)
+		o := newFakeStore(list...)
 		o.refuse = "refused"
 		return publishtest.Store{PublishStore: o, Tenant: acme, Other: eventhook.NewID[eventhook.Tenant](march), Refused: o.refuse, Now: time.Now,
 			Subscriptions: []eventhook.SubscriptionID{list[0].ID, list[1].ID},
@@ -32,8 +32,8 @@ func TestTheOfficeKeepsTheContractOfAPublishStore(t *testing.T) {
 	})
 }
 
-// all publishes events with one call.
-func (p *press) all(events ...*eventhook.Event) []outbound.PublishOutcome {
+// all publishes events with one call of PublishBatch.
+func (p *publishHarness) all(events ...*eventhook.Event) []outbound.PublishOutcome {
 	return p.PublishBatch(p.t.Context(), acme, events)
 }
 
@@ -49,7 +49,7 @@ func typesOf(outcomes []outbound.PublishOutcome) (list []string) {
 }
 
 func TestABatchSharesOneTransaction(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "a b", ""), subscriber("b", "b", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "a b", ""), subscriber("b", "b", "")}, func(t *testing.T, p *publishHarness) {
 		p.refuse = "refused"
 		keyed, again := news("b", "1"), news("a", "2")
 		keyed.IdempotencyKey, again.IdempotencyKey = "k", "k"
@@ -72,7 +72,7 @@ func TestALargeBatchHasSeveralTransactions(t *testing.T) {
 		{"by bytes", func(c *outbound.PublishConfig) { c.BatchBytes = 650 }},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inPress(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+			withPublisher(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 				var events []*eventhook.Event
 				for i := range 5 {
 					events = append(events, news(fmt.Sprint("e", i), "1"))
@@ -89,7 +89,7 @@ func TestALargeBatchHasSeveralTransactions(t *testing.T) {
 
 // Only the stale events of a batch are matched again.
 func TestABatchIsMatchedAgain(t *testing.T) {
-	inPress(t, func(c *outbound.PublishConfig) { c.BatchRows = 2 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.BatchRows = 2 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		commits := 0
 		p.beforeEach = func() {
 			if commits++; commits == 2 {
@@ -106,7 +106,7 @@ func TestABatchIsMatchedAgain(t *testing.T) {
 // Batches of many rows wait for each other within a tenant, so that a small event
 // waits for one of them at most.
 func TestBatchesOfATenantWaitForEachOther(t *testing.T) {
-	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 10 }, nil, func(t *testing.T, p *press) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 10 }, nil, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		p.publish(news("one", "1"))
 		for range 3 {
@@ -130,7 +130,7 @@ func TestBatchesOfATenantWaitForEachOther(t *testing.T) {
 }
 
 func TestABatchWhoseCallerLeaves(t *testing.T) {
-	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		p.publish(news("one", "1"))
 		ctx, leave := context.WithCancel(t.Context())

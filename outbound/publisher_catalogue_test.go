@@ -13,7 +13,7 @@ import (
 	matching "github.com/eventhook/eventhook/outbound/match"
 )
 
-func (o *office) EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error) {
+func (o *fakeStore) EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
@@ -27,15 +27,15 @@ func (o *office) EventType(ctx context.Context, tenant eventhook.TenantID, name 
 	return o.types[tenant][i], nil
 }
 
-func (o *office) Mismatch(kind string) {
+func (o *fakeStore) Mismatch(kind string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.misfits = append(o.misfits, kind)
 }
 
-// catalogued is an office with a catalogue of payments.
-func catalogued() (*office, *matching.Catalogue) {
-	o := newOffice()
+// catalogued is an fakeStore with a catalogue of payments.
+func catalogued() (*fakeStore, *matching.Catalogue) {
+	o := newFakeStore()
 	o.types[acme] = []eventhook.EventType{
 		{Name: "payment.made", Category: "payment", Schema: []byte(`{"required":["amount"],"properties":{"amount":{"type":"number"}}}`)},
 		{Name: "payment.lost", Category: "payment"},
@@ -46,7 +46,7 @@ func catalogued() (*office, *matching.Catalogue) {
 }
 
 // Whatever the catalogue finds, the event is stored, with its category.
-func TestMisfitsArePublished(t *testing.T) {
+func TestMismatchesArePublished(t *testing.T) {
 	o, c := catalogued()
 	o.add(subscriber("a", "*", ""))
 	defer o.check(t)

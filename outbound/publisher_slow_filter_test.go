@@ -23,15 +23,15 @@ var costly = `{"$or":[` + strings.Repeat(`{"body.t":{"$regex":"\\pL{0,400}!"}},`
 
 var costlyData = `{"n":1,"t":"` + strings.Repeat("a", 64<<10) + `"}`
 
-// costlySettlement is what becomes of an event that publishes costlyData.
+// costlySettlement returns the settlement of an event that publishes costlyData.
 func costlySettlement() *effects.Settlement {
 	s := publishing("paid")
 	s.Actions[0].Effect.Publication.Data, s.Actions[0].RouteName = []byte(costlyData), "payments"
 	return s
 }
 
-func TestACostlyFilterGetsNothingAndKeepsNothingFromOthers(t *testing.T) {
-	o := newOffice(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
+func TestACostlyFilterExcludesOnlyItsOwnSubscription(t *testing.T) {
+	o := newFakeStore(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
 	defer o.check(t)
 	f, s := newFanout(o), costlySettlement()
 	m := meter.New(t.Context(), meter.EventLimit, nil)
@@ -50,7 +50,7 @@ func TestACostlyFilterGetsNothingAndKeepsNothingFromOthers(t *testing.T) {
 // Before its event is stored, a plan has one slice of steps: the event is left to the
 // processor, and the subscription is not told that its filter is too slow.
 func TestACostlyFilterLeavesAnArrivalToTheProcessor(t *testing.T) {
-	o := newOffice(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
+	o := newFakeStore(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
 	f, s := newFanout(o), costlySettlement()
 	match(t, f, publishing("other")) // the subscriptions are in memory
 	m := meter.New(t.Context(), meter.Slice, nil)
@@ -65,7 +65,7 @@ func TestACostlyFilterLeavesAnArrivalToTheProcessor(t *testing.T) {
 }
 
 func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
-	o := newOffice(subscriber("a", "paid", ""))
+	o := newFakeStore(subscriber("a", "paid", ""))
 	for i := range 6 {
 		o.add(subscriber(fmt.Sprint(i), "paid", costly))
 	}
@@ -87,7 +87,7 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 // once, three costly subscriptions.
 func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", costly), subscriber("b", "*", costly), subscriber("c", "*", costly), subscriber("d", "*", "")}
-	inPress(t, nil, list, func(t *testing.T, p *press) {
+	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
 		p.Shares = cpushare.New(cpushare.Config{Processors: 0.1, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		var stored, refused atomic.Int64
 		var callers sync.WaitGroup
@@ -125,7 +125,7 @@ func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 }
 
 func TestPublishingEndsWithItsCaller(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", costly)}, func(t *testing.T, p *press) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", costly)}, func(t *testing.T, p *publishHarness) {
 		lent, _ := p.Shares.Bucket(acme).BeginSlow()
 		lent.Take(100 * meter.EventLimit)
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestTooManyCostlyFiltersRefuseTheEvent(t *testing.T) {
 	for i := range 6 {
 		list = append(list, subscriber(fmt.Sprint(i), "*", costly))
 	}
-	inPress(t, nil, list, func(t *testing.T, p *press) {
+	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
 		if _, err := p.Publisher.Publish(t.Context(), news("push", costlyData)); eventhook.KindOf(err) != eventhook.KindInvalid || !strings.Contains(err.Error(), "20 million steps") {
 			t.Errorf("got %v, want KindInvalid with the limit", err)
 		}

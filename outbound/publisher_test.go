@@ -17,9 +17,9 @@ import (
 	matching "github.com/eventhook/eventhook/outbound/match"
 )
 
-// press is a publisher at work over an office, in a bubble.
-type press struct {
-	*office
+// publishHarness is a publisher at work over an fakeStore, in a bubble.
+type publishHarness struct {
+	*fakeStore
 	*outbound.Publisher
 	t       *testing.T
 	rosters *matching.SubscriptionCache
@@ -27,7 +27,7 @@ type press struct {
 	ended   chan error
 }
 
-func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhook.Subscription, test func(*testing.T, *press)) {
+func withPublisher(t *testing.T, change func(*outbound.PublishConfig), list []eventhook.Subscription, test func(*testing.T, *publishHarness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := outbound.DefaultPublishConfig()
@@ -35,8 +35,8 @@ func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhoo
 		if change != nil {
 			change(&c)
 		}
-		o := newOffice(list...)
-		p := &press{office: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
+		o := newFakeStore(list...)
+		p := &publishHarness{fakeStore: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
 		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, Shares: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhoo
 }
 
 // end stops, and waits.
-func (p *press) end() {
+func (p *publishHarness) end() {
 	p.t.Helper()
 	p.stop()
 	if err := <-p.ended; err != nil {
@@ -59,7 +59,7 @@ func (p *press) end() {
 
 // publish publishes events at the same moment, and returns what is answered
 // once everything is quiet.
-func (p *press) publish(events ...*eventhook.Event) (outs []*outbound.PublishItem, errs []error) {
+func (p *publishHarness) publish(events ...*eventhook.Event) (outs []*outbound.PublishItem, errs []error) {
 	outs, errs = make([]*outbound.PublishItem, len(events)), make([]error, len(events))
 	for i, e := range events {
 		errs[i] = errNothingYet
@@ -75,7 +75,7 @@ func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
 	paused, keyless, agents := subscriber("paused", "*", ""), subscriber("keyless", "*", ""), subscriber("agents'", "*", "")
 	paused.Status, keyless.SecretsLost, agents.TargetLabels = eventhook.SubscriptionPaused, true, []string{"a"}
 	list := []eventhook.Subscription{subscriber("a", "push", ""), subscriber("b", "*", ""), subscriber("other", "pull", ""), paused, keyless, agents}
-	inPress(t, nil, list, func(t *testing.T, p *press) {
+	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
 		p.room[list[1].ID] = 0
 		e := &eventhook.Event{TenantID: acme, EventType: "push", CorrelationID: "c1", Payload: eventhook.Payload{Body: []byte(`{"n": 1}`)}}
 		outs, errs := p.publish(e)
@@ -102,8 +102,8 @@ func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyTakesIsStored(t *testing.T) {
-	inPress(t, nil, nil, func(t *testing.T, p *press) {
+func TestAnEventWithoutSubscribersIsStored(t *testing.T) {
+	withPublisher(t, nil, nil, func(t *testing.T, p *publishHarness) {
 		outs, errs := p.publish(news("push", "1"))
 		if errs[0] != nil || outs[0].Count != 0 || p.left != 0 || len(p.events) != 1 {
 			t.Errorf("got %+v, %v and %d events, want one event and nobody told", outs[0], errs[0], len(p.events))
@@ -113,7 +113,7 @@ func TestWhatNobodyTakesIsStored(t *testing.T) {
 
 func TestAKeyIsPublishedOnce(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", ""), subscriber("b", "*", "")}
-	inPress(t, nil, list, func(t *testing.T, p *press) {
+	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		var events []*eventhook.Event
 		for range 4 {
@@ -136,10 +136,10 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	})
 }
 
-// A subscription that another instance has made gets what is published after
-// that, even if nobody was told of it.
+// A subscription that another instance created receives the events that are published
+// afterwards, even without a change notification.
 func TestNoSubscriptionIsForgotten(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
 		p.add(subscriber("b", "*", ""))
 		outs, errs := p.publish(news("push", "2"), news("push", "3"))
@@ -152,8 +152,8 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 	})
 }
 
-func TestManyThatAreStaleReadTheSubscriptionsOnce(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+func TestManyStaleEventsReadTheSubscriptionsOnce(t *testing.T) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
 		p.gate = make(chan struct{})
 		var events []*eventhook.Event
@@ -175,8 +175,8 @@ func TestManyThatAreStaleReadTheSubscriptionsOnce(t *testing.T) {
 	})
 }
 
-func TestSubscriptionsThatNeverRest(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+func TestSubscriptionsThatKeepChanging(t *testing.T) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.beforeEach = func() { p.add(subscriber("more", "pull", "")) }
 		_, errs := p.publish(news("push", "1"))
 		if eventhook.KindOf(errs[0]) != eventhook.KindUnavailable {
@@ -189,7 +189,7 @@ func TestSubscriptionsThatNeverRest(t *testing.T) {
 }
 
 func TestPublishersThatLeave(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
 		p.beforeEach = func() { p.add(subscriber("more", "pull", "")) }
 		ctx, leave := context.WithCancel(t.Context())
@@ -200,25 +200,25 @@ func TestPublishersThatLeave(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeStored(t *testing.T) {
+func TestEventsThatCannotBeStored(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		before func(*press)
+		before func(*publishHarness)
 		kind   eventhook.Kind
 	}{
-		{"the database fails", func(p *press) { p.err = errOffice }, ""},
-		{"it is down when the event is stored", func(p *press) {
+		{"the database fails", func(p *publishHarness) { p.err = errOffice }, ""},
+		{"it is down when the event is stored", func(p *publishHarness) {
 			p.beforeEach = func() {
 				p.set(func() { p.err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errOffice} })
 			}
 		}, eventhook.KindUnavailable},
-		{"it goes down with the commit", func(p *press) { p.beforeEach = func() { p.set(func() { p.err = errOffice }) } }, ""},
-		{"it refuses the event", func(p *press) { p.refuse = "push" }, ""},
-		{"it hangs", func(p *press) { p.gate = make(chan struct{}) }, ""},
-		{"the instance has stopped", func(p *press) { p.end() }, eventhook.KindUnavailable},
+		{"it goes down with the commit", func(p *publishHarness) { p.beforeEach = func() { p.set(func() { p.err = errOffice }) } }, ""},
+		{"it refuses the event", func(p *publishHarness) { p.refuse = "push" }, ""},
+		{"it hangs", func(p *publishHarness) { p.gate = make(chan struct{}) }, ""},
+		{"the instance has stopped", func(p *publishHarness) { p.end() }, eventhook.KindUnavailable},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+			withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 				c.before(p)
 				_, errs := p.publish(news("push", "1"))
 				time.Sleep(11 * time.Second)
@@ -235,7 +235,7 @@ func TestWhatCannotBeStored(t *testing.T) {
 }
 
 func TestARefusedEventIsPublishedAlone(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.refuse, p.gate = "poison", make(chan struct{})
 		_, errs := p.publish(news("first", "1"), news("push", "1"), news("poison", "1"), news("pull", "1"))
 		close(p.gate)
@@ -254,7 +254,7 @@ func TestPublishedBatchesAreBoundedByDeliveries(t *testing.T) {
 	for i := range 30 {
 		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
 	}
-	inPress(t, func(c *outbound.PublishConfig) { c.BatchRows = 10 }, list, func(t *testing.T, p *press) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.BatchRows = 10 }, list, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		var events []*eventhook.Event
 		for _, eventType := range strings.Fields("one one one one one one many many one") {
@@ -273,7 +273,7 @@ func TestPublishedBatchesAreBoundedByDeliveries(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsToBePublishedIsBounded(t *testing.T) {
+func TestTheQueueOfThePublisherIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		change func(*outbound.PublishConfig)
@@ -283,7 +283,7 @@ func TestWhatWaitsToBePublishedIsBounded(t *testing.T) {
 		{"by bytes", func(c *outbound.PublishConfig) { c.QueueBytes = 1100 }, 3},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inPress(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+			withPublisher(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 				p.gate = make(chan struct{})
 				_, first := p.publish(news("push", "1"))
 				var events []*eventhook.Event
@@ -306,14 +306,14 @@ func TestWhatWaitsToBePublishedIsBounded(t *testing.T) {
 	}
 }
 
-// A tenant whose events are for many fills no more than one place of the queue
-// with them: another's, and its own small ones, come after one at most.
-func TestEventsForManyWaitForEachOther(t *testing.T) {
+// A tenant with large events has at most one of them in the queue. The events of another
+// tenant, and its own small events, wait for one large event at most.
+func TestLargeEventsOfATenantWaitForEachOther(t *testing.T) {
 	var list []eventhook.Subscription
 	for i := range 30 {
 		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
 	}
-	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 30 }, list, func(t *testing.T, p *press) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 30 }, list, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		p.publish(news("one", "1"))
 		many := make([]*eventhook.Event, 65)
@@ -333,8 +333,8 @@ func TestEventsForManyWaitForEachOther(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForHisTurnCanLeave(t *testing.T) {
-	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+func TestACallThatWaitsForItsSlotCanBeCancelled(t *testing.T) {
+	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		_, first := p.publish(news("push", "1"))
 		ctx, leave := context.WithCancel(t.Context())
@@ -353,8 +353,8 @@ func TestWhoWaitsForHisTurnCanLeave(t *testing.T) {
 	})
 }
 
-func TestAStopPublishesWhatWaits(t *testing.T) {
-	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+func TestAStopPublishesWaitingEvents(t *testing.T) {
+	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.gate = make(chan struct{})
 		outs, errs := p.publish(news("push", "1"), news("push", "2"))
 		p.stop()
@@ -366,7 +366,7 @@ func TestAStopPublishesWhatWaits(t *testing.T) {
 	})
 }
 
-func TestPublishConfigIsHonest(t *testing.T) {
+func TestPublishConfigValidate(t *testing.T) {
 	if f := outbound.DefaultPublishConfig().Validate(); len(f) > 0 {
 		t.Errorf("the default: got %v, want no faults", f)
 	}

@@ -97,7 +97,7 @@ func TestTheDestinationsOfARouteAreItsHTTPTargets(t *testing.T) {
 	}
 }
 
-func TestAChangeOfARouteIsSeenWhenItIsTold(t *testing.T) {
+func TestAnInvalidatedRouteIsReadAgain(t *testing.T) {
 	store := newRouteStore(t, "https://internal.example/")
 	d := store.directory(answering(200))
 	isReady := func() bool {

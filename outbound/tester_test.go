@@ -14,9 +14,9 @@ import (
 	"github.com/eventhook/eventhook/outbound/send"
 )
 
-// testOffice is all that a Tester works with. Its subscriptions have a
+// testerStore is all that a Tester works with. Its subscriptions have a
 // generation, and the Tester is told one that lags behind until it forgets.
-type testOffice struct {
+type testerStore struct {
 	current, known int64
 	moves          bool // with every look
 	fails          error
@@ -28,21 +28,21 @@ type testOffice struct {
 	onSend         func()
 }
 
-func (o *testOffice) tester() *outbound.Tester {
+func (o *testerStore) tester() *outbound.Tester {
 	return &outbound.Tester{Transports: o, Generations: o, Store: o, Now: func() time.Time { return eventTime }}
 }
 
-func (o *testOffice) Generation(context.Context, eventhook.TenantID) (int64, error) {
+func (o *testerStore) Generation(context.Context, eventhook.TenantID) (int64, error) {
 	return o.known, o.fails
 }
 
-func (o *testOffice) Invalidate(eventhook.TenantID) {
+func (o *testerStore) Invalidate(eventhook.TenantID) {
 	if o.known = o.current; o.moves {
 		o.current++
 	}
 }
 
-func (o *testOffice) Publish(_ context.Context, batch []*outbound.PublishItem) error {
+func (o *testerStore) Publish(_ context.Context, batch []*outbound.PublishItem) error {
 	for _, p := range batch {
 		if p.IsStale = p.Generation != o.current; !p.IsStale {
 			o.published = append(o.published, p)
@@ -51,11 +51,11 @@ func (o *testOffice) Publish(_ context.Context, batch []*outbound.PublishItem) e
 	return nil
 }
 
-func (o *testOffice) To(s *eventhook.Subscription) outbound.Transport { return testTransport{o, s} }
+func (o *testerStore) To(s *eventhook.Subscription) outbound.Transport { return testTransport{o, s} }
 
-// testTransport keeps what is sent to a subscription.
+// testTransport records the deliveries that are sent to a subscription.
 type testTransport struct {
-	*testOffice
+	*testerStore
 	to *eventhook.Subscription
 }
 
@@ -67,7 +67,7 @@ func (o testTransport) Send(_ context.Context, d *eventhook.Delivery, attempt in
 	return o.attempt
 }
 
-func (o *testOffice) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
+func (o *testerStore) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -94,7 +94,7 @@ func TestATestIsStoredSentAndSettled(t *testing.T) {
 		attempt eventhook.Attempt
 		status  eventhook.DeliveryStatus
 	}{"answered": {success, eventhook.DeliverySuccess}, "refused": {failure, eventhook.DeliveryDead}} {
-		o, s := &testOffice{current: 7, known: 3, attempt: c.attempt}, tested()
+		o, s := &testerStore{current: 7, known: 3, attempt: c.attempt}, tested()
 		d, a, err := o.tester().Test(t.Context(), s, engineer)
 		if err != nil || !cmp.Equal(a, c.attempt) || d.Status != c.status || d.Attempts != 1 || d.StatusCode != a.StatusCode || d.LastError != a.Error || d.CompletedAt == nil {
 			t.Errorf("%s: got %+v, %+v, %v", claim, d, a, err)
@@ -115,8 +115,8 @@ func TestATestIsStoredSentAndSettled(t *testing.T) {
 	}
 }
 
-func TestWhatATestSays(t *testing.T) {
-	o, s := &testOffice{}, tested()
+func TestTheDataOfATestEvent(t *testing.T) {
+	o, s := &testerStore{}, tested()
 	s.Name = `bil"ling`
 	if _, _, err := o.tester().Test(t.Context(), s, engineer); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestWhatATestSays(t *testing.T) {
 }
 
 func TestValidateStoresNothing(t *testing.T) {
-	o := &testOffice{attempt: eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx}}
+	o := &testerStore{attempt: eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx}}
 	s := tested()
 	s.ID = eventhook.SubscriptionID{}
 	if a := o.tester().Validate(t.Context(), s); !cmp.Equal(a, o.attempt) {
@@ -156,29 +156,29 @@ func TestValidateStoresNothing(t *testing.T) {
 	}
 }
 
-func TestTestsThatCannotBe(t *testing.T) {
+func TestTestsThatFail(t *testing.T) {
 	down := errors.New("no database")
 	for claim, c := range map[string]struct {
-		office testOffice
-		want   error
+		fakeStore testerStore
+		want      error
 	}{
-		"the subscriptions cannot be read": {testOffice{fails: down}, down},
-		"they keep changing":               {testOffice{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
+		"the subscriptions cannot be read": {testerStore{fails: down}, down},
+		"they keep changing":               {testerStore{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
 	} {
-		if _, _, err := c.office.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, c.want) || len(c.office.sent) != 0 {
-			t.Errorf("%s: got %v and %d were sent, want %v", claim, err, len(c.office.sent), c.want)
+		if _, _, err := c.fakeStore.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, c.want) || len(c.fakeStore.sent) != 0 {
+			t.Errorf("%s: got %v and %d were sent, want %v", claim, err, len(c.fakeStore.sent), c.want)
 		}
 	}
-	o := &testOffice{loses: true}
+	o := &testerStore{loses: true}
 	if _, _, err := o.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, eventhook.ErrLeaseLost) {
 		t.Errorf("got %v, want that the lease was lost", err)
 	}
 }
 
-// Who has asked may leave: what was sent is written down.
-func TestATestThatNobodyWaitsForIsSettled(t *testing.T) {
+// If the caller leaves during the attempt, its outcome is stored nevertheless.
+func TestATestWhoseCallerLeavesIsSettled(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
-	o := &testOffice{onSend: leave}
+	o := &testerStore{onSend: leave}
 	if _, _, err := o.tester().Test(ctx, tested(), engineer); err != nil || len(o.settled) != 1 {
 		t.Errorf("got %v, settled %d", err, len(o.settled))
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// maker is a target that makes the kind of effect that its task kind names.
+// maker is a target that creates the kind of effect that its task kind names.
 type maker struct {
 	kind string
 	made func() // called for each effect
@@ -41,7 +41,7 @@ func (x maker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effec
 	return effects.Effect{Execution: &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](now), TenantID: e.TenantID, EventID: e.ID, Kind: x.kind}}, nil
 }
 
-// makers has targets make effects, and counts these.
+// makers compiles targets as makers and counts their effects.
 func (b *rig) makers() (made *int) {
 	made = new(int)
 	b.compile = func(t eventhook.Target) (route.Effector, error) { return maker{kindOf(t), func() { *made++ }}, nil }
@@ -148,8 +148,8 @@ func TestNothingIsPlannedWithoutWorkers(t *testing.T) {
 	}, newRoute("r", "", "task"))
 }
 
-// A sender waits for the plan of its event, which therefore waits for nothing: a
-// plan that waited for the routes would never return here.
+// A sender waits for the plan of its event, so planning must not wait. A plan that waited for the
+// routes would never return here.
 func TestPlanningAnArrivalWaitsForNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *rig) {
 		b.makers()
@@ -200,7 +200,7 @@ func TestAnArrivalOverTheLimitIsLeft(t *testing.T) {
 	}, newRoute("first", "", "task"), costly("second"))
 }
 
-// The limit is one slice of steps: a larger one would keep the senders of the batch.
+// The limit is one slice of steps. A larger limit would delay the senders of the batch.
 func TestAnArrivalIsPlannedWithinOneSlice(t *testing.T) {
 	r := newRoute("r", "", "task")
 	r.Filter = []byte(`{"body.t":{"$not":{"$regex":"\\pL{0,400}!"}}}`)

@@ -15,8 +15,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// costly is a filter that takes seconds without a limit (attack 1), over the
-// event of costlyBody.
+// costly is a filter that takes seconds without a limit for the event of costlyBody.
 func costly(name string) eventhook.Route {
 	r := newRoute(name, "", "ok")
 	r.Filter = []byte(`{"$or":[` + strings.Repeat(`{"body.t":{"$regex":"\\pL{0,400}!"}},`, 19) + `{"body.t":{"$regex":"\\pL{0,400}?!"}}]}`)
@@ -43,9 +42,9 @@ func (b *rig) handOverCostly(tenant, source byte, routes ...eventhook.Route) *ev
 	return e
 }
 
-// TestCostlyFiltersDelayNoOtherTenant is attack 1: two sources with four costly
-// routes each. The other tenant's event comes last, and is settled first. There
-// is one worker of each kind, and the clock stands still while they work.
+// TestCostlyFiltersDelayNoOtherTenant has two sources with four costly routes each. The event of
+// the other tenant comes last and is settled first. There is one worker of each kind, and the clock
+// stands still while they work.
 func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		var order []eventhook.EventID
@@ -78,7 +77,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	})
 }
 
-// A tenant whose share is used up waits, and loses no event and no lease.
+// The events of a tenant whose share is used up wait; none is lost, and no lease is lost.
 func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		b.Shares = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
@@ -112,8 +111,8 @@ func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 	})
 }
 
-// A tenant's many events of less than a slice each do not fill a batch that
-// others wait for.
+// Many events of one tenant that each take less than a slice do not fill a batch for which other
+// tenants wait.
 func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.BatchSize, c.InboxBytes = 100, 4<<20 }, func(t *testing.T, b *rig) {
 		r := newRoute("r", "", "ok")
@@ -155,7 +154,6 @@ func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
 	})
 }
 
-// TestATrialEndsWithItsCaller is attack 4's last part.
 func TestATrialEndsWithItsCaller(t *testing.T) {
 	e := newEvent("push")
 	e.Body = costlyBody

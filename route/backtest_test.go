@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// echo is a target that gets what it is given, if the event has an id.
+// echo is a target that returns its input, if the event has an id.
 type echo struct{}
 
 func (echo) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
@@ -36,8 +36,8 @@ func toEcho(eventhook.Target) (Effector, error) { return echo{}, nil }
 
 var midnight = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// received are past events with bodies, the first the newest, a second apart;
-// one of type "gone" has lost its payload.
+// received returns past events with bodies, newest first and one second apart. An event of type
+// "gone" has lost its payload.
 func received(bodies ...string) []*eventhook.Event {
 	events := make([]*eventhook.Event, len(bodies))
 	for i, body := range bodies {
@@ -49,7 +49,7 @@ func received(bodies ...string) []*eventhook.Event {
 	return events
 }
 
-// past reads events, a page as long as asked for.
+// past reads events, in pages of the requested size.
 func past(events []*eventhook.Event) ReadEvents {
 	return func(ctx context.Context, before eventhook.EventID, limit int) (page []*eventhook.Event, next eventhook.EventID, err error) {
 		for _, e := range events {
@@ -154,7 +154,7 @@ func TestSamplesAreBounded(t *testing.T) {
 	}
 }
 
-// endless reads one event after the other, without an end, each in a second.
+// endless reads events without an end, each in a second.
 func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Event, eventhook.EventID, error) {
 	select {
 	case <-time.After(time.Second):
@@ -238,7 +238,7 @@ func TestABacktestFailsWithItsPast(t *testing.T) {
 	}
 }
 
-// A script that never ends costs its time limit for each event, and is told as a failure.
+// A script that never ends takes its time limit for each event and counts as failed.
 func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 	r := proposed("")
 	r.FilterFunction = "function filter() { while (true) {} }"

@@ -9,10 +9,9 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// mixedRoutes are so many routes, each with a filter over fields of its own, of
-// which ten take events of type "payment.card.made" as far as that goes: by
-// exact types, by prefixes, and one takes all. The others are for types of
-// their own, prefixes of it among them.
+// mixedRoutes returns n routes, each with a filter over different fields. Ten of them accept events
+// of type "payment.card.made": by exact type, by prefix, or because they accept all types. The
+// others accept other types, some of which are prefixes of this one.
 func mixedRoutes(n int) []eventhook.Route {
 	taking := []string{"payment.card.made", "payment.*", "payment.card.*", "*", "payment.card.made refund.*"}
 	routes := make([]eventhook.Route, n)
@@ -32,10 +31,9 @@ func mixedRoutes(n int) []eventhook.Route {
 	return routes
 }
 
-// BenchmarkMatch holds an event against a source's routes, none of which takes
-// it in the end. With 1000 of them it may take at most 1.5 times as long as
-// with the ten that are for its type: those ten look at a header and no
-// further, so that what the others cost is not hidden by them.
+// BenchmarkMatch evaluates a source's routes, none of which matches in the end. 1000 routes may
+// take at most 1.5 times as long as the ten that accept the event's type. These ten read one header
+// only, so that the cost of the others stays visible.
 func BenchmarkMatch(b *testing.B) {
 	e := paymentEvent()
 	e.EventType = "payment.card.made"
@@ -61,7 +59,7 @@ func BenchmarkMatch(b *testing.B) {
 	})
 }
 
-// What is looked for is kept for all routes of one event, and for no other.
+// Field values are cached for the routes of one event, and never reused for the next event.
 func TestAnEventIsSeenWithoutTheOneBefore(t *testing.T) {
 	r := newRoute("r", "", "a")
 	r.Filter = []byte(`{"body.a":1,"header.x-env":"live","event.idempotency_key":"k"}`)
@@ -78,8 +76,8 @@ func TestAnEventIsSeenWithoutTheOneBefore(t *testing.T) {
 	}
 }
 
-// Routes with paths of their own, into body, headers and fields, cost no
-// memory when they do not match: 1000 of them no more than one.
+// Routes that do not match allocate no memory for paths into body, headers and fields: 1000 of them
+// allocate no more than one.
 func TestRoutesThatLookElsewhereAllocateNothing(t *testing.T) {
 	e := paymentEvent()
 	for _, c := range []struct{ claim, types, filter string }{

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// calledShare has steps without end, calls each before it gives some, and counts what it gave.
+// calledShare has unlimited steps, calls a function before each Take, and counts the steps.
 type calledShare struct {
 	each  func()
 	taken int
@@ -36,7 +36,8 @@ func expressing(name, expression string) eventhook.Route {
 	return r
 }
 
-// An expression that exceeds its limits leaves no event unrouted: it is dead, once for all, and names the route.
+// An expression that exceeds its limits leaves no event unrouted: the event is dead at once, and
+// the error names the route.
 func TestExpressionsBeyondTheirLimitsMakeEventsDead(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		e := b.handOverCostly(mean, 101, expressing("payments", loopWithinLoop))
@@ -51,7 +52,7 @@ func TestExpressionsBeyondTheirLimitsMakeEventsDead(t *testing.T) {
 	})
 }
 
-// How long an evaluation takes depends on the machine, so that it is tried again.
+// The duration of an evaluation depends on the machine, so exceeding the time limit is retried.
 func TestExpressionsThatTakeTooLongAreTriedAgain(t *testing.T) {
 	route.SetEvalTime(t, 0)
 	for claim, expression := range map[string]string{
@@ -67,7 +68,7 @@ func TestExpressionsThatTakeTooLongAreTriedAgain(t *testing.T) {
 	}
 }
 
-// The end of the caller's context is no failure of the expression.
+// The end of the caller's context is not a failure of the expression.
 func TestExpressionsThatEndWithTheContextStopTheMeter(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := meter.New(ctx, meter.EventLimit, &calledShare{each: cancel})
@@ -94,7 +95,8 @@ func TestTimeOfExpressionsIsTheSharesAlone(t *testing.T) {
 	})
 }
 
-// The quick path stops after an evaluation whose cost is known at its end: the share pays for it all the same.
+// The cost of an evaluation is known only afterwards. The share is charged even if the quick path
+// then stops.
 func TestTheQuickPathIsChargedForWhatItEvaluated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const burst = 500 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// rig is a processor in a bubble of its own time, with a fake around it.
+// rig is a processor with a fake queue in a synctest bubble.
 type rig struct {
 	*queue
 	*route.Processor
@@ -105,7 +105,7 @@ func newShares() *cpushare.Limiter {
 	return cpushare.New(cpushare.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
 }
 
-// check is what Check finds wrong with a route.
+// check returns the faults that Check finds in a route.
 func check(t testing.TB, r eventhook.Route) eventhook.Faults {
 	t.Helper()
 	faults, err := route.Check(t.Context(), eventhook.TenantID{}, r)
@@ -115,7 +115,7 @@ func check(t testing.TB, r eventhook.Route) eventhook.Faults {
 	return faults
 }
 
-// explain is what a program explains of an event.
+// explain returns the explanation of an event.
 func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explanation {
 	t.Helper()
 	list, err := p.Explain(t.Context(), newShares(), e, noon)
@@ -139,13 +139,13 @@ func (b *rig) run() {
 	synctest.Wait()
 }
 
-// pass lets time go by, in the bubble, until everybody waits again.
+// pass advances the time of the bubble until all goroutines wait again.
 func (b *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// handOver accepts n events as ingest does: room first, then the lease.
+// handOver accepts n events as package ingest does: it reserves space, then leases.
 func (b *rig) handOver(n int) {
 	b.t.Helper()
 	if got := b.Reserve(n); got != n {

@@ -130,7 +130,7 @@ func TestATenantsScriptsRunOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestATenantHasAQuarterOfTheSlowLane(t *testing.T) {
+func TestATenantHasAQuarterOfTheSlowQueue(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxEvents = 80 }, func(t *testing.T, b *rig) {
 		sleepers(b)
 		b.run()

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// arrive plans an event and stores it, as ingest does.
+// arrive plans an event and stores it, as package ingest does.
 func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
 	b.t.Helper()
 	a := &effects.Arrival{Event: e, Plan: b.PlanArrival(e)}
@@ -24,7 +24,7 @@ func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
 	return a
 }
 
-// versions has a source's routes be those of the tenant's generation.
+// versions returns the routes of the tenant's generation for each source.
 func (b *rig) versions(all ...[]eventhook.Route) {
 	b.routing[eventhook.SourceID{}] = func() (routes []eventhook.Route, _ error) {
 		b.set(func(q *queue) { routes = all[q.generation[eventhook.TenantID{}]] })

@@ -148,7 +148,7 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 	}
 }
 
-// Which limit a script meets first depends on the machine.
+// Which limit a script exceeds first depends on the machine.
 func TestScriptsThatAreStoppedFailTheirActionsAlone(t *testing.T) {
 	for claim, set := range map[string]func(*eventhook.Route){
 		"a filter that calls itself": func(r *eventhook.Route) { r.FilterFunction = "function filter(e) { return filter(e) }" },
@@ -179,8 +179,7 @@ func TestWhatIsDoneIsNotTransformedAgain(t *testing.T) {
 	}
 }
 
-// What was stored and cannot be used must neither match everything nor nothing
-// without a word.
+// A stored filter that does not compile must neither match all events nor silently match none.
 func TestFiltersThatNoLongerCompileFailTheirActions(t *testing.T) {
 	for claim, set := range map[string]func(*eventhook.Route){
 		"filter: ":            func(r *eventhook.Route) { r.Filter = []byte(`{"body.a":{"$near":1}}`) },

@@ -52,8 +52,8 @@ func paymentEvent() *eventhook.Event {
 	return e
 }
 
-// A route that does not match must cost no memory, whatever it looks at: an
-// event with 1000 such routes allocates what it does with one.
+// A route that does not match must not allocate memory: an event with 1000 such routes allocates as
+// much as with one.
 func TestRoutesThatDoNotMatchAllocateNothing(t *testing.T) {
 	e := paymentEvent()
 	allocations := func(types string, n int) float64 {

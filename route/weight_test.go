@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// publisher is a target that publishes what it is given.
+// publisher is a target that publishes its input.
 type publisher struct{}
 
 func (publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
@@ -21,7 +21,7 @@ func (publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (eff
 
 func compilePublisher(eventhook.Target) (route.Effector, error) { return publisher{}, nil }
 
-// sized is an event whose body, and what is made of it, has so many bytes.
+// sized is an event whose body has n bytes.
 func sized(n int) *eventhook.Event {
 	e := newEvent("push")
 	e.Body = json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`)

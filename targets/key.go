@@ -21,7 +21,6 @@ func (k IdempotencyKeySettings) Check() (f eventhook.Faults) {
 	return f
 }
 
-// -
 func (k IdempotencyKeySettings) compile() (keyPath, error) {
 	path, err := optionalPath(k.IdempotencyKeyPath)
 	return keyPath{path, k.IdempotencyKeyPrefix}, err

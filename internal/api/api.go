@@ -1,8 +1,11 @@
-// Package api is the management API: events, work and promises for a tenant's
-// engineers and workers, tenants and keys for the platform team, described by
-// the OpenAPI document that it serves. It holds no state but a short cache of
-// keys, and no SQL. Who may call what is decided in one place, before a
-// request is looked into: 401, then 404 for another tenant, then 403.
+// Package api is the management API. A tenant's engineers and workers use it for
+// sources, routes, events, subscriptions, work and promises; the platform team uses
+// it for tenants and keys. The package also serves the API's OpenAPI document and a
+// page made of it.
+//
+// It stores nothing but short-lived caches of keys and tenants, and contains no SQL.
+// Authorization is decided in one place before the rest of a request is read: 401
+// without a valid key, then 404 for another tenant, then 403 for a missing scope.
 package api
 
 import (
@@ -26,7 +29,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Deps are what the API works with.
+// Deps are the dependencies of the API.
 type Deps struct {
 	Events     EventStore
 	Work       WorkStore
@@ -45,20 +48,20 @@ type Deps struct {
 	Deliveries    DeliveryStore
 	Publisher     Publisher
 	Receivers     Receivers
-	Quotas        Quotas // nil: what is published is not counted
+	Quotas        Quotas // nil: published events do not count towards quotas
 
 	Usage      UsageStore  // nil: statistics are zero
-	PublicKeys verify.Keys // those that providers publish; may be nil
-	PublicURL  string      // how the outside reaches us
-	CursorKey  []byte      // marks cursors; nobody can guess it from them
+	PublicKeys verify.Keys // public keys of providers; may be nil
+	PublicURL  string      // the gateway as clients reach it
+	CursorKey  []byte      // key of the MAC in cursors; the same on all instances
 	AdminKey   eventhook.Secret
-	Worked     func(act string, executions int) // hears what workers did; for metrics
-	// ClientAddress tells who sent a request; nil: nobody knows, and wrong keys
+	Worked     func(act string, executions int) // called for each act of a worker; for metrics
+	// ClientAddress returns the address of a client; nil: unknown, so that wrong keys
 	// are not limited.
 	ClientAddress func(*http.Request) netip.Addr
-	KeyUses       *KeyUses            // remembers when keys were used; nil: nobody does
-	Refused       func(reason string) // hears why callers were refused, in one of a few words; may be nil
-	Stopping      <-chan struct{}     // closed: long polls answer at once
+	KeyUses       *KeyUses            // records the last use of keys; nil: a new one
+	Refused       func(reason string) // called with the reason of a refusal, one of a fixed set; may be nil
+	Stopping      <-chan struct{}     // closed at shutdown: long polls return at once
 	Log           *slog.Logger
 	Now           func() time.Time
 	Version       string
@@ -74,22 +77,21 @@ type server struct {
 	waits   *waits
 	budget  *budget
 	gates   gates
-	bodies  map[reflect.Type]*huma.Schema // of bodies that the framework decodes, by bodyOf; Register fills it
+	bodies  map[reflect.Type]*huma.Schema // schemas of bodies that the framework decodes, by bodyOf; filled by Register
 
-	accounts *snapshot.Cache[string, *usage.Account] // by the tenant's slug
+	accounts *snapshot.Cache[string, *usage.Account] // by tenant slug
 }
 
-// base is T of the contract.
+// base is the path of a tenant's API, T in the contract.
 const base = "/api/tenants/{tenant}/eventhook"
 
-// The framework's errors are ours, and members have one spelling. These are
-// globals of the framework's, so that they are set once and not whenever an API
-// is made.
+// The framework's error constructor and validation settings are globals. They are set
+// once and not in Register, which may run concurrently.
 func init() {
 	huma.NewError, huma.ValidateStrictCasing, huma.DefaultArrayNullable = newProblem, true, false
 }
 
-// Register adds the API to a router and returns its OpenAPI document's API.
+// Register adds the API to a router and returns it with its OpenAPI document.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waits: newWaits(d.Stopping, d.Now),
 		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults()), bodies: map[reflect.Type]*huma.Schema{}}
@@ -100,7 +102,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	}
 	config := huma.DefaultConfig("Eventhook", d.Version)
 	config.CreateHooks = nil                                             // no $schema members in answers
-	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // see docs.go
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key, ehk_…. The roles that an operation lists are the scopes of a tenant's key, one of which is required; admin is the admin key."}}
 	config.Formats = s.boundedJSON(config.Formats)
@@ -128,7 +130,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	return api
 }
 
-// HandleError answers what no handler answered: unknown paths and methods.
+// HandleError responds to requests for unknown paths and methods.
 func HandleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -145,28 +147,28 @@ func HandleError(err error, c echo.Context) {
 	_ = c.JSON(status, p) // the client may be gone
 }
 
-// operation describes one route of the API.
+// operation describes an operation of the API.
 type operation struct {
-	id                    string // by which clients know it, such as list-events
+	id                    string // operationId, such as list-events; names the method of the Go client
 	method, path, summary string
-	about                 string          // more than the summary says; may be ""
+	about                 string          // the description, without the required key; may be ""
 	scope                 eventhook.Scope // "" for the admin key only
-	status                int             // of success; 0: 200
+	status                int             // of a success; 0: 200
 	tag                   string
-	maxBody               int64                   // bytes of a request's body; 0: smallBody
-	class                 class                   // "": by method and scope, see classOf
-	skipsShape            bool                    // its body is a document, which the handler checks
-	isFlat                bool                    // the document holds no list whose elements are checked, but for a few
-	cost                  func(bytes int64) int64 // memory for a body; nil: see bodyCost
-	// instead answers requests that were admitted. What it does not answer it
-	// passes on to next, with the body unread; nil: everything.
+	maxBody               int64                   // limit of a request's body in bytes; 0: smallBody
+	class                 class                   // "": derived from method and scope, see classOf
+	skipsShape            bool                    // the body is a document, whose shape the handler checks
+	isFlat                bool                    // the document has no lists with checked elements, except for very short ones
+	cost                  func(bytes int64) int64 // memory for a body of so many bytes; nil: see bodyCost
+	// instead handles admitted requests in place of the framework. It calls next, with
+	// the body unread, for requests that the framework should handle; nil: all of them.
 	instead    func(ctx huma.Context, next func(huma.Context))
-	alsoStatus int  // of another success, with the same answer
-	isRaw      bool // it answers bytes of any type
+	alsoStatus int  // status of another success with the same response
+	isRaw      bool // the response is bytes of any content type
 }
 
-// register adds an operation whose handler knows who calls. Its errors are
-// turned into problems here and nowhere else.
+// register adds an operation, whose handler receives the caller. Errors of handlers
+// become problems here.
 func register[I, O any](s *server, api huma.API, op operation, handle func(context.Context, caller, *I) (*O, error)) {
 	var instead huma.Middlewares
 	if op.instead != nil {
@@ -184,8 +186,8 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Security:         []map[string][]string{{"key": op.scopes()}},
 		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf()},
 		Errors:           op.failures(),
-		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses what reaches its limit
-		BodyReadTimeout:  bodyGrace,          // body sets it later as bytes come
+		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses bodies that reach the limit
+		BodyReadTimeout:  bodyGrace,          // extended by body while bytes arrive
 		SkipValidateBody: op.skipsShape,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := run(ctx, callerOf(ctx), op.classOf(), in, handle)
@@ -200,7 +202,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 	}
 }
 
-// describeAnswers tells what the framework cannot see in Go types.
+// describeAnswers adds to the responses what the framework cannot derive from Go types.
 func (o operation) describeAnswers(doc *huma.OpenAPI) *huma.Operation {
 	item := doc.Paths[o.path]
 	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
@@ -221,7 +223,7 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) *huma.Operation {
 	return of
 }
 
-// failures are the statuses that an operation may fail with, besides 500.
+// failures returns the statuses of errors that an operation may return, besides 500.
 func (o operation) failures() []int {
 	all := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity,
 		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable}
@@ -236,7 +238,7 @@ func (o operation) failures() []int {
 	return all
 }
 
-// description says what the operation is about and which key it takes.
+// description returns the operation's description with the key that it requires.
 func (o operation) description() string {
 	needs := "Requires the admin key."
 	if o.scope != "" {
@@ -245,7 +247,7 @@ func (o operation) description() string {
 	return strings.TrimSpace(o.about + " " + needs)
 }
 
-// scopes are what a key needs one of; the admin key has them all.
+// scopes returns the scopes one of which a tenant's key must have. The admin key has all.
 func (o operation) scopes() []string {
 	if o.scope == "" {
 		return []string{"admin"}

@@ -61,7 +61,7 @@ const (
 	maxSideBag = 16 << 10  // of scope, actor and metadata, each
 )
 
-// EventPublish is an event for subscribers.
+// EventPublish is an event to be published.
 type EventPublish struct {
 	EventType      string          `json:"event_type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type. Prefixes of the gateway's own events, such as webhook. or tenant., are reserved."`
 	Data           json.RawMessage `json:"data" doc:"Any JSON value up to 1 MiB. Subscribers receive exactly these bytes."`
@@ -72,7 +72,7 @@ type EventPublish struct {
 	Metadata       jsonObject      `json:"metadata,omitempty" doc:"Additional members, passed on to subscribers."`
 }
 
-// EventPublished is what became of it.
+// EventPublished is the outcome of publishing an event.
 type EventPublished struct {
 	EventID    string `json:"event_id" format:"uuid" doc:"Id of the stored event; for a duplicate, the id of the first event."`
 	Deliveries int    `json:"deliveries" doc:"Number of deliveries created."`

@@ -32,12 +32,12 @@ type EventsPublish struct {
 	Events []EventPublish `json:"events" maxItems:"500"`
 }
 
-// EventsPublished is what became of a batch.
+// EventsPublished is the outcome of publishing a batch.
 type EventsPublished struct {
 	Items []EventOutcome `json:"items" doc:"One result per event, in the order of the request."`
 }
 
-// EventOutcome is what became of one event of a batch.
+// EventOutcome is the outcome for one event of a batch.
 type EventOutcome struct {
 	EventID    string   `json:"event_id,omitempty" format:"uuid" doc:"Id of the stored event; for a duplicate, the id of the first event."`
 	Deliveries *int     `json:"deliveries,omitempty" doc:"Number of deliveries created."`

@@ -115,7 +115,7 @@ func TestTargetSecretIsNotSentToAnotherOrigin(t *testing.T) {
 	} {
 		a := r.admin("PATCH", routesPath(id), `{"targets":`+c.targets+`}`)
 		r.wantFaults(a, http.StatusUnprocessableEntity, c.want)
-		if !strings.Contains(a.Body.String(), "given again") {
+		if !strings.Contains(a.Body.String(), "set again") {
 			t.Errorf("%s: answered %s, want it to say what to do", c.claim, a.Body)
 		}
 	}

@@ -136,7 +136,7 @@ func TestAPolicyIsTakenAsItWas(t *testing.T) {
 	}
 }
 
-// A name is judged by what it resolves to, and no connection is made.
+// A name is checked by its resolved addresses, and no connection is made.
 func TestANameDoesNotHideItsAddress(t *testing.T) {
 	server := serve(t, answer("keys"))
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -42,7 +42,7 @@ func serveVersion(t testing.TB, h http.HandlerFunc, version int) *server {
 	return s
 }
 
-// client trusts the server besides what p says.
+// client returns a Client with the policy p that also trusts the server.
 func (s *server) client(t testing.TB, p Policy) *Client {
 	t.Helper()
 	p.RootCAs = x509.NewCertPool()

@@ -266,7 +266,7 @@ func dnsAnswer(question []byte, a func() netip.Addr) []byte {
 	return reply
 }
 
-// proxyTo is a proxy that knows one tunnel's end, whatever it is asked for.
+// proxyTo is a proxy that connects every tunnel to the same address.
 func proxyTo(t *testing.T, end string) (address *url.URL, asked *atomic.Pointer[string]) {
 	t.Helper()
 	asked = &atomic.Pointer[string]{}
@@ -341,7 +341,8 @@ func TestAProxyThatDoesNot(t *testing.T) {
 	}
 }
 
-// However many hosts are asked, few connections are kept, and none for long.
+// The number of idle connections is bounded for any number of hosts, and each is closed
+// soon.
 func TestManyHostsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()

@@ -167,7 +167,7 @@ func TestASurplusWithinTLSIsNotUsed(t *testing.T) {
 	}
 }
 
-// heldBack is a connection that keeps what is written while isHeld.
+// heldBack is a connection that buffers writes while isHeld.
 type heldBack struct {
 	net.Conn
 	isHeld bool
@@ -357,7 +357,7 @@ func TestManyExchangesAtOnce(t *testing.T) {
 	}
 }
 
-// A host keeps few connections, and none for long.
+// A host has few idle connections, and each is closed soon.
 func TestFewConnectionsToAHostAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, open := newPipes(), atomic.Int64{}

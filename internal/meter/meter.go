@@ -61,7 +61,7 @@ type Meter struct {
 }
 
 // New returns a meter for one evaluation of at most limit steps. A nil share
-// has no bounds.
+// is unlimited.
 func New(ctx context.Context, limit int, share Share) *Meter {
 	m := &Meter{}
 	m.Reset(ctx, limit, share)
@@ -198,7 +198,7 @@ func (m *Meter) Context() context.Context {
 	return m.ctx
 }
 
-// Err is the error that ended the evaluation, nil if none did.
+// Err returns the error that stopped the evaluation, nil if it was not stopped.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil

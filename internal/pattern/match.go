@@ -55,7 +55,7 @@ func (v *machine) advance() {
 	}
 }
 
-// none stands before and behind the text.
+// none is the character before and after the text.
 const none rune = -1
 
 // asksEvery is how many steps are worked before the meter is asked.

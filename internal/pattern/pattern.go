@@ -26,10 +26,10 @@ type Limits struct {
 	Memory       int // bytes that its program holds
 }
 
-// DefaultLimits are the limits of the patterns in filters, expressions and verifiers.
+// DefaultLimits are the limits for patterns in filters, expressions and verifiers.
 var DefaultLimits = Limits{Bytes: 1000, Instructions: 2000, Memory: 128 << 10}
 
-// Pattern is a regular expression, compiled. Safe for concurrent use.
+// Pattern is a compiled regular expression. It is safe for concurrent use.
 type Pattern struct {
 	text       string
 	insts      []syntax.Inst
@@ -40,7 +40,7 @@ type Pattern struct {
 	isLiteral  bool   // the prefix is all of it
 }
 
-// SizeError refuses a pattern beyond its limits.
+// SizeError reports that a pattern exceeds its limits.
 type SizeError struct{ message string }
 
 func (e *SizeError) Error() string { return e.message }
@@ -111,7 +111,7 @@ func leastSize(re *syntax.Regexp, most int) int {
 	return size
 }
 
-// String is the pattern as it was written.
+// String returns the source of the pattern.
 func (p *Pattern) String() string { return p.text }
 
 // Instructions is the size of the program.

@@ -50,10 +50,10 @@ type Options struct {
 	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
 	// FaultsOfNew returns the faults of a source's verifier that the verifier before,
 	// zero for a new source, did not have. A configuration with such faults is not
-	// applied. If nil, there are none.
+	// applied. If nil, no verifier has faults.
 	FaultsOfNew func(have, want eventhook.Secret) eventhook.Faults
 	// Matches reports whether a subscription's filter matches a system event. An invalid
-	// filter matches none. If nil, every filter matches.
+	// filter matches no event. If nil, every filter matches.
 	Matches func(filter json.RawMessage, e *eventhook.Event) bool
 	Log     *slog.Logger
 	Now     func() time.Time // nil means time.Now
@@ -230,7 +230,7 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 // workStatements are prepared on each connection of the work pool.
 var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
 
-// SchemaVersion returns the version of the schema, 0 if there is none. dirty is true if a
+// SchemaVersion returns the version of the schema, 0 without a schema. dirty is true if a
 // migration to it failed.
 func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
 	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)

@@ -22,7 +22,7 @@ func newPipeline(ctx context.Context, conn *pgconn.PgConn) *pipeline {
 	return &pipeline{Pipeline: conn.StartPipeline(ctx), conn: conn}
 }
 
-// send sends a statement with the values of its parameters, nil if it has none.
+// send sends a statement with the values of its parameters, nil if it has no parameters.
 // commit reads its result.
 func (p *pipeline) send(s *statement, c *columns) {
 	var params [][]byte

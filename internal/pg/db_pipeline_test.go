@@ -82,7 +82,7 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 				t.Errorf("got %v, want the code %q", err, c.code)
 			}
 			same(t, "rows", f.count("piped", "true"), c.rows)
-			p = newPipeline(t.Context(), conn.PgConn()) // the connection goes on
+			p = newPipeline(t.Context(), conn.PgConn()) // the connection can still be used
 			p.send(add, number(9))
 			f.must(p.commit())
 			same(t, "rows of the next one", f.count("piped", "n = 9"), 1)
@@ -90,8 +90,8 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 	}
 }
 
-// Once the Sync is sent, PostgreSQL commits: the caller learns of an error only.
-func TestAPipelineWhoseContextEndsIsWholeOrNothing(t *testing.T) {
+// After the Sync is sent, PostgreSQL commits, although the caller may get an error.
+func TestAPipelineWhoseContextEndsIsAtomic(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		steps func(p *pipeline, cancel func())
@@ -139,8 +139,8 @@ func TestAPipelineWhoseContextEndsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// A batch whose context ends is stored whole or not at all, and the pool goes on.
-func TestAnAcceptWhoseContextEndsIsWholeOrNothing(t *testing.T) {
+// If the context of a batch ends, all of it is stored or nothing, and the pool still works.
+func TestAnAcceptWhoseContextEndsIsAtomic(t *testing.T) {
 	f := setUp(t)
 	f.exec(`CREATE FUNCTION eventhook.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END $$`)
 	f.exec(`CREATE TRIGGER wait BEFORE INSERT ON eventhook.execution FOR EACH ROW EXECUTE FUNCTION eventhook.wait()`)
@@ -160,7 +160,7 @@ func TestAnAcceptWhoseContextEndsIsWholeOrNothing(t *testing.T) {
 		func() {
 			for one[int](f, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) < 1 {
 			}
-			cancel() // the first statement has run, and a later one waits
+			cancel() // the first statement is done, and a later one waits
 		})
 	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_unlock(7)`)
 	f.must(err)
@@ -177,7 +177,7 @@ func TestAnAcceptWhoseContextEndsIsWholeOrNothing(t *testing.T) {
 	same(t, "the next batch", next.IsPlanned(), true)
 }
 
-// A refusal costs no connection: the halves of the batch follow on the same one.
+// After a refusal, the halves of the batch use the same connection.
 func TestARefusalKeepsTheConnection(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) { o.AcceptConns = 1 })

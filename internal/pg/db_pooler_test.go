@@ -14,14 +14,14 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// pooler lends sessions of PostgreSQL to its clients, as poolers do: for a
-// transaction, or for as long as the client is connected.
+// pooler assigns sessions of PostgreSQL to its clients for a transaction or for a
+// connection.
 type pooler struct {
 	sessions chan *pgconn.HijackedConn
 	perTx    bool
 }
 
-// startPooler returns the URL of a pooler before the database at dsn.
+// startPooler returns the URL of a pooler for the database at dsn.
 func startPooler(t *testing.T, dsn string, sessions int, perTx bool) string {
 	t.Helper()
 	p := &pooler{sessions: make(chan *pgconn.HijackedConn, sessions), perTx: perTx}
@@ -54,8 +54,7 @@ func startPooler(t *testing.T, dsn string, sessions int, perTx bool) string {
 	return fmt.Sprintf("postgres://any@%s/any?sslmode=disable", listener.Addr())
 }
 
-// serve answers one client. Of the protocol it knows what a client needs that
-// sends simple queries.
+// serve serves one client. It implements the part of the protocol for simple queries.
 func (p *pooler) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	var head [4]byte
@@ -124,7 +123,7 @@ func TestAPoolerInTransactionModeIsRefused(t *testing.T) {
 	} {
 		err := RefusePooler(t.Context(), c.url)
 		if (err != nil) != c.refused {
-			t.Errorf("%s: got %v, want it refused: %t", c.claim, err, c.refused)
+			t.Errorf("%s: got %v, want a refusal: %t", c.claim, err, c.refused)
 		}
 		if c.refused && (eventhook.KindOf(err) != eventhook.KindInvalid || !strings.Contains(err.Error(), "pool_mode")) {
 			t.Errorf("%s: got %v, want an invalid configuration that names the cause", c.claim, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// tripCounter counts what is sent: statements, and batches as one.
+// tripCounter counts round trips: one for a statement or a batch.
 type tripCounter struct{ atomic.Int64 }
 
 func (c *tripCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -31,7 +31,7 @@ func (c *tripCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatch
 
 func (c *tripCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// countTrips has the work pool's round trips counted.
+// countTrips counts the round trips of the work pool.
 func (f *fixture) countTrips() *tripCounter {
 	f.Helper()
 	trips := &tripCounter{}
@@ -45,9 +45,8 @@ func (f *fixture) countTrips() *tripCounter {
 	return trips
 }
 
-// TestRoutesAreChangedTogether: what is locked is not held for a round trip per
-// route, of which a source may have a thousand.
-func TestRoutesAreChangedTogether(t *testing.T) {
+// Locks are not held for a round trip per route: a source may have a thousand routes.
+func TestRoutesAreChangedInFewRoundTrips(t *testing.T) {
 	const routes, most = 40, 15
 	f := setUp(t)
 	order := []eventhook.RoutePriority{{ID: f.route.ID, Priority: routes}}

@@ -52,7 +52,7 @@ import (
 // A handle for a parameter that the SQL lacks, or with another type than in the SQL,
 // panics when the program starts. A test checks that every parameter has a handle.
 //
-// Other statements run through pgx. Those with more than five parameters use
+// Other statements run through pgx. If they have more than five parameters, they use
 // pgx.StrictNamedArgs, which has the same "@name" for single values.
 type statement struct {
 	name   string

@@ -16,7 +16,7 @@ func TestEventsWithoutASourceAreNotInTheIndexBySource(t *testing.T) {
 	same(t, "entries of 6 events with a source and 4 without", entries, 6)
 }
 
-func TestPagesOfExecutionsAreFilled(t *testing.T) {
+func TestExecutionsReserveNoSpaceForUpdates(t *testing.T) {
 	f := setUp(t)
 	options := one[string](f, `SELECT reloptions::text FROM pg_class WHERE oid = 'eventhook.execution'::regclass`)
 	same(t, "options", options, "{fillfactor=100}")

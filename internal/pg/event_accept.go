@@ -25,7 +25,7 @@ const onKeyTaken = `ON CONFLICT (tenant_id, scope, key) DO UPDATE
             expires_at = CASE WHEN k.expires_at <= @now THEN excluded.expires_at ELSE k.expires_at END`
 
 // acceptedColumns describe an event of a batch. first_key is the key of the batch's
-// first event with that key, and NULL for the others. generation is NULL for an event
+// first event with that key, else NULL. generation is NULL for an event
 // without a plan.
 const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timestamptz, body_size int4, key text, first_key text,
               event_type text, content_type text, source_ip text, trace_id text, request_id text, origin text, key_expires_at timestamptz,
@@ -33,7 +33,7 @@ const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timesta
 
 // acceptSQL stores a batch in one statement, in one round trip: it claims the keys,
 // stores the events, and stores the bodies. Only the first event of the batch with a
-// key claims that key (first_key); the others find it in claimed, as any duplicate
+// key claims that key (first_key); further events find it in claimed, as any duplicate
 // does. Keys are claimed in their order, so that batches of two instances wait for
 // each other and do not deadlock. An expired key is claimed like a new one.
 //
@@ -231,7 +231,7 @@ func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
 }
 
 // storeEffects claims the keys of targets and stores the effects of plans. plans must not
-// include those of duplicates and stale plans.
+// include stale plans and plans of duplicates.
 func (p *pipeline) storeEffects(c *effectColumns, plans []*effects.Settlement, now time.Time) {
 	if claimed := c.encodeKeys(plans, now); claimed != nil {
 		p.send(waitForKeysSQL, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// arrival is a leased event with its plan.
+// arrival returns a leased event with a plan.
 func (f *fixture) arrival(e *eventhook.Event, actions ...effects.PlannedAction) *effects.Arrival {
 	f.Helper()
 	f.leased(e)
@@ -25,7 +25,7 @@ func (f *fixture) accept(db *DB, batch ...*effects.Arrival) {
 	f.must(db.Accept(f.Context(), batch))
 }
 
-// requests plans a request to a target of the route; body may be "".
+// requests returns an action that sends a request to a target of the route. body may be "".
 func requests(body string) effects.PlannedAction {
 	r := &effects.Request{}
 	if body != "" {
@@ -34,8 +34,8 @@ func requests(body string) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Effect: effects.Effect{Request: r}}
 }
 
-// everything plans each kind of effect that is stored with a new event. The subscription
-// gets one delivery that is leased and one that is due.
+// everything returns actions with every kind of effect that is stored with a new event. The
+// subscription gets a leased delivery and a due one.
 func (f *fixture) everything(to *eventhook.Subscription) []effects.PlannedAction {
 	f.Helper()
 	same, other := f.publishes("payment.made", "", `{}`, to), f.publishes("payment.seen", "", `{"other":1}`, to)
@@ -45,7 +45,7 @@ func (f *fixture) everything(to *eventhook.Subscription) []effects.PlannedAction
 	return []effects.PlannedAction{task, f.makes(eventhook.Workflow, "taken"), same, other, requests(""), requests(`{"made":1}`)}
 }
 
-// transactions are how many wrote the rows of the events' tables and their keys.
+// transactions counts the transactions that wrote rows of events and keys.
 func (f *fixture) transactions() int {
 	f.Helper()
 	return one[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text FROM eventhook.event UNION ALL SELECT xmin::text FROM eventhook.event_payload
@@ -53,7 +53,7 @@ func (f *fixture) transactions() int {
 		UNION ALL SELECT xmin::text FROM eventhook.idempotency_key) AS u (x)`)
 }
 
-// rows counts what Accept can write.
+// rows counts the rows of the tables that Accept writes.
 func (f *fixture) rows() map[string]int {
 	f.Helper()
 	n := map[string]int{}
@@ -116,7 +116,7 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	same(t, "actions", status, []eventhook.ActionStatus{done, done, done, done, open, open})
 }
 
-func TestWhatIsPublishedHasTheTraceOfItsCause(t *testing.T) {
+func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
 	f := setUp(t)
 	s := f.subscriber()
@@ -150,9 +150,8 @@ func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 	same(t, "payloads", f.count("event_payload", "true"), 2)
 }
 
-// The effects fail after the events were stored, with an error for which no event is
-// to blame.
-func TestNothingOfABatchIsStoredAfterAnError(t *testing.T) {
+// The effects fail after the events were stored, with an error that no event caused.
+func TestAnErrorStoresNothingOfABatch(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
@@ -172,7 +171,7 @@ func TestNothingOfABatchIsStoredAfterAnError(t *testing.T) {
 	same(t, "the same batch later", batch[0].IsPlanned(), true)
 }
 
-// written is what the database has of an event and its effects, but for ids.
+// written returns the rows of an event and its effects, without ids.
 func (f *fixture) written(e *eventhook.Event) map[string]any {
 	f.Helper()
 	list := func(sql string) []string {
@@ -201,7 +200,7 @@ func (f *fixture) written(e *eventhook.Event) map[string]any {
 	}
 }
 
-func TestAcceptStoresWhatASettleStores(t *testing.T) {
+func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		plan  func(*fixture, *eventhook.Subscription) []effects.PlannedAction
@@ -213,7 +212,7 @@ func TestAcceptStoresWhatASettleStores(t *testing.T) {
 			return []effects.PlannedAction{f.makes(eventhook.Workflow, "taken"), f.publishes("payment.made", "taken", `{}`)}
 		}},
 		{"a large event", func(f *fixture, _ *eventhook.Subscription) (list []effects.PlannedAction) {
-			prefix := eventhook.NewID[eventhook.Event](f.clock.now()).String() // each of the two events has keys of its own
+			prefix := eventhook.NewID[eventhook.Event](f.clock.now()).String() // the two events have different keys
 			for i := range 50 {
 				list = append(list, f.makes(eventhook.Task, fmt.Sprint(prefix, i%40)))
 			}
@@ -275,7 +274,7 @@ func TestADuplicateHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestATargetKeyThatIsTakenIsSkippedOnArrival(t *testing.T) {
+func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 	f := setUp(t)
 	accept := func(actions ...effects.PlannedAction) *eventhook.Event {
 		a := f.arrival(f.event(), actions...)
@@ -307,7 +306,7 @@ func TestATargetKeyThatIsTakenIsSkippedOnArrival(t *testing.T) {
 	same(t, "published", f.count("event", "origin = 'route'"), 1)
 }
 
-func TestBatchesAtOnceTakeEachTargetKeyOnce(t *testing.T) {
+func TestConcurrentBatchesClaimEachTargetKeyOnce(t *testing.T) {
 	f := setUp(t)
 	for round := range 10 {
 		var batches [2][]*effects.Arrival

@@ -13,9 +13,8 @@ func withHash(hash string) func(*eventhook.Event) {
 	return func(e *eventhook.Event) { e.SignedHash = hash }
 }
 
-// acceptSigned stores a batch whose events are "key/hash", either of which may be
-// empty.
-func (f *fixture) acceptSigned(batch ...[2]string) []*eventhook.Event {
+// acceptSignedBatch stores a batch whose events are "key/hash"; both may be empty.
+func (f *fixture) acceptSignedBatch(batch ...[2]string) []*eventhook.Event {
 	f.Helper()
 	events := make([]*eventhook.Event, len(batch))
 	for i, one := range batch {
@@ -25,31 +24,31 @@ func (f *fixture) acceptSigned(batch ...[2]string) []*eventhook.Event {
 	return events
 }
 
-func TestAcceptKnowsSignedBytesAgain(t *testing.T) {
+func TestAcceptDetectsRepeatedSignedBytes(t *testing.T) {
 	f := setUp(t)
-	first := f.acceptSigned([2]string{"k", "h"})[0]
+	first := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	same(t, "the first", first.Status, eventhook.EventProcessing)
-	replayed := f.acceptSigned([2]string{"chosen", "h"})[0]
+	replayed := f.acceptSignedBatch([2]string{"chosen", "h"})[0]
 	wantDuplicate(t, "the same bytes under another key", replayed, first)
 	same(t, "stored", f.stored(replayed).DuplicateOf, first.ID)
-	wantDuplicate(t, "the same bytes without a key", f.acceptSigned([2]string{"", "h"})[0], first)
-	resigned := f.acceptSigned([2]string{"k", "h2"})[0]
+	wantDuplicate(t, "the same bytes without a key", f.acceptSignedBatch([2]string{"", "h"})[0], first)
+	resigned := f.acceptSignedBatch([2]string{"k", "h2"})[0]
 	wantDuplicate(t, "other bytes under the same key", resigned, first)
-	wantDuplicate(t, "these bytes under another key", f.acceptSigned([2]string{"chosen too", "h2"})[0], first)
-	wantDuplicate(t, "both, without a hash", f.acceptSigned([2]string{"k", ""})[0], first)
+	wantDuplicate(t, "these bytes under another key", f.acceptSignedBatch([2]string{"chosen too", "h2"})[0], first)
+	wantDuplicate(t, "both, without a hash", f.acceptSignedBatch([2]string{"k", ""})[0], first)
 	same(t, "a key of the provider's that a captured request has named before",
-		f.acceptSigned([2]string{"chosen", "h3"})[0].Status, eventhook.EventProcessing)
+		f.acceptSignedBatch([2]string{"chosen", "h3"})[0].Status, eventhook.EventProcessing)
 	same(t, "the same bytes of another source", func() eventhook.EventStatus {
 		e := f.event(withHash("h"), func(e *eventhook.Event) { e.SourceID = f.shop })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		return e.Status
 	}(), eventhook.EventPending)
-	same(t, "a key that reads like a hash", f.acceptSigned([2]string{"h", ""})[0].Status, eventhook.EventProcessing)
+	same(t, "a key that reads like a hash", f.acceptSignedBatch([2]string{"h", ""})[0].Status, eventhook.EventProcessing)
 }
 
-func TestAcceptKnowsSignedBytesAgainInOneBatch(t *testing.T) {
+func TestAcceptDetectsRepeatedSignedBytesInOneBatch(t *testing.T) {
 	f := setUp(t)
-	e := f.acceptSigned([2]string{"k", "h"}, [2]string{"l", "h"}, [2]string{"k", "i"}, [2]string{"l", "j"}, [2]string{"", ""}, [2]string{"m", ""}, [2]string{"m", ""})
+	e := f.acceptSignedBatch([2]string{"k", "h"}, [2]string{"l", "h"}, [2]string{"k", "i"}, [2]string{"l", "j"}, [2]string{"", ""}, [2]string{"m", ""}, [2]string{"m", ""})
 	wantDuplicate(t, "the same bytes", e[1], e[0])
 	wantDuplicate(t, "the same key", e[2], e[0])
 	same(t, "the key that only a duplicate had", e[3].Status, eventhook.EventProcessing)
@@ -61,18 +60,18 @@ func TestAcceptKnowsSignedBytesAgainInOneBatch(t *testing.T) {
 		same(t, "stored status", got.Status, x.Status)
 		same(t, "stored original", got.DuplicateOf, x.DuplicateOf)
 	}
-	wantDuplicate(t, "later", f.acceptSigned([2]string{"n", "j"})[0], e[3])
+	wantDuplicate(t, "later", f.acceptSignedBatch([2]string{"n", "j"})[0], e[3])
 }
 
-func TestAcceptForgetsSignedBytesInTime(t *testing.T) {
+func TestHashesOfSignedBytesExpire(t *testing.T) {
 	f := setUp(t)
-	first := f.acceptSigned([2]string{"k", "h"})[0]
+	first := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	f.clock.advance(keyTTL - time.Second)
-	wantDuplicate(t, "just before its time is over", f.acceptSigned([2]string{"l", "h"})[0], first)
+	wantDuplicate(t, "just before its time is over", f.acceptSignedBatch([2]string{"l", "h"})[0], first)
 	f.clock.advance(time.Second)
-	again := f.acceptSigned([2]string{"k", "h"})[0]
+	again := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	same(t, "after its time", again.Status, eventhook.EventProcessing)
-	wantDuplicate(t, "claimed anew", f.acceptSigned([2]string{"m", "h"})[0], again)
+	wantDuplicate(t, "claimed anew", f.acceptSignedBatch([2]string{"m", "h"})[0], again)
 }
 
 // Batches with and without hashes claim the same keys in opposite orders.
@@ -106,7 +105,7 @@ func TestAcceptOfSignedBytesDoesNotDeadlock(t *testing.T) {
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 20*events)
 }
 
-func TestAcceptOfOneHashAtOnceMakesOneEvent(t *testing.T) {
+func TestConcurrentAcceptsOfOneHashStoreOneOriginal(t *testing.T) {
 	f := setUp(t)
 	events := make([]*eventhook.Event, 100)
 	acts := make([]func(), len(events))
@@ -123,8 +122,8 @@ func TestAcceptOfOneHashAtOnceMakesOneEvent(t *testing.T) {
 	same(t, "keys: the hash, and the one event's", f.count("idempotency_key", "true"), 2)
 }
 
-// What a hash is claimed for, and what is found again, is read by primary key.
-func TestAcceptOfSignedBytesReadsByKey(t *testing.T) {
+// Keys and events are read by their primary keys.
+func TestAcceptOfSignedBytesUsesThePrimaryKey(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.accept.Acquire(t.Context())
 	f.must(err)
@@ -136,7 +135,7 @@ func TestAcceptOfSignedBytesReadsByKey(t *testing.T) {
 
 func TestFindKeyByHash(t *testing.T) {
 	f := setUp(t)
-	first := f.acceptSigned([2]string{"k", "h"})[0]
+	first := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	for _, c := range []struct {
 		key, hash string
 		found     bool

@@ -37,7 +37,7 @@ func TestAcceptKeepsEveryByte(t *testing.T) {
 	}
 }
 
-func TestAcceptStoresWhatIsKnown(t *testing.T) {
+func TestAcceptStoresAllFields(t *testing.T) {
 	f := setUp(t)
 	full := f.event(func(e *eventhook.Event) {
 		e.EventType, e.ContentType, e.IdempotencyKey, e.BodySize = "käse", "text/plain", "k'1\"", 2
@@ -49,7 +49,7 @@ func TestAcceptStoresWhatIsKnown(t *testing.T) {
 	same(t, "the event", f.stored(full), want)
 }
 
-func TestAcceptStates(t *testing.T) {
+func TestAcceptSetsTheStatus(t *testing.T) {
 	f := setUp(t)
 	taken, left := f.event(f.leased), f.event()
 	f.must(f.db.Accept(t.Context(), arrivals(taken, left)))
@@ -79,7 +79,7 @@ func wantDuplicate(t testing.TB, claim string, e, original *eventhook.Event) {
 	}
 }
 
-func TestAcceptKnowsAKeyAgain(t *testing.T) {
+func TestAcceptDetectsARepeatedKey(t *testing.T) {
 	f := setUp(t)
 	batch := []*eventhook.Event{f.event(withKey("k"), f.leased), f.event(), f.event(withKey("k"), f.leased), f.event(withKey("l")), f.event()}
 	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
@@ -102,7 +102,7 @@ func TestAcceptKnowsAKeyAgain(t *testing.T) {
 	same(t, "stored in all", f.count("event", "true"), 10)
 }
 
-func TestAcceptForgetsKeysInTime(t *testing.T) {
+func TestKeysExpire(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"with a time": keyTTL, "without": 0} {
 		t.Run(name, func(t *testing.T) {
 			f := setUp(t)
@@ -127,7 +127,7 @@ func TestAcceptForgetsKeysInTime(t *testing.T) {
 	}
 }
 
-func TestAcceptOfOneKeyAtOnceMakesOneEvent(t *testing.T) {
+func TestConcurrentAcceptsOfOneKeyStoreOneOriginal(t *testing.T) {
 	f := setUp(t)
 	events := make([]*eventhook.Event, 200)
 	acts := make([]func(), len(events))
@@ -148,7 +148,7 @@ func TestAcceptOfOneKeyAtOnceMakesOneEvent(t *testing.T) {
 		}
 	}
 	if len(originals) != 1 {
-		t.Fatalf("%d events are no duplicates, want 1", len(originals))
+		t.Fatalf("%d events are not duplicates, want 1", len(originals))
 	}
 	for _, e := range events {
 		if e != originals[0] {
@@ -178,7 +178,7 @@ func TestAcceptInOppositeOrdersDoesNotDeadlock(t *testing.T) {
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 40*64)
 }
 
-func TestAcceptSparesTheOthersOfARefusedEvent(t *testing.T) {
+func TestARefusedEventDoesNotAffectItsBatch(t *testing.T) {
 	f := setUp(t)
 	refused := func(e *eventhook.Event) { e.EventType = "a\x00b" }
 	for _, size := range []int{1, 2, 3, 8} {
@@ -207,9 +207,9 @@ func TestAcceptSparesTheOthersOfARefusedEvent(t *testing.T) {
 	same(t, "the key of a refused event is still free", next.Status, eventhook.EventPending)
 }
 
-// Attaching a partition refuses, for a moment, rows that were on their way to
-// the default one.
-func TestAcceptWhilePartitionsAreMade(t *testing.T) {
+// While a partition is attached, the database refuses rows on their way to the default
+// partition.
+func TestAcceptWhilePartitionsAreCreated(t *testing.T) {
 	f := setUp(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var accepted []*eventhook.Event
@@ -259,7 +259,7 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	}
 	after := f.event(withKey("k"))
 	var err error
-	for range 10 { // the pool may hold as many dead connections as it has
+	for range 10 { // the pool may have that many dead connections
 		if err = db.Accept(t.Context(), arrivals(after)); err == nil {
 			break
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// A settle of 100 000 deliveries holds the keys of its targets for seconds. New events
-// of all tenants share a commit, and must not wait for it.
-func TestNewEventsDoNotWaitForAKeyThatASettleHolds(t *testing.T) {
+// A settle of 100 000 deliveries locks the keys of its targets for seconds. New events of
+// all tenants share a commit and must not wait for it.
+func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	f := setUp(t)
 	held := f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, "busy"))
 	f.accept(f.db, f.arrival(f.event(), f.makes(eventhook.Task, "busy")))
@@ -44,8 +44,8 @@ func TestNewEventsDoNotWaitForAKeyThatASettleHolds(t *testing.T) {
 
 var indexScan = regexp.MustCompile(`Index (Only )?Scan using`)
 
-// The pool of Accept keeps generic plans that were made while tables were empty.
-func TestStatementsOfAcceptReadByIndex(t *testing.T) {
+// The accept pool keeps generic plans that were made while the tables were empty.
+func TestStatementsOfAcceptUseIndexes(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.accept.Acquire(t.Context())
 	f.must(err)

@@ -21,7 +21,7 @@ import (
 // and no index entry of its own. An object has
 //
 //	r  the route's id, in unpadded URL-safe base64
-//	n  the route's name; r and n are left out if both are those of the action before
+//	n  the route's name; r and n are left out if both are equal to the action before
 //	i  the index of the target; left out: 0
 //	t  the type of the target
 //	s  the status; left out: success. The status of a request is that of its delivery
@@ -50,8 +50,8 @@ const isRequest = "request"
 
 var idEncoding = base64.RawURLEncoding
 
-// appendActions appends the actions of a concluded settlement, including those of earlier
-// tries. It appends nothing if there are no actions.
+// appendActions appends the actions of a concluded settlement and of earlier tries. It
+// appends nothing if there are no actions.
 func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 	if len(s.Prior) == 0 && len(s.Actions) == 0 {
 		return b
@@ -154,8 +154,8 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	return append(b, '}')
 }
 
-// createdID returns the id of the execution, promise or event that an action created, zero
-// if there is none.
+// createdID returns the id of the execution, promise or event that an action created, or
+// the zero id.
 func createdID(a *eventhook.Action) [16]byte {
 	switch {
 	case !a.ExecutionID.IsZero():
@@ -236,22 +236,22 @@ WHERE a.status <> 'pending' ORDER BY a.event_id, a.started_at, a.route_id, a.tar
 // event's deliveries are adjacent. Primary key, one partition each.
 const readRequestsSQL = `
 SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, least, greatest)
-JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, first_id, last_id)
+JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id
 WHERE d.event_id = u.id AND d.route_id IS NOT NULL`
 
-// EventActions returns the actions of events, those of an event in the order in which its
-// routes created them. The status of a request is that of its delivery.
+// EventActions returns the actions of events, in the order in which the routes of an event
+// created them. The status of a request is that of its delivery.
 func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	all, err := db.eventActions(ctx, events)
 	return all, translate("read actions", err)
 }
 
 func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	var tenants, ids, least, greatest [][16]byte
+	var tenants, ids, firstIDs, lastIDs [][16]byte
 	for _, e := range events {
 		from, until := eventhook.DeliveryIDRange(e.ID)
-		tenants, ids, least, greatest = append(tenants, e.TenantID), append(ids, e.ID), append(least, from), append(greatest, until)
+		tenants, ids, firstIDs, lastIDs = append(tenants, e.TenantID), append(ids, e.ID), append(firstIDs, from), append(lastIDs, until)
 	}
 	all := make(map[eventhook.EventID][]eventhook.Action, len(events))
 	rows, err := db.work.Query(ctx, readLegacyActionsSQL, ids)
@@ -274,13 +274,13 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	}
 	if _, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &raw, &processed, &isDelivered}, func() error {
 		var err error
-		all[id], err = readActions(id, raw, processed) // they include those of an earlier version
+		all[id], err = readActions(id, raw, processed) // includes actions that an earlier version wrote
 		setRequestDefaults(all[id], processed, isDelivered)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	rows, err = db.work.Query(ctx, readRequestsSQL, tenants, ids, least, greatest)
+	rows, err = db.work.Query(ctx, readRequestsSQL, tenants, ids, firstIDs, lastIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,8 @@ func TestRoutesSeeAStoredEventAsAClaimedOne(t *testing.T) {
 	same(t, "of none", eventhook.KindOf(err), eventhook.KindNotFound)
 }
 
-// walked are the bodies of past events, page by page; "gone" is a payload that is.
+// walked returns the bodies of past events, page by page; "gone" if the payload is past its
+// retention.
 func (f *fixture) walked(since time.Time, limit int) (pages [][]string) {
 	f.Helper()
 	var before eventhook.EventID
@@ -76,7 +77,7 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	same(t, "of another tenant", len(other), 0)
 }
 
-func TestPastEventsAreReadFewAtATimeWhenTheyAreLarge(t *testing.T) {
+func TestPastEventsLimitsTheBytesOfAPage(t *testing.T) {
 	f := setUp(t)
 	large := make([]byte, maxPastBytes/2)
 	for range 5 {

@@ -109,7 +109,7 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 	return translate("release events", err)
 }
 
-// EventQueueAge returns the age of the oldest due event, 0 if none is due.
+// EventQueueAge returns the age of the oldest due event, 0 if no event is due.
 func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestClaimEventsTakesTheOldestThatAreDue(t *testing.T) {
+func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 	f := setUp(t)
 	var events []*eventhook.Event
 	for i := range 5 {
@@ -76,7 +76,7 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 		}
 	}
 	together(claimer(f.db), claimer(f.other), claimer(f.db), claimer(f.other))
-	for _, e := range f.claimEvents(f.db, n) { // what was locked when the others looked
+	for _, e := range f.claimEvents(f.db, n) { // events that were locked for the other claims
 		claims[e.ID]++
 	}
 	same(t, "claimed events", len(claims), n)
@@ -88,7 +88,7 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 	same(t, "tokens handed out", f.count("event", "lease_token <> 1"), 0)
 }
 
-func TestReleaseGivesBackOnlyWhatIsHeld(t *testing.T) {
+func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
 	f := setUp(t)
 	batch := f.accepted(3)
 	f.settle(f.db, f.plan(batch[2]))
@@ -109,7 +109,7 @@ func TestReleaseGivesBackOnlyWhatIsHeld(t *testing.T) {
 	f.settle(f.other, f.plan(stolen))
 }
 
-func TestAnEventWhoseBodyIsGoneIsClaimedWithoutIt(t *testing.T) {
+func TestAnEventPastItsRetentionIsClaimedWithoutABody(t *testing.T) {
 	f := setUp(t)
 	e := f.event()
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
@@ -141,7 +141,7 @@ func TestQueueAges(t *testing.T) {
 	want("it is leased", 0, 0)
 }
 
-func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
+func TestClaimEventsLimitsTheBytesOfBodies(t *testing.T) {
 	f := setUp(t)
 	const events = 5
 	for range events {
@@ -157,7 +157,7 @@ func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
 	same(t, "events of each claim", got, []int{2, 2, 1, 0, 0})
 }
 
-func TestALeaseThatEndsWithoutAWriteIsLost(t *testing.T) {
+func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	claim := func(claim string, lost int) *eventhook.Event {

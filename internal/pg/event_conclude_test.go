@@ -14,8 +14,8 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// requested is an event of the route's source with n deliveries to http targets of
-// the route, which are due. The event is as a settle of events leaves it.
+// requested returns an event of the route's source with n due deliveries to http targets of
+// the route, in the state after SettleEvents.
 func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*eventhook.Delivery) {
 	f.Helper()
 	f.exec(`UPDATE eventhook.route SET targets = (SELECT jsonb_agg('{"type":"http","url":"https://internal.example/"}'::jsonb) FROM generate_series(1, $2::int)) WHERE id = $1`,
@@ -138,7 +138,7 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
 	s := f.subscriber()
-	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // so that subscriptions are locked, too
+	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.stored(one).Status, f.stored(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
 	told := map[eventhook.EventStatus]int{}
@@ -149,7 +149,8 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 	same(t, "events about dead deliveries: of the subscription alone", f.count("event", "event_type = $1", deliveryFailedType), 1)
 }
 
-// A 410 or dead deliveries in a row disable nothing: there is no subscription.
+// A 410 response or consecutive dead deliveries disable nothing, since there is no
+// subscription.
 func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 	f := setUp(t)
 	e, list := f.requested(1)
@@ -174,7 +175,7 @@ func TestALostLeaseEndsNoEvent(t *testing.T) {
 	same(t, "told", s.EventStatus, eventhook.EventStatus(""))
 }
 
-func TestWatchersHearOfTheEventThatDeliveriesEnd(t *testing.T) {
+func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	f.pushing(f.db)
@@ -219,8 +220,8 @@ func (s *session) concludes(e *eventhook.Event) error {
 	return err
 }
 
-// leaves runs the first statement of a settle of events, which leaves the event to
-// its deliveries.
+// leaves runs the first statement of a settle of events, after which the event waits for its
+// deliveries.
 func (s *session) leaves(e *eventhook.Event) error {
 	_, err := s.tx.Exec(s.Context(), `UPDATE eventhook.event SET due_at = NULL WHERE tenant_id = $1 AND id = $2`, [16]byte(e.TenantID), [16]byte(e.ID))
 	return err
@@ -237,8 +238,8 @@ func (s *session) concludesLeft(e *eventhook.Event) error {
 
 func (s *session) commits() error { return s.tx.Commit(s.Context()) }
 
-// blocked runs steps until the session waits for a lock that another one holds. The
-// rest of the steps run when it has the lock; wait for them with the function.
+// blocked starts the steps and returns when the session waits for a lock of another one.
+// The returned function waits for the remaining steps.
 func (s *session) blocked(steps ...func() error) (wait func()) {
 	s.Helper()
 	pid := s.tx.Conn().PgConn().PID()
@@ -255,7 +256,7 @@ func (s *session) blocked(steps ...func() error) (wait func()) {
 	for isBlocked := false; !isBlocked; {
 		select {
 		case err := <-done:
-			s.Fatalf("it waited for no lock: %v", err)
+			s.Fatalf("the session did not wait for a lock: %v", err)
 		default:
 		}
 		isBlocked = one[bool](s.fixture, `SELECT cardinality(pg_blocking_pids($1)) > 0`, int(pid))
@@ -273,7 +274,7 @@ func (s *session) runs(steps ...func() error) {
 	}
 }
 
-func TestTwoSettlesAtOnceEndTheEvent(t *testing.T) {
+func TestConcurrentSettlesOfDeliveriesEndTheEvent(t *testing.T) {
 	for _, status := range []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryDead} {
 		for _, order := range [][2]int{{0, 1}, {1, 0}} {
 			for _, late := range []bool{false, true} {
@@ -309,9 +310,9 @@ func TestTwoSettlesAtOnceEndTheEvent(t *testing.T) {
 	}
 }
 
-// A settle of events leaves the event to a delivery that is settled at the same time,
-// as after a reprocessing.
-func TestASettleOfEventsAndOneOfDeliveriesAtOnceEndTheEvent(t *testing.T) {
+// SettleEvents leaves the event waiting for a delivery that is settled concurrently, as
+// after a reprocessing.
+func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
@@ -350,8 +351,8 @@ func TestASettleOfEventsAndOneOfDeliveriesAtOnceEndTheEvent(t *testing.T) {
 	}
 }
 
-// An event that is owed itself is left to its own settle.
-func TestDeliveriesLeaveAnEventThatIsOwed(t *testing.T) {
+// A due event is ended by its own settle only.
+func TestDeliveriesDoNotEndADueEvent(t *testing.T) {
 	for _, status := range []eventhook.EventStatus{eventhook.EventProcessing, eventhook.EventFailed} {
 		f := &fixture{}
 		t.Run(string(status), func(t *testing.T) {
@@ -365,7 +366,7 @@ func TestDeliveriesLeaveAnEventThatIsOwed(t *testing.T) {
 	}
 }
 
-// restarted begins deliveries anew, and returns which.
+// restarted replays deliveries and returns their ids.
 func (f *fixture) restarted(which eventhook.DeliverySelection) []eventhook.DeliveryID {
 	f.Helper()
 	if len(which.IDs) == 0 && which.Limit == 0 {
@@ -391,7 +392,7 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(f.holding(list[:1])[0], eventhook.DeliverySuccess))
 	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
 
-	// One of two dead ones again: the other is still dead.
+	// One of two dead deliveries is replayed; the other is still dead.
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
 	same(t, "reopened", f.stored(other).Status, eventhook.EventProcessing)
 	f.settleDeliveries(f.db, f.settlement(f.holding(others[:1])[0], eventhook.DeliverySuccess))
@@ -410,7 +411,7 @@ func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	same(t, "and in the end", f.stored(e).Status, eventhook.EventDead)
 }
 
-func TestDeliveriesOfAGoneTargetAreDead(t *testing.T) {
+func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		change string
@@ -443,14 +444,14 @@ func TestDeliveriesOfAGoneTargetAreDead(t *testing.T) {
 				return
 			}
 			if got := one[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
-				return // it takes no requests
+				return // this status accepts no requests
 			}
 			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
 		})
 	}
 }
 
-// Deliveries of a disabled route wait, but not for ever.
+// Deliveries of a disabled route wait, but not forever.
 func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 	f := setUp(t)
 	e, _ := f.requested(1)

@@ -215,7 +215,7 @@ func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event
 }
 
 // addPublication encodes a published event. Its correlation id is that of the event that
-// caused it or, if that has none, the id of that event.
+// caused it or, if that is empty, the id of that event.
 func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Event) {
 	envelope, _ := envelopeJSON(p.Envelope) // the envelope of a route has two texts, which can always be encoded
 	to := c.published
@@ -345,7 +345,7 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) c
 	return claimed
 }
 
-// read replaces the ids by those that claimKeysSQL returned.
+// read replaces the ids by the ids that claimKeysSQL returned.
 func (m claimedKeys) read(rows [][][]byte) {
 	for _, row := range rows {
 		m[targetKey{eventhook.TenantID(row[0]), string(row[1]), string(row[2])}] = [16]byte(row[3])

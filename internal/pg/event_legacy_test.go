@@ -14,16 +14,15 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// formerSchema is the version before events were stored with their effects.
-const formerSchema = 11
+// legacySchema is the schema version before events were stored with their effects.
+const legacySchema = 11
 
-// migrateDown undoes the migrations after formerSchema, as an operator does who goes
-// back to the former version.
+// migrateDown undoes the migrations after legacySchema, as an operator does who downgrades.
 func (f *fixture) migrateDown(conn *pgx.Conn) {
 	f.Helper()
 	newest, err := migrations.Newest()
 	f.must(err)
-	for v := newest; v > formerSchema; v-- {
+	for v := newest; v > legacySchema; v-- {
 		names, err := fs.Glob(migrations.FS, fmt.Sprintf("%06d_*.down.sql", v))
 		f.must(err)
 		sql, err := fs.ReadFile(migrations.FS, names[0])
@@ -32,30 +31,30 @@ func (f *fixture) migrateDown(conn *pgx.Conn) {
 			f.Fatalf("%s: %v", names[0], err)
 		}
 	}
-	_, err = conn.Exec(f.Context(), `UPDATE eventhook.schema_migrations SET version = $1`, formerSchema)
+	_, err = conn.Exec(f.Context(), `UPDATE eventhook.schema_migrations SET version = $1`, legacySchema)
 	f.must(err)
 }
 
-// migrateUp brings the former schema to the newest, and opens the database anew.
+// migrateUp migrates to the newest schema and reopens the database.
 func (f *fixture) migrateUp() {
 	f.Helper()
 	f.must(migrations.Up(f.Context(), f.dsn))
 	f.db, f.other = f.open(), f.open()
 }
 
-// former writes rows as the former version does.
-type former struct {
+// legacy writes rows as the earlier version does.
+type legacy struct {
 	*fixture
 	conn *pgx.Conn
 }
 
-func (f former) run(sql string, args ...any) {
+func (f legacy) run(sql string, args ...any) {
 	f.Helper()
 	_, err := f.conn.Exec(f.Context(), sql, args...)
 	f.must(err)
 }
 
-func (f former) event(status string, due any) eventhook.EventID {
+func (f legacy) event(status string, due any) eventhook.EventID {
 	f.Helper()
 	id := eventhook.NewID[eventhook.Event](f.clock.now())
 	f.run(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, lease_token, status, origin, event_type, content_type, body_size)
@@ -64,7 +63,7 @@ func (f former) event(status string, due any) eventhook.EventID {
 	return id
 }
 
-func (f former) action(event eventhook.EventID, index int, typ, status string) {
+func (f legacy) action(event eventhook.EventID, index int, typ, status string) {
 	f.Helper()
 	f.run(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, execution_id, error_message, started_at, completed_at)
 		VALUES ($1, $2, $3, gen_random_uuid(), 'former', $4, $5, CASE $5 WHEN 'pending' THEN 0 ELSE 1 END, CASE $4 WHEN 'task' THEN gen_random_uuid() END,
@@ -72,8 +71,8 @@ func (f former) action(event eventhook.EventID, index int, typ, status string) {
 		[16]byte(event), [16]byte(f.route.ID), index, typ, status, f.clock.now())
 }
 
-// published is an event for subscribers, with a delivery.
-func (f former) published(to *eventhook.Subscription, status string, due any) *eventhook.Delivery {
+// published stores an event for subscribers with a delivery.
+func (f legacy) published(to *eventhook.Subscription, status string, due any) *eventhook.Delivery {
 	f.Helper()
 	id := eventhook.NewID[eventhook.Event](f.clock.now())
 	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(id, eventhook.DestinationID(to.ID)), SubscriptionID: to.ID, DestinationID: eventhook.DestinationID(to.ID), EventID: id}
@@ -86,21 +85,21 @@ func (f former) published(to *eventhook.Subscription, status string, due any) *e
 	return d
 }
 
-// goesBack undoes the migrations and returns a hand for the former version's rows.
-func (f *fixture) goesBack() former {
+// downgrade undoes the migrations and returns a writer of rows of the earlier version.
+func (f *fixture) downgrade() legacy {
 	f.Helper()
 	conn, err := pgx.Connect(f.Context(), f.dsn)
 	f.must(err)
 	f.Cleanup(func() { _ = conn.Close(context.Background()) })
 	f.migrateDown(conn)
-	return former{f, conn}
+	return legacy{f, conn}
 }
 
-func TestAnUpgradeLosesNothingAndDoesNothingTwice(t *testing.T) {
+func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	generation := f.generation()
-	w := f.goesBack()
+	w := f.downgrade()
 	until := noon.Add(lease)
 	pending, leased, failed := w.event("pending", noon), w.event("processing", until), w.event("failed", until)
 	w.run(`UPDATE eventhook.event SET retry_count = 1, last_error = 'down', processed_at = $2 WHERE id = $1`, [16]byte(failed), noon)
@@ -164,7 +163,7 @@ func TestAnUpgradeLosesNothingAndDoesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestADowngradeLosesNothingAndMakesNoExecutionTwice(t *testing.T) {
+func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	a := f.arrival(f.event(), f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
@@ -177,7 +176,7 @@ func TestADowngradeLosesNothingAndMakesNoExecutionTwice(t *testing.T) {
 	f.sent(a.Plan.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
 	same(t, "the event waits", f.stored(a.Event).Status, eventhook.EventProcessing)
 
-	w := f.goesBack()
+	w := f.downgrade()
 	var n int
 	read := func(sql string, args ...any) int {
 		f.must(w.conn.QueryRow(t.Context(), sql, args...).Scan(&n))
@@ -197,9 +196,9 @@ func TestADowngradeLosesNothingAndMakesNoExecutionTwice(t *testing.T) {
 	same(t, "deliveries", read(`SELECT count(*) FROM eventhook.delivery WHERE subscription_id = $1`, [16]byte(s.ID)), 2)
 	same(t, "deliveries in all", read(`SELECT count(*) FROM eventhook.delivery`), 2)
 
-	// And up again, in the middle of it.
+	// Upgrade again, with open work.
 	f.migrateUp()
-	f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(a.Event.ID), noon) // due by the machine's clock, not by the test's
+	f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(a.Event.ID), noon) // due by the system clock instead of the test's clock
 	f.clock.advance(time.Minute)
 	claimed := f.claimEvents(f.db, 10)
 	same(t, "claimed", len(claimed), 2)

@@ -17,8 +17,8 @@ import (
 
 var indexUsed = regexp.MustCompile(`using event_(?:\d+|default)_(\w+?)(?:\d*) on event`)
 
-// listPlan is how a list's statement is carried out: with the plan for any
-// values, or for those that it has.
+// listPlan returns the plan of a list: the generic one or, for a mixed list, the one for its
+// values.
 func (f *fixture) listPlan(l eventList) string {
 	f.Helper()
 	var lines []string
@@ -38,7 +38,7 @@ func (f *fixture) listPlan(l eventList) string {
 	return strings.Join(lines, "\n")
 }
 
-// indexes are those of the events that a plan reads, each once.
+// indexes returns the indexes on events that a plan reads, each once.
 func indexes(plan string) []string {
 	var names []string
 	for _, m := range indexUsed.FindAllStringSubmatch(plan, -1) {
@@ -48,7 +48,7 @@ func indexes(plan string) []string {
 	return slices.Compact(names)
 }
 
-// Names that PostgreSQL gives to the parts of our indexes.
+// Names that PostgreSQL gives to the partitions of the indexes.
 const (
 	primaryKey        = "pkey"
 	eventSource       = "source_id_id_idx"
@@ -89,10 +89,10 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 				t.Errorf("%s, %s: reads %v, want %v and no whole table:\n%s", state, c.claim, got, c.want, plan)
 			}
 			if c.filter.IdempotencyKey == "" && strings.Contains(plan, "Sort  (") {
-				t.Errorf("%s, %s: sorts, so that it reads all before it has the first:\n%s", state, c.claim, plan)
+				t.Errorf("%s, %s: sorts, so it reads all events before it returns the first:\n%s", state, c.claim, plan)
 			}
 			if c.filter.IdempotencyKey != "" && !strings.Contains(plan, "idempotency_key_pkey") {
-				t.Errorf("%s, %s: finds the key by no index:\n%s", state, c.claim, plan)
+				t.Errorf("%s, %s: finds the key without an index:\n%s", state, c.claim, plan)
 			}
 		}
 	}
@@ -108,9 +108,9 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 	check("all of different ones")
 }
 
-// TestSeveralFiltersWalkTheOneThatLeavesLeast holds what the planner makes of
-// filters that cut across each other, when it knows the data.
-func TestSeveralFiltersWalkTheOneThatLeavesLeast(t *testing.T) {
+// TestCombinedFiltersUseTheMostSelectiveIndex checks the plans of combined filters after
+// ANALYZE.
+func TestCombinedFiltersUseTheMostSelectiveIndex(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(5000, 10)
@@ -141,8 +141,8 @@ func TestSeveralFiltersWalkTheOneThatLeavesLeast(t *testing.T) {
 	}
 }
 
-// TestListsStopAtWhatTheyFind counts the rows that a list really looks at.
-func TestListsStopAtWhatTheyFind(t *testing.T) {
+// TestListsReadNoOtherRows checks that a list reads only the rows that it returns.
+func TestListsReadNoOtherRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(5000, 0)
@@ -157,7 +157,7 @@ func TestListsStopAtWhatTheyFind(t *testing.T) {
 		"its dead":            newEventList(f.tenant, f.shop, eventhook.EventFilter{Status: eventhook.EventDead, Limit: 50}),
 		"another's dead":      newEventList(f.tenant, f.crm, eventhook.EventFilter{Status: eventhook.EventDead, Limit: 50}),
 		"an unknown key":      newEventList(f.tenant, eventhook.SourceID{}, eventhook.EventFilter{IdempotencyKey: "k", Limit: 50}),
-		"nobody's events":     newEventList(eventhook.NewID[eventhook.Tenant](noon), eventhook.SourceID{}, eventhook.EventFilter{Limit: 50}),
+		"another tenant's":    newEventList(eventhook.NewID[eventhook.Tenant](noon), eventhook.SourceID{}, eventhook.EventFilter{Limit: 50}),
 		"a busy source's few": newEventList(f.tenant, f.crm, eventhook.EventFilter{Limit: 5}),
 	} {
 		_, err := f.db.lists.Exec(t.Context(), `SELECT 1`)
@@ -167,13 +167,13 @@ func TestListsStopAtWhatTheyFind(t *testing.T) {
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		f.must(err)
 		if plan := strings.Join(lines, "\n"); removed.MatchString(plan) {
-			t.Errorf("%s: looks at rows in vain:\n%s", claim, plan)
+			t.Errorf("%s: reads other rows:\n%s", claim, plan)
 		}
 	}
 }
 
-// TestListsAgreeWithTheData holds every combination of filters against the
-// same choice made in memory.
+// TestListsAgreeWithTheData compares every combination of filters with the same selection
+// in memory.
 func TestListsAgreeWithTheData(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
@@ -228,11 +228,11 @@ func TestASourceOfAnotherTenantHasNoEvents(t *testing.T) {
 	same(t, "its dead", len(f.list(f.db, umbrella, eventhook.EventFilter{SourceID: f.crm, Status: eventhook.EventDead, Limit: 10})), 0)
 	same(t, "the tenant's own", len(f.list(f.db, f.tenant, eventhook.EventFilter{SourceID: f.crm, Limit: 10})), 3)
 	same(t, "by an id and another's slug", len(f.list(f.db, f.tenant, eventhook.EventFilter{SourceID: f.crm, Source: "shop", Limit: 10})), 0)
-	same(t, "in a state that there is not", len(f.list(f.db, f.tenant, eventhook.EventFilter{Status: "lost", Limit: 10})), 0)
+	same(t, "with an unknown status", len(f.list(f.db, f.tenant, eventhook.EventFilter{Status: "lost", Limit: 10})), 0)
 }
 
-// TestAListLeavesItsConnectionAsItWas, since others plan otherwise on it.
-func TestAListLeavesItsConnectionAsItWas(t *testing.T) {
+// TestAListResetsItsConnection: other lists use the connection with another plan mode.
+func TestAListResetsItsConnection(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) { o.ListConns = 1 })
 	mode := func() (v string) {
@@ -245,14 +245,14 @@ func TestAListLeavesItsConnectionAsItWas(t *testing.T) {
 	cancel()
 	_, err := db.Events(ended, f.tenant, eventhook.EventFilter{Limit: 1})
 	if err == nil {
-		t.Error("a list for nobody: got no error, want one")
+		t.Error("a list with an ended context: got no error, want one")
 	}
-	same(t, "after a list that was given up", mode(), "auto")
+	same(t, "after a cancelled list", mode(), "auto")
 }
 
-// TestOnlyListsUseTheIndexesOfLists: who looks for one event takes its key, in
-// an empty partition too, since the plan is kept while it fills.
-func TestOnlyListsUseTheIndexesOfLists(t *testing.T) {
+// TestOnlyListsUseTheListIndexes: statements that look up one event use its key, also in an
+// empty partition, since the plan is kept while the partition fills.
+func TestOnlyListsUseTheListIndexes(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.work.Acquire(t.Context())
 	f.must(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// publishes plans an event for subscribers; key may be "".
+// publishes returns an action that publishes an event. key may be "".
 func (f *fixture) publishes(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
 	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
 	for _, s := range to {
@@ -47,7 +47,7 @@ func TestSettlePublishes(t *testing.T) {
 	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
 }
 
-func TestWhatIsPublishedKeepsItsCorrelation(t *testing.T) {
+func TestAPublishedEventKeepsTheCorrelation(t *testing.T) {
 	f := setUp(t)
 	e := f.event()
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
@@ -80,7 +80,7 @@ func TestAKeyIsPublishedOnceADay(t *testing.T) {
 	same(t, "published", f.count("event", "origin = 'route'"), 5)
 }
 
-func TestWhatIsPublishedIsTold(t *testing.T) {
+func TestWatchersAreNotifiedOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	ctx, heard := t.Context(), make(chan eventhook.Event, 10)
 	go func() { _ = f.db.PushEvents(ctx, time.Millisecond) }()

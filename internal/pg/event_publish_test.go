@@ -16,7 +16,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/publishtest"
 )
 
-func TestThePublishStoreKeepsItsContract(t *testing.T) {
+func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
 		one, two := f.subscriber(), f.subscriber()
@@ -103,7 +103,7 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	same(t, "after the key's time", anew.Event.Status, eventhook.EventDelivered)
 }
 
-func TestAKeyIsPublishedOnceByAllAtOnce(t *testing.T) {
+func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 	const instances, each = 4, 25
 	f := setUp(t)
 	s := f.subscriber()
@@ -155,9 +155,9 @@ func TestAStaleEventIsNotStored(t *testing.T) {
 	same(t, "stored of all that", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
 }
 
-// TestNoSubscriptionIsForgotten has subscriptions made while others publish: each
-// event has a delivery for every subscription that was there when it began.
-func TestNoSubscriptionIsForgotten(t *testing.T) {
+// TestPublishMissesNoSubscription creates subscriptions while other goroutines publish. Each
+// event has a delivery for every subscription that existed when its publish began.
+func TestPublishMissesNoSubscription(t *testing.T) {
 	const publishers, rounds = 3, 40
 	f := setUp(t)
 	var known sync.Map // generation → its subscriptions
@@ -177,7 +177,7 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 		return generation, list
 	}
 	var mu sync.Mutex
-	after := map[eventhook.EventID]int{} // how many subscriptions there were when it began
+	after := map[eventhook.EventID]int{} // number of subscriptions when its publish began
 	acts := []func(){func() {
 		for range rounds {
 			f.subscriber()
@@ -207,12 +207,12 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 	together(acts...)
 	for id, there := range after {
 		if n := f.count("delivery", "event_id = $1", [16]byte(id)); n < there {
-			t.Errorf("an event has %d deliveries, and %d subscriptions were there when it was published", n, there)
+			t.Errorf("an event has %d deliveries, and %d subscriptions existed when its publish began", n, there)
 		}
 	}
 }
 
-func TestAnEventThatIsRefusedCostsNoOther(t *testing.T) {
+func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	good, bad, also := f.publishing("a", s), f.publishing("b", s), f.publishing("c", s)
@@ -235,7 +235,7 @@ func TestPublishIsOneTransaction(t *testing.T) {
 		UNION ALL SELECT xmin::text FROM eventhook.event_payload UNION ALL SELECT xmin::text FROM eventhook.delivery) w`), 1)
 }
 
-func TestWhatIsPublishedThroughTheAPIIsTold(t *testing.T) {
+func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f := setUp(t)
 	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
 	p := f.publishing("")
@@ -257,7 +257,7 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 		t.Errorf("%s in\n%s", bad, plan)
 	}
 	if n := strings.Count(plan, "hashed SubPlan"); n < 3 {
-		t.Errorf("%d of 3 questions for what was stored are answered from a hash:\n%s", n, plan)
+		t.Errorf("%d of 3 lookups of stored events use a hash table:\n%s", n, plan)
 	}
 }
 

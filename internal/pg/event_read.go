@@ -180,7 +180,7 @@ func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source 
 	return events, next, db.readPayloads(ctx, events)
 }
 
-// Payloads returns the payloads of events, without those that are past their retention.
+// Payloads returns the payloads of events, without payloads that are past their retention.
 // Primary key.
 func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
 	rows, err := db.work.Query(ctx, readPayloadsSQL, uuids(events))

@@ -32,7 +32,7 @@ func TestEventsAreFiltered(t *testing.T) {
 			f.settle(f.db, f.plan(e))
 		}
 		events = append(events, e)
-		f.clock.advance(8 * time.Hour) // into the next partition and beyond the last
+		f.clock.advance(8 * time.Hour) // beyond the last partition
 	}
 	at := func(i int) time.Time { return noon.Add(time.Duration(i) * 8 * time.Hour) }
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 			break
 		}
 		paged = append(paged, page...)
-		f.accepted(3) // comes in while somebody reads
+		f.accepted(3) // arrive between two pages
 		f.clock.advance(time.Millisecond)
 	}
 	same(t, "all pages", paged, all)
@@ -104,7 +104,7 @@ func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 	wantKind(t, "an unknown event", err, eventhook.KindNotFound)
 }
 
-func TestActionsComeInTheirOrder(t *testing.T) {
+func TestActionsAreInOrder(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	var actions []effects.PlannedAction

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// ended is an event of crm's in a state, a millisecond after the one before.
+// ended returns an event of crm with a status, a millisecond after the event before.
 func (f *fixture) ended(status eventhook.EventStatus, change ...func(*eventhook.Event)) *eventhook.Event {
 	f.Helper()
 	f.clock.advance(time.Millisecond)
@@ -48,7 +48,7 @@ func ids(events ...*eventhook.Event) []eventhook.EventID {
 	return list
 }
 
-func TestReprocessedEventsStartAnew(t *testing.T) {
+func TestReprocessedEventsStartAgain(t *testing.T) {
 	f := setUp(t)
 	e := f.event(f.leased)
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
@@ -82,7 +82,7 @@ func TestALateSettleDoesNotUndoReprocessing(t *testing.T) {
 	same(t, "status", f.stored(e).Status, eventhook.EventPending)
 }
 
-func TestWhichEventsAreReprocessed(t *testing.T) {
+func TestReprocessEventsSelects(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	failed, dead, unrouted := f.ended(eventhook.EventFailed), f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
@@ -140,7 +140,7 @@ func TestWhichEventsAreReprocessed(t *testing.T) {
 	}
 }
 
-func TestReprocessingWaitsForNobody(t *testing.T) {
+func TestReprocessingSkipsLockedEvents(t *testing.T) {
 	f := setUp(t)
 	held, free := f.ended(eventhook.EventDead), f.ended(eventhook.EventDead)
 	tx, err := f.other.work.Begin(t.Context())
@@ -152,7 +152,7 @@ func TestReprocessingWaitsForNobody(t *testing.T) {
 	same(t, "moved then", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
 }
 
-func TestAnEventIsReprocessedOnceByMany(t *testing.T) {
+func TestConcurrentReprocessingHappensOnce(t *testing.T) {
 	f := setUp(t)
 	var events []*eventhook.Event
 	for range 20 {
@@ -172,7 +172,7 @@ func TestAnEventIsReprocessedOnceByMany(t *testing.T) {
 	same(t, "moved by all together", n, len(events))
 }
 
-func TestReprocessingOfAnotherTenantsEventsIsNone(t *testing.T) {
+func TestEventsOfAnotherTenantAreNotReprocessed(t *testing.T) {
 	f := setUp(t)
 	e := f.ended(eventhook.EventDead)
 	umbrella := f.secondTenant()
@@ -188,7 +188,7 @@ func TestReprocessingOfAnotherTenantsEventsIsNone(t *testing.T) {
 	same(t, "entries in the audit log", f.count("audit_log", `action = 'events.reprocessed'`), 0)
 }
 
-func TestReprocessingIsRecorded(t *testing.T) {
+func TestReprocessingIsAudited(t *testing.T) {
 	f := setUp(t)
 	first, second := f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
 	by := eventhook.Actor{Type: eventhook.ActorKey, KeyID: eventhook.NewID[eventhook.APIKey](noon), Name: "ci", RequestID: "r1"}

@@ -10,19 +10,19 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// token is the lease token of a row.
+// token returns the lease token of a row.
 func (f *fixture) token(table string, id [16]byte) int64 {
 	f.Helper()
 	return one[int64](f, `SELECT lease_token FROM eventhook.`+table+` WHERE id = $1`, id)
 }
 
-// sent settles the delivery of a request, which it claims.
+// sent claims and settles the delivery of a request.
 func (f *fixture) sent(d *eventhook.Delivery, status eventhook.DeliveryStatus) {
 	f.Helper()
 	f.settleDeliveries(f.db, f.settlement(f.holding([]*eventhook.Delivery{d})[0], status))
 }
 
-// statuses are those of an event's actions, in their order.
+// statuses returns the statuses of an event's actions in order.
 func (f *fixture) statuses(e *eventhook.Event) (list []eventhook.ActionStatus) {
 	f.Helper()
 	for _, a := range f.actions(e) {
@@ -31,14 +31,14 @@ func (f *fixture) statuses(e *eventhook.Event) (list []eventhook.ActionStatus) {
 	return list
 }
 
-func TestAnEventThatWaitsForItsRequestsIsNobodys(t *testing.T) {
+func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	s := f.plan(e, f.makes(eventhook.Task, ""), requests(`{"n":1}`))
 	f.settle(f.db, s)
 	got := f.stored(e)
 	same(t, "the event", []any{got.Status, got.ProcessedAt}, []any{eventhook.EventProcessing, (*time.Time)(nil)})
-	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose answer was lost
+	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose result was lost
 	f.must(err)
 	same(t, "settled again", []any{len(unsettled), s.IsStale}, []any{1, false})
 	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{e}))
@@ -55,7 +55,7 @@ func TestAnEventThatWaitsForItsRequestsIsNobodys(t *testing.T) {
 	same(t, "when they ended", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
 }
 
-func TestARetryKeepsWhatEarlierTriesHaveDone(t *testing.T) {
+func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	first := f.plan(e, f.makes(eventhook.Task, ""), fails("not yet"), requests(""), requests(""), requests(""))
@@ -84,8 +84,7 @@ func TestARetryKeepsWhatEarlierTriesHaveDone(t *testing.T) {
 	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
 }
 
-// The deliveries end while the event is planned again, so that its settle has none to
-// wait for.
+// The deliveries end while the event is planned again, so its settle waits for no delivery.
 func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
@@ -164,14 +163,14 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 	}
 }
 
-// Deliveries may be kept for a shorter time than events.
+// Deliveries may have a shorter retention than events.
 func TestARequestWithoutItsDelivery(t *testing.T) {
 	f := setUp(t)
 	events := f.accepted(2)
 	for i, status := range []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryDead} {
 		s := f.plan(events[i], requests(""))
 		f.settle(f.db, s)
-		f.sent(s.Actions[0].Effect.Request.Delivery, status) // the only one that is due
+		f.sent(s.Actions[0].Effect.Request.Delivery, status) // the only due delivery
 	}
 	f.exec(`CREATE TABLE eventhook.kept AS SELECT * FROM eventhook.delivery`)
 	f.exec(`DELETE FROM eventhook.delivery`)

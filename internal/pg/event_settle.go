@@ -185,7 +185,7 @@ func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*eff
 	return unsettled
 }
 
-// claimKeys claims the keys of a batch's effects, and returns nil if there are none.
+// claimKeys claims the keys of a batch's effects, and returns nil if there are no keys.
 func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
 	claimed := c.encodeKeys(batch, now)
 	if claimed == nil {

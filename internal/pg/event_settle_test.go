@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func TestSettleMakesWhatWasPlanned(t *testing.T) {
+func TestSettleStoresThePlannedEffects(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	task := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a": 1}`) })
@@ -36,7 +36,7 @@ func TestSettleMakesWhatWasPlanned(t *testing.T) {
 	same(t, "held promises", f.count("promise", "is_held AND status = 'resolved'"), 1)
 }
 
-func TestSettleOfAnEventThatNoRouteWants(t *testing.T) {
+func TestSettleOfAnEventWithoutARoute(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e))
@@ -68,7 +68,7 @@ func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	for _, e := range kept {
 		same(t, "an event of the rest", f.stored(e).Status, eventhook.EventDelivered)
 	}
-	// The one who holds them now is not disturbed.
+	// The new leases are not affected.
 	f.settle(f.other, f.plan(stolen[1], f.makes(eventhook.Task, "0")), f.plan(stolen[2]))
 	same(t, "executions then", f.count("execution", "true"), 3)
 }
@@ -77,7 +77,7 @@ func TestSettleOfTheSameTwiceIsALostLease(t *testing.T) {
 	f := setUp(t)
 	s := f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "k"), f.makes(eventhook.Task, ""))
 	f.settle(f.db, s)
-	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose answer was lost
+	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose result was lost
 	f.must(err)
 	same(t, "lost", len(lost), 1)
 	same(t, "executions", f.count("execution", "true"), 2)
@@ -102,7 +102,7 @@ func TestSettleSchedulesRetries(t *testing.T) {
 		same(t, "claimed in time", len(claimed), 1)
 		e = claimed[0]
 		same(t, "retries of the claimed", e.RetryCount, retry+1)
-		next = []effects.PlannedAction{fails("must not be seen"), fails("no such thing")} // the store keeps what succeeded
+		next = []effects.PlannedAction{fails("must not be seen"), fails("no such thing")} // the store keeps actions that succeeded
 	}
 	f.settle(f.db, f.plan(e, fails("no such thing"), fails("no such thing")))
 	got := f.stored(e)
@@ -158,7 +158,7 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	same(t, "when they ended", ended, []time.Duration{0, 10 * time.Second, 0})
 }
 
-func TestATargetKeyMakesOneExecutionADay(t *testing.T) {
+func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
 	f := setUp(t)
 	settle := func(typ eventhook.ExecutionType) eventhook.Action {
 		e := f.accepted(1)[0]
@@ -202,10 +202,10 @@ func TestAFailedActionClaimsNoKey(t *testing.T) {
 	same(t, "executions", f.count("execution", "true"), 1)
 }
 
-func TestSettlesAtOnceMakeOneExecutionPerKey(t *testing.T) {
+func TestConcurrentSettlesCreateOneExecutionPerKey(t *testing.T) {
 	f := setUp(t)
 	const rounds, keys = 20, 16
-	var log bytes.Buffer // of deadlocks, which are survived but must not be
+	var log bytes.Buffer // records deadlocks, which are retried but must not happen
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	loud := func(o *Options) { o.Log = logger }
 	one, other := f.open(loud), f.open(loud)
@@ -229,7 +229,7 @@ func TestSettlesAtOnceMakeOneExecutionPerKey(t *testing.T) {
 	same(t, "delivered", f.count("event", "status = 'delivered'"), 2*rounds*keys)
 }
 
-func TestSettleSparesTheOthersOfARefusedEvent(t *testing.T) {
+func TestARefusedEventDoesNotAffectTheOtherSettlements(t *testing.T) {
 	f := setUp(t)
 	for _, size := range []int{1, 2, 5} {
 		events := f.accepted(size)

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// changes are what makes the plans of acme's events stale, or not.
+// changes are changes with whether they make the plans of acme's events stale.
 var changes = []struct {
 	claim   string
 	sql     string
@@ -35,7 +35,7 @@ var changes = []struct {
 		SELECT gen_random_uuid(), id, 'new', '{*}', '{}', '-', now(), now() FROM eventhook.tenant WHERE slug = 'globex'`, false},
 }
 
-// change runs SQL on a connection of its own, which is committed then.
+// change runs and commits SQL on a separate connection.
 func (f *fixture) change(sql string) {
 	f.Helper()
 	conn, err := pgx.Connect(f.Context(), f.dsn)
@@ -45,7 +45,7 @@ func (f *fixture) change(sql string) {
 	f.must(err)
 }
 
-// planned are acme's event and one of another tenant, whose plans are current.
+// planned returns an event of acme and one of another tenant, with current plans.
 func (f *fixture) planned() (acme, umbrella *effects.Arrival) {
 	f.Helper()
 	other := f.secondTenant()
@@ -118,7 +118,7 @@ func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	same(t, "after it", f.generation(), before+1)
 }
 
-// A change that is not committed yet is not seen, and is not waited for.
+// A change that is not committed is not visible, and SettleEvents does not wait for it.
 func TestAPlanIsCurrentUntilTheChangeIsCommitted(t *testing.T) {
 	f := setUp(t)
 	tx, err := f.other.work.Begin(t.Context())
@@ -132,10 +132,10 @@ func TestAPlanIsCurrentUntilTheChangeIsCommitted(t *testing.T) {
 	same(t, "planned", []bool{before.IsPlanned(), after.IsPlanned()}, []bool{true, false})
 }
 
-// refusedInput is no JSON.
+// refusedInput is not JSON.
 func refusedInput(x *eventhook.Execution) { x.Input = []byte(`{"a":`) }
 
-func TestRefusedEffectsCostNoOtherEventAnything(t *testing.T) {
+func TestRefusedEffectsDoNotAffectOtherEvents(t *testing.T) {
 	for _, size := range []int{1, 2, 5, 64} {
 		for _, bad := range []int{0, size / 2, size - 1} {
 			t.Run(fmt.Sprintf("%d of %d", bad+1, size), func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestRefusedEffectsCostNoOtherEventAnything(t *testing.T) {
 	}
 }
 
-func TestARefusedEventCostsNoOtherItsEffects(t *testing.T) {
+func TestARefusedEventDoesNotAffectTheEffectsOfOthers(t *testing.T) {
 	f := setUp(t)
 	var batch []*effects.Arrival
 	for i := range 9 {

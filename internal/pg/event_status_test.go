@@ -8,9 +8,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestSQLNamesTheStatesOfEvents holds the states that statements, indexes and
-// checks spell out against the lists of the root package, and each other.
-func TestSQLNamesTheStatesOfEvents(t *testing.T) {
+// TestStatusesInSQLAgreeWithTheRootPackage compares the statuses in statements, indexes and
+// checks with the lists of the root package.
+func TestStatusesInSQLAgreeWithTheRootPackage(t *testing.T) {
 	f := setUp(t)
 	check := one[string](f, `SELECT pg_get_constraintdef(oid) FROM pg_constraint
 		WHERE conrelid = 'eventhook.event'::regclass AND contype = 'c' AND pg_get_constraintdef(oid) LIKE '%unrouted%'`)
@@ -43,8 +43,7 @@ var (
 	quoted = regexp.MustCompile(`'(\w+)'`)
 )
 
-// statesIn are the states in the first list that a status is looked for in, in
-// alphabetical order.
+// statesIn returns the statuses of the first list in a text, sorted.
 func statesIn(sql string) (all []eventhook.EventStatus) {
 	if list := anyOf.FindStringSubmatch(sql); list != nil {
 		for _, word := range quoted.FindAllStringSubmatch(list[1], -1) {

@@ -225,7 +225,7 @@ type tenantType struct {
 }
 
 // matchingSubscribers returns the subscribers whose patterns match an event type, except
-// those in without. It does not evaluate their filters.
+// subscribers in without. It does not evaluate their filters.
 func matchingSubscribers(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (matching []subscriber) {
 	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil

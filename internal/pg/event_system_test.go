@@ -13,8 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// told are the types of events of which a subscription has deliveries, oldest
-// first.
+// told returns the types of events of which a subscription has deliveries, oldest first.
 func (f *fixture) told(s eventhook.Subscription) string {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), `SELECT d.event_type FROM eventhook.delivery d JOIN eventhook.event e ON e.tenant_id = d.tenant_id AND e.id = d.event_id
@@ -25,7 +24,7 @@ func (f *fixture) told(s eventhook.Subscription) string {
 	return strings.Join(types, " ")
 }
 
-func TestTheGatewaysOwnEventsReachTheirSubscribers(t *testing.T) {
+func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 	f := setUp(t)
 	umbrella := f.secondTenant()
 	subscribe := func(name string, patterns ...string) eventhook.Subscription {
@@ -73,7 +72,7 @@ func TestTheGatewaysOwnEventsReachTheirSubscribers(t *testing.T) {
 		AND left(d.id::text, 18) = left(e.id::text, 18) AND d.event_type = e.event_type)`), 6)
 }
 
-func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
+func TestTheContentOfASystemEvent(t *testing.T) {
 	f := setUp(t)
 	by := eventhook.Actor{Type: eventhook.ActorKey, KeyID: eventhook.NewID[eventhook.APIKey](noon), Name: "ci", RequestID: "req-1"}
 	s, err := f.db.CreateSubscription(t.Context(), by, f.newSubscription())
@@ -91,7 +90,7 @@ func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
 	same(t, "those who watch are told", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
 }
 
-func TestFiltersJudgeTheGatewaysOwnEvents(t *testing.T) {
+func TestFiltersApplyToSystemEvents(t *testing.T) {
 	f := setUp(t)
 	var judged []string
 	f.db = f.open(func(o *Options) {
@@ -110,7 +109,7 @@ func TestFiltersJudgeTheGatewaysOwnEvents(t *testing.T) {
 	same(t, "refused", f.told(no), "")
 }
 
-func TestASubscriptionIsToldOfItselfFromThenOn(t *testing.T) {
+func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("self", "webhook.*"))
 	f.clock.advance(time.Second)
@@ -126,10 +125,10 @@ func TestASubscriptionIsToldOfItselfFromThenOn(t *testing.T) {
 	same(t, "another", f.told(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
 }
 
-func TestWhatIsRecordedButNoEvent(t *testing.T) {
+func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("all", "*"))
-	f.forgetOwn()
+	f.deleteSystemEvents()
 	f.clock.advance(time.Second)
 	_, _, err := f.db.PutEventType(t.Context(), operator, f.tenant, 0, eventhook.EventType{Name: "a.b", Visibility: eventhook.VisibleToTenant})
 	f.must(err)
@@ -143,7 +142,7 @@ func TestWhatIsRecordedButNoEvent(t *testing.T) {
 	same(t, "events of what was not done", f.count("event", "true"), 0)
 }
 
-func TestPatternsOfATypeAreThoseThatTakeIt(t *testing.T) {
+func TestPatternsOfMatchTheirType(t *testing.T) {
 	for eventType, want := range map[string][]string{
 		"a": {"a", "*"}, "a.b": {"a.b", "*", "a.*"}, "a.b.c": {"a.b.c", "*", "a.*", "a.b.*"}, "a.": {"a.", "*", "a.*"},
 	} {
@@ -154,7 +153,7 @@ func TestPatternsOfATypeAreThoseThatTakeIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsTheAdminsReachesNobody(t *testing.T) {
+func TestEventsForOperatorsReachNoTenant(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("all", "*"))
 	f.must(f.db.inTx(t.Context(), "test", func(tx pgx.Tx) error {

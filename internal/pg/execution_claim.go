@@ -108,7 +108,7 @@ func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) (live []even
 // claimLive claims until it has an execution or nothing is due, and leaves out
 // executions that the claim ended. Concurrent claims may have locked all executions of
 // some kinds that a claim looks at. Then claimLive looks at more of them, until there
-// are more than the others have locked, or all that are due.
+// are more than the other claims have locked, or all that are due.
 func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimedExecution, error) {
 	look := 4 * q.Max
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestEachOfABatchIsCompletedOrSaysWhyNot(t *testing.T) {
+func TestCompleteAllAnswersForEachExecution(t *testing.T) {
 	f := setUp(t)
 	for range 5 {
 		f.execution(eventhook.Task)
@@ -46,8 +46,8 @@ func TestEachOfABatchIsCompletedOrSaysWhyNot(t *testing.T) {
 	same(t, "another tenant's", f.count("execution", "tenant_id = $1 AND status = 'running'", [16]byte(umbrella)), 1)
 }
 
-// A worker that has claimed its own work again may send both tokens.
-func TestOfABatchTheCurrentTokenCounts(t *testing.T) {
+// A worker that has claimed its execution again may send both tokens.
+func TestCompleteAllUsesTheCurrentToken(t *testing.T) {
 	for claim, order := range map[string][]int64{"first": {0, 5}, "last": {5, 0}, "between, and again": {-1, 0, 5, 0}} {
 		t.Run(claim, func(t *testing.T) {
 			f := setUp(t)
@@ -77,7 +77,7 @@ func TestOfABatchTheCurrentTokenCounts(t *testing.T) {
 	}
 }
 
-func TestABatchIsOneStatement(t *testing.T) {
+func TestCompleteAllIsOneStatement(t *testing.T) {
 	f := setUp(t)
 	for range 10 {
 		f.execution(eventhook.Task)
@@ -95,14 +95,14 @@ func TestABatchIsOneStatement(t *testing.T) {
 	same(t, "completed", f.count("execution", "status = 'completed' AND due_at IS NULL AND completed_at = $1", f.clock.now()), 11)
 }
 
-// Batches that have the same executions in another order wait for each other
-// and do not deadlock, and each execution is completed once. Both are under way
-// while somebody holds one in the middle.
-func TestBatchesCompleteOnce(t *testing.T) {
+// Batches with the same executions in different orders wait for each other and do not
+// deadlock, and each execution is completed once. Both run while another transaction locks
+// an execution in the middle.
+func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 	f := setUp(t)
 	f.backlog(10, "build")
 	held := f.claimWork(f.db, f.query())
-	f.filled(5000, 0) // so many that the executions are looked up one by one
+	f.filled(5000, 0) // enough rows for index lookups
 	f.exec(`ANALYZE eventhook.execution`)
 	backwards := slices.Clone(held)
 	slices.Reverse(backwards)
@@ -129,8 +129,8 @@ func TestBatchesCompleteOnce(t *testing.T) {
 	}
 }
 
-// TestCompletingReadsOnlyWhatItEnds holds the plan in a table of every size.
-func TestCompletingReadsOnlyWhatItEnds(t *testing.T) {
+// TestCompletingReadsOnlyItsExecutions checks the plan in small and large tables.
+func TestCompletingReadsOnlyItsExecutions(t *testing.T) {
 	f := setUp(t)
 	f.backlog(10, "build")
 	held := f.claimWork(f.db, f.query())

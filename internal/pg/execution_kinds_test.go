@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// backlog makes n executions of a kind that are due, older than all others.
+// backlog creates n due executions of a kind, older than all others.
 func (f *fixture) backlog(n int, kind string) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, type, status, queue, kind)
@@ -22,7 +22,7 @@ func (f *fixture) backlog(n int, kind string) {
 		[16]byte(f.tenant), f.clock.now(), n, kind)
 }
 
-func TestClaimsOfKindsTakeTheOldestOfThem(t *testing.T) {
+func TestClaimsOfKindsLeaseTheOldest(t *testing.T) {
 	f := setUp(t)
 	var want []eventhook.ExecutionID
 	for i := range 12 {
@@ -54,9 +54,9 @@ func TestClaimsOfKindsTakeTheOldestOfThem(t *testing.T) {
 	same(t, "the next of what nobody makes", due, time.Time{})
 }
 
-// TestClaimsOfKindsLookBeyondWhatOthersClaim has somebody claim the 250 oldest
-// at the same moment.
-func TestClaimsOfKindsLookBeyondWhatOthersClaim(t *testing.T) {
+// TestClaimsOfKindsSkipLockedExecutions claims while another transaction has locked the 250
+// oldest executions.
+func TestClaimsOfKindsSkipLockedExecutions(t *testing.T) {
 	f := setUp(t)
 	f.backlog(150, "build")
 	f.backlog(150, "test")
@@ -85,7 +85,7 @@ func TestClaimsOfKindsLookBeyondWhatOthersClaim(t *testing.T) {
 
 var pages = regexp.MustCompile(`(?:hit|read)=(\d+)`)
 
-// pagesRead is what a statement really reads.
+// pagesRead returns the number of pages that a statement reads.
 func (f *fixture) pagesRead(sql string, args ...any) (n int, plan string) {
 	f.Helper()
 	tx, err := f.db.work.Begin(f.Context())
@@ -95,7 +95,7 @@ func (f *fixture) pagesRead(sql string, args ...any) (n int, plan string) {
 	f.must(err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)
-	whole := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "Buffers:") }) // then its parts'
+	whole := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "Buffers:") }) // the parts of the plan follow
 	for _, m := range pages.FindAllStringSubmatch(lines[max(whole, 0)], -1) {
 		more, err := strconv.Atoi(m[1])
 		f.must(err)
@@ -104,8 +104,8 @@ func (f *fixture) pagesRead(sql string, args ...any) (n int, plan string) {
 	return n, strings.Join(lines, "\n")
 }
 
-// TestClaimsOfKindsDoNotReadOthers: what a claim reads does not depend on how
-// much of other kinds is due before.
+// TestClaimsOfKindsDoNotReadOthers: the pages that a claim reads do not depend on the number
+// of due executions of other kinds.
 func TestClaimsOfKindsDoNotReadOthers(t *testing.T) {
 	f := setUp(t)
 	f.backlog(20_000, "other")
@@ -117,7 +117,7 @@ func TestClaimsOfKindsDoNotReadOthers(t *testing.T) {
 		if name == "next" {
 			args = []any{[16]byte(f.tenant), "ci", []string{"build", "test"}}
 		}
-		const most = 100 // pages; the index of the others alone has more
+		const most = 100 // pages; the index entries of the others have more
 		if n, plan := f.pagesRead(sql, args...); n > most || n == 0 {
 			t.Errorf("%s: read %d pages, want at most %d:\n%s", name, n, most, plan)
 		}

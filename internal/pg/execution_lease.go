@@ -62,7 +62,7 @@ func (db *DB) Heartbeat(ctx context.Context, x eventhook.Execution, lease time.D
 
 // Fail ends an attempt. A retryable failure is retried after the delay of policy while
 // attempts are left; otherwise the execution becomes dead. Fail returns the time of the
-// next attempt, zero if there is none.
+// next attempt, zero if there is no further attempt.
 func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, retryable bool, policy eventhook.RetryPolicy) (next time.Time, err error) {
 	current, err := db.Execution(ctx, x.TenantID, x.ID)
 	if err != nil {

@@ -32,7 +32,7 @@ ORDER BY e.status DESC, e.id DESC LIMIT @limit`
 // executionsByKindSQL lists executions by kind, queue or type, or pending ones. It skips
 // from one kind and queue to the next, of which there are as many as routes name, and
 // reads those that match: in index execution_kind_due for open executions, which have a
-// due_at, and in execution_list for the others. It must read all open executions to find
+// due_at, and in execution_list for executions that have ended. It must read all open executions to find
 // the newest; if there are more than 10 000 of them, it walks down the ids instead.
 const executionsByKindSQL = `
 WITH RECURSIVE open_kind AS (

@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestListsOfWorkHoldWhatTheFilterSays holds every filter and all of their
-// combinations against what is there, page by page.
-func TestListsOfWorkHoldWhatTheFilterSays(t *testing.T) {
+// TestListsOfExecutionsMatchTheFilter compares every combination of filters with the stored
+// executions, page by page.
+func TestListsOfExecutionsMatchTheFilter(t *testing.T) {
 	f := setUp(t)
 	f.manyWork(400)
 	all, err := f.db.Executions(t.Context(), f.tenant, eventhook.ExecutionFilter{Limit: 1000})
@@ -42,8 +42,8 @@ func TestListsOfWorkHoldWhatTheFilterSays(t *testing.T) {
 	}
 }
 
-// TestListsOfMuchThatIsOwed: what is owed is more than is read at once.
-func TestListsOfMuchThatIsOwed(t *testing.T) {
+// TestListsWithManyOpenExecutions has more open executions than a list reads.
+func TestListsWithManyOpenExecutions(t *testing.T) {
 	f := setUp(t)
 	f.manyWork(40)
 	f.backlog(10_100, "kind-1")
@@ -61,7 +61,7 @@ func TestListsOfMuchThatIsOwed(t *testing.T) {
 	}
 }
 
-// is holds a filter against a value; empty, it lets all through.
+// is reports whether a value matches a filter. An empty filter matches all.
 func is[S ~string](filter, value S) bool { return filter == "" || filter == value }
 
 func combinations(states []eventhook.ExecutionStatus) (all []eventhook.ExecutionFilter) {
@@ -77,7 +77,7 @@ func combinations(states []eventhook.ExecutionStatus) (all []eventhook.Execution
 	return all
 }
 
-// manyWork makes n executions of five kinds, three queues and all states.
+// manyWork creates n executions of five kinds, three queues and all statuses.
 func (f *fixture) manyWork(n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, max_attempts, type, status, queue, kind)
@@ -87,11 +87,11 @@ func (f *fixture) manyWork(n int) {
 		[16]byte(f.tenant), f.clock.now(), n)
 }
 
-// TestListsOfFewReadNoneOfTheMany: with each filter alone, what is read does not
-// depend on how much there is of all else.
-func TestListsOfFewReadNoneOfTheMany(t *testing.T) {
+// TestListsOfFewExecutionsReadFewPages: with each filter alone, the pages that a list reads
+// do not depend on the number of other executions.
+func TestListsOfFewExecutionsReadFewPages(t *testing.T) {
 	f := setUp(t)
-	const many, mostPages = 30_000, 5000 // who walks through the many reads as many pages
+	const many, mostPages = 30_000, 5000 // reading all executions takes more pages
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind)
 		SELECT gen_random_uuid(), $1, $2, $2, 3, 'task', 'completed', 'queue-' || i % 3, 'kind-' || i % 20 FROM generate_series(1, $3::int) i`,
 		[16]byte(f.tenant), f.clock.now(), many)
@@ -117,7 +117,7 @@ func TestListsOfFewReadNoneOfTheMany(t *testing.T) {
 	}
 }
 
-// listPages is what a list reads with the plan for any values.
+// listPages returns the number of pages that a list reads with a generic plan.
 func (f *fixture) listPages(filter eventhook.ExecutionFilter) (n int, plan string) {
 	f.Helper()
 	work := f.db.work

@@ -50,14 +50,14 @@ JOIN eventhook.promise p ON p.id = w.promise_id
 ORDER BY p.id`
 
 // Awaited returns the promises that a workflow awaits or, if it has resumed, awaited
-// last, oldest first. An execution that never was suspended has none.
+// last, oldest first. An execution that never was suspended has no promises.
 func (db *DB) Awaited(ctx context.Context, x eventhook.Execution) ([]eventhook.Promise, error) {
 	list := []eventhook.Execution{x}
 	err := db.readAwaited(ctx, list)
 	return list[0].Promises, err
 }
 
-// readAwaited sets Promises of workflows to those that they await or awaited last.
+// readAwaited sets Promises of workflows to the promises that they await or awaited last.
 func (db *DB) readAwaited(ctx context.Context, list []eventhook.Execution) error {
 	index := map[eventhook.ExecutionID]int{}
 	var ids [][16]byte
@@ -103,7 +103,7 @@ WITH RECURSIVE first AS (
 )
 SELECT min(due_at) FROM first`
 
-// ExecutionQueueAge returns the age of the oldest due execution, 0 if none is due.
+// ExecutionQueueAge returns the age of the oldest due execution, 0 if no execution is due.
 func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, executionAgeSQL)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// gated has every change of an execution wait until the gate is opened.
+// gated makes every change of an execution wait until the gate is opened.
 func (f *fixture) gated() (open func()) {
 	f.Helper()
 	f.exec(`CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
@@ -31,9 +31,8 @@ func (f *fixture) on(conn *pgxpool.Conn, sql string) {
 	f.must(err)
 }
 
-// TestWorkOfWhoLeavesWhileClaimingIsGivenBack has somebody leave while the
-// database is claiming for him.
-func TestWorkOfWhoLeavesWhileClaimingIsGivenBack(t *testing.T) {
+// TestExecutionsOfACancelledClaimAreReleased cancels a claim while the database executes it.
+func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 	for claim, owed := range map[string]func(*fixture) eventhook.ExecutionID{
 		"new": func(f *fixture) eventhook.ExecutionID { return f.execution(eventhook.Task) },
 		"failed": func(f *fixture) eventhook.ExecutionID {

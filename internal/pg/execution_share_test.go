@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestOneTenantsClaimsLeaveConnectionsToOthers has every claim of acme's stand
-// still in the database, and more of them than there are connections.
+// TestOneTenantsClaimsLeaveConnectionsToOthers blocks all claims of acme in the database, more
+// than there are connections.
 func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	f := setUp(t)
 	const claimers = 1000
@@ -58,7 +58,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	same(t, "claimed for acme in the end", total, claimSlotShare+1)
 }
 
-// standing is how many statements wait for the gate.
+// standing returns the number of statements that wait for the gate.
 func (f *fixture) standing() int {
 	var n int
 	f.must(f.other.lists.QueryRow(f.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
@@ -66,11 +66,11 @@ func (f *fixture) standing() int {
 	return n
 }
 
-func TestAClaimThatNobodyWaitsForEnds(t *testing.T) {
+func TestACancelledClaimEnds(t *testing.T) {
 	f := setUp(t)
 	line := f.db.claims.Open(f.tenant)
 	defer f.db.claims.Close(f.tenant)
-	<-line.Slot() // the fixture's share is one
+	<-line.Slot() // the fixture's tenant has one slot
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

@@ -25,7 +25,7 @@ const suspendSQL = `UPDATE eventhook.execution
 const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
 
-// Suspend stores a workflow's state, or keeps the state before if s has none, and ends
+// Suspend stores a workflow's state, or keeps the previous state if s has no State, and ends
 // the lease. The workflow can be claimed again when all promises in s.Await are settled,
 // which may be at once, or after s.Timeout. A promise that the tenant does not have, or
 // that is listed twice, is KindInvalid.

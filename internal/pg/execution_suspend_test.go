@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// promises makes n whose keys sort against their ids.
+// promises creates n promises whose keys are in reverse order of their ids.
 func (f *fixture) promises(round, n int) (ids []eventhook.PromiseID, keys []string) {
 	f.Helper()
 	for i := range n {
@@ -22,7 +22,7 @@ func (f *fixture) promises(round, n int) (ids []eventhook.PromiseID, keys []stri
 	return ids, keys
 }
 
-func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
+func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 	f := setUp(t)
 	for round, state := range []string{`{"step":2}`, ""} {
 		ids, _ := f.promises(round, 2)
@@ -47,7 +47,7 @@ func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
 		for _, p := range resumed[0].Promises {
 			same(t, "value", string(p.Value), `{"paid":true}`)
 		}
-		// A worker that died is followed by one that knows as much.
+		// A worker that follows a dead one gets the same promises.
 		f.clock.advance(lease)
 		again := f.claimWork(f.db, f.query())
 		same(t, "attempt after a death", again[0].Attempt, x.Attempt+1)
@@ -56,7 +56,7 @@ func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
 	}
 }
 
-func TestSuspendAwaitsOnlyWhatItNamesLast(t *testing.T) {
+func TestSuspendReplacesTheAwaitedPromises(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 3)
 	x := f.running(eventhook.Workflow)
@@ -77,7 +77,7 @@ func TestSuspendAwaitsOnlyWhatItNamesLast(t *testing.T) {
 	}
 }
 
-func TestSuspendOnWhatIsSettledIsDueAtOnce(t *testing.T) {
+func TestSuspendOnSettledPromisesIsDueAtOnce(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 2)
 	for _, id := range ids {
@@ -100,7 +100,7 @@ func TestSuspendHasATimeout(t *testing.T) {
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "claimed in time", len(resumed), 1)
 	same(t, "what it awaited", resumed[0].Promises[0].Status, eventhook.PromisePending)
-	// What it no longer awaits does not take it from its worker.
+	// A promise that the workflow no longer awaits does not end its lease.
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 	f.must(err)
 	same(t, "claimed while it runs", len(f.claimWork(f.db, f.query())), 0)
@@ -132,8 +132,8 @@ func TestSuspendRefuses(t *testing.T) {
 	wantKind(t, "a task", f.db.Suspend(t.Context(), task, eventhook.Suspension{Await: ids}), eventhook.KindConflict)
 }
 
-// Whoever settles the last promise wakes the workflow, whoever is first.
-func TestNoWakeIsLost(t *testing.T) {
+// The transaction that settles the last promise resumes the workflow, in any order.
+func TestConcurrentSettlesResumeTheWorkflow(t *testing.T) {
 	f := setUp(t)
 	settlers := map[string]func(*DB, eventhook.PromiseID, string){
 		"by hand": func(db *DB, id eventhook.PromiseID, _ string) {
@@ -172,8 +172,8 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
-// One batch settles all that a workflow is about to await, in the order of
-// their keys, which is not that of their ids.
+// One batch settles all promises that a workflow is about to await, in the order of their
+// keys, which is not that of their ids.
 func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 	f := setUp(t)
 	var log bytes.Buffer

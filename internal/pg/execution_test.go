@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func TestClaimWorkTakesOnlyWhatWasAskedFor(t *testing.T) {
+func TestClaimWorkMatchesTheQuery(t *testing.T) {
 	f := setUp(t)
 	f.execution(eventhook.Task)
 	f.clock.advance(time.Second)
@@ -37,7 +37,7 @@ func TestClaimWorkTakesOnlyWhatWasAskedFor(t *testing.T) {
 	same(t, "the kind that was asked for", f.work(second).Status, eventhook.ExecutionRunning)
 }
 
-func TestClaimWorkHandsOutWithALease(t *testing.T) {
+func TestClaimWorkLeases(t *testing.T) {
 	f := setUp(t)
 	first := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`{"n":1}`) })
 	f.clock.advance(time.Second)
@@ -78,7 +78,7 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 		}
 	}
 	together(worker(f.db), worker(f.other), worker(f.db), worker(f.other))
-	worker(f.db)() // what was locked when the others looked
+	worker(f.db)() // events that were locked for the other claims
 	same(t, "claimed", len(claims), n)
 	for id, times := range claims {
 		if times != 1 {
@@ -97,7 +97,7 @@ func TestHeartbeatKeepsTheLease(t *testing.T) {
 	f.clock.advance(time.Minute - time.Second)
 	same(t, "claimed under the longer lease", len(f.claimWork(f.other, f.query())), 0)
 	f.clock.advance(time.Second)
-	// A late one that nobody has overtaken still counts.
+	// A late completion counts if no other worker has claimed the execution.
 	f.complete(f.db, x, []byte(`{"ok":true}`))
 	got := f.work(x.ID)
 	same(t, "status", got.Status, eventhook.ExecutionCompleted)
@@ -105,9 +105,9 @@ func TestHeartbeatKeepsTheLease(t *testing.T) {
 	same(t, "completed at", got.CompletedAt.UTC(), f.clock.now())
 }
 
-// A heartbeat that says no time gives the work to its worker for as long as the
-// claim did, on any instance, and takes nothing of it away.
-func TestAHeartbeatThatSaysNoTimeDoesNotShortenTheLease(t *testing.T) {
+// A heartbeat without a time extends the lease by the length of the claim, on any instance,
+// and never shortens it.
+func TestAHeartbeatWithoutATimeDoesNotShortenTheLease(t *testing.T) {
 	f := setUp(t)
 	f.execution(eventhook.Task)
 	q := f.query()
@@ -117,7 +117,7 @@ func TestAHeartbeatThatSaysNoTimeDoesNotShortenTheLease(t *testing.T) {
 		claim string
 		after time.Duration
 		given time.Duration
-		want  time.Duration // from then
+		want  time.Duration // from the heartbeat on
 	}{
 		{"none: as long as claimed", 0, 0, 10 * time.Minute},
 		{"none, later", 9 * time.Minute, 0, 10 * time.Minute},
@@ -133,13 +133,13 @@ func TestAHeartbeatThatSaysNoTimeDoesNotShortenTheLease(t *testing.T) {
 		same(t, c.claim+": stored", f.work(x.ID).DueAt.Sub(f.clock.now()), c.want)
 	}
 	f.clock.advance(10 * time.Minute)
-	x = f.claimWork(f.db, f.query())[0] // who claims it next says how long anew
+	x = f.claimWork(f.db, f.query())[0] // the next claim sets its own length
 	until, err := f.db.Heartbeat(t.Context(), x, 0)
 	f.must(err)
 	same(t, "claimed again", until.Sub(f.clock.now()), lease)
 }
 
-// settles are the acts that need a lease.
+// settles are the operations that need a lease.
 func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 	return map[string]func(x eventhook.Execution) error{
 		"heartbeat": func(x eventhook.Execution) error {
@@ -215,7 +215,7 @@ func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
 	same(t, "tenant", before.TenantID, own)
 }
 
-func TestFailedWorkIsTriedAgainAndThenDead(t *testing.T) {
+func TestFailedExecutionsAreRetriedAndThenDead(t *testing.T) {
 	f := setUp(t)
 	x := f.running(eventhook.Task)
 	for _, delay := range []time.Duration{10 * time.Second, 30 * time.Second} {
@@ -243,7 +243,7 @@ func TestFailedWorkIsTriedAgainAndThenDead(t *testing.T) {
 	same(t, "what cannot be retried", f.work(x.ID).Status, eventhook.ExecutionDead)
 }
 
-func TestWorkWhoseWorkersDieIsDead(t *testing.T) {
+func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
 	f := setUp(t)
 	killer := f.execution(eventhook.Task)
 	for attempt := range 3 {
@@ -253,7 +253,7 @@ func TestWorkWhoseWorkersDieIsDead(t *testing.T) {
 	healthy := f.execution(eventhook.Task)
 	q := f.query()
 	q.Max = 1
-	claimed := f.claimWork(f.db, q) // it is not kept from the healthy by the dead before it
+	claimed := f.claimWork(f.db, q) // dead executions before it do not prevent the claim
 	same(t, "claimed", len(claimed), 1)
 	same(t, "the healthy one", claimed[0].ID, healthy)
 	got := f.work(killer)
@@ -293,7 +293,7 @@ func TestCancel(t *testing.T) {
 	same(t, "woken after that", len(f.claimWork(f.db, f.query())), 0)
 }
 
-func TestRetryStartsAnew(t *testing.T) {
+func TestRetryStartsAgain(t *testing.T) {
 	f := setUp(t)
 	x := f.running(eventhook.Task)
 	_, err := f.db.Retry(t.Context(), f.tenant, x.ID)
@@ -368,7 +368,7 @@ func TestExecutionsAreListed(t *testing.T) {
 	}
 }
 
-func TestClaimWorkBoundsTheBytesOfInputs(t *testing.T) {
+func TestClaimWorkLimitsTheBytesOfInputs(t *testing.T) {
 	f := setUp(t)
 	for range 5 {
 		e := f.accepted(1)[0]
@@ -382,7 +382,7 @@ func TestClaimWorkBoundsTheBytesOfInputs(t *testing.T) {
 	same(t, "executions of each claim", got, []int{2, 2, 1, 0, 0})
 }
 
-func TestKeysOfKindsAreApart(t *testing.T) {
+func TestKeysOfKindsAreIndependent(t *testing.T) {
 	f := setUp(t)
 	other := func(x *eventhook.Execution) { x.Kind = "another kind" }
 	e := f.accepted(1)[0]
@@ -394,7 +394,7 @@ func TestKeysOfKindsAreApart(t *testing.T) {
 	same(t, "actions", got, []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess, eventhook.ActionSkipped})
 }
 
-func TestSuspendKeepsTheStateUnlessOneIsGiven(t *testing.T) {
+func TestSuspendWithoutAStateKeepsTheState(t *testing.T) {
 	f := setUp(t)
 	p := f.promise("k")
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
@@ -407,7 +407,7 @@ func TestSuspendKeepsTheStateUnlessOneIsGiven(t *testing.T) {
 	}
 }
 
-func TestAClaimBringsTheInput(t *testing.T) {
+func TestAClaimIncludesTheInput(t *testing.T) {
 	f := setUp(t)
 	body := func(e *eventhook.Event) { e.Body, e.Headers = []byte(`{"n":1}`), []byte("X-A: b\r\n") }
 	e := f.event(f.leased, body)

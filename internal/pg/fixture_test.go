@@ -21,19 +21,19 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// operator is who changes things in tests.
+// operator is the actor of changes in tests.
 var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
 
-// noon is when every test begins.
+// noon is the time at which every test begins.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
 const (
 	lease   = 30 * time.Second
 	keyTTL  = 90 * day
-	patient = time.Minute // for what comes at once unless it is broken
+	patient = time.Minute // timeout for results that come at once unless the code is broken
 )
 
-// clock is a time that tests move.
+// clock is a time that tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -51,7 +51,7 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// wrapped is a Sealer whose sealed text does not hold the plain one.
+// wrapped is a Sealer whose sealed texts do not contain the plain text.
 type wrapped struct{}
 
 func (wrapped) Seal(plain, place string) (string, error) {
@@ -80,8 +80,8 @@ func (wrapped) Open(sealed, place string) (string, error) {
 	return plain, nil
 }
 
-// fixture is a database with the tenant acme, its sources crm and shop, and a
-// route from crm. Of its handles db and other each stands for an instance.
+// fixture is a database with the tenant acme, its sources crm and shop, and a route of
+// crm. db and other stand for two instances.
 type fixture struct {
 	testing.TB
 	dsn       string
@@ -103,19 +103,18 @@ func setUp(t *testing.T) *fixture {
 	routed, err := f.db.SourceRouting(t.Context(), f.tenant, f.crm)
 	f.must(err)
 	f.route = routed.Routes[0]
-	f.forgetOwn()
+	f.deleteSystemEvents()
 	t.Cleanup(func() { checkInvariants(t, f.dsn) })
 	return f
 }
 
-// forgetOwn takes away what the gateway has published of its own. No partition
-// has been made yet.
-func (f *fixture) forgetOwn() {
+// deleteSystemEvents deletes the system events. Call it before partitions are created.
+func (f *fixture) deleteSystemEvents() {
 	f.Helper()
 	f.exec(`TRUNCATE eventhook.event_default, eventhook.event_payload_default`)
 }
 
-// open is one more instance.
+// open returns a further instance.
 func (f *fixture) open(change ...func(*Options)) *DB {
 	f.Helper()
 	db := openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.now }}, change...)...)
@@ -168,7 +167,7 @@ func (f *fixture) sourceID(tenant, slug string) (eventhook.TenantID, eventhook.S
 	return s.TenantID, s.ID
 }
 
-// secondTenant is a tenant that must see nothing of acme's.
+// secondTenant creates a tenant, which must not see data of acme.
 func (f *fixture) secondTenant() eventhook.TenantID {
 	f.Helper()
 	t, err := f.db.CreateTenant(f.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
@@ -183,7 +182,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// event is one of crm's, due at once, not yet accepted.
+// event returns an event of crm, due at once, which is not stored yet.
 func (f *fixture) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](f.clock.now()), TenantID: f.tenant, SourceID: f.crm, Origin: eventhook.OriginSource,
@@ -202,7 +201,7 @@ func withKey(key string) func(*eventhook.Event) {
 
 func (f *fixture) leased(e *eventhook.Event) { e.Lease.Until = f.clock.now().Add(lease) }
 
-// accepted are n events that this instance holds.
+// accepted stores n events, which db has leased.
 func (f *fixture) accepted(n int) []*eventhook.Event {
 	f.Helper()
 	batch := make([]*eventhook.Event, n)
@@ -227,7 +226,7 @@ func (f *fixture) actions(e *eventhook.Event) []eventhook.Action {
 	return list
 }
 
-// arrivals are events without plans.
+// arrivals returns events without plans.
 func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 	list := make([]*effects.Arrival, len(events))
 	for i, e := range events {
@@ -236,8 +235,8 @@ func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 	return list
 }
 
-// plan is what the fixture's route wants of an event: the actions, in order. Those that
-// an earlier try has done are left out.
+// plan returns a settlement with the actions of the fixture's route, in order, without
+// actions that succeeded in an earlier try.
 func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *effects.Settlement {
 	f.Helper()
 	for i := range actions {
@@ -262,7 +261,7 @@ func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *ef
 	return s
 }
 
-// planAgain leaves out what earlier tries have done, as package route does.
+// planAgain leaves out actions that succeeded in earlier tries, as package route does.
 func (f *fixture) planAgain(s *effects.Settlement) {
 	f.Helper()
 	all, err := f.db.EventActions(f.Context(), []*eventhook.Event{s.Event})
@@ -285,7 +284,7 @@ func (f *fixture) planAgain(s *effects.Settlement) {
 	}
 }
 
-// done counts the actions of an event that need not be done again.
+// done counts the actions of an event that need no retry.
 func (f *fixture) done(e *eventhook.Event) (n int) {
 	f.Helper()
 	for _, a := range f.actions(e) {
@@ -319,7 +318,7 @@ func fails(message string) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Failure: message}
 }
 
-// settle settles on db and demands that no lease was lost.
+// settle settles on db and fails the test if a lease was lost.
 func (f *fixture) settle(db *DB, batch ...*effects.Settlement) {
 	f.Helper()
 	lost, err := db.SettleEvents(f.Context(), batch)
@@ -329,7 +328,7 @@ func (f *fixture) settle(db *DB, batch ...*effects.Settlement) {
 	}
 }
 
-// claimEvents claims on db what is due.
+// claimEvents claims due events on db.
 func (f *fixture) claimEvents(db *DB, limit int) []*eventhook.Event {
 	f.Helper()
 	list, err := db.ClaimEvents(f.Context(), limit, lease)
@@ -337,7 +336,7 @@ func (f *fixture) claimEvents(db *DB, limit int) []*eventhook.Event {
 	return list
 }
 
-// execution makes one of the type by way of an event.
+// execution creates an execution of a type through an event.
 func (f *fixture) execution(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.ExecutionID {
 	f.Helper()
 	a := f.makes(typ, "", change...)
@@ -356,7 +355,7 @@ func (f *fixture) claimWork(db *DB, q eventhook.WorkQuery) []eventhook.Execution
 	return list
 }
 
-// running is an execution that a worker holds.
+// running returns an execution that a worker has leased.
 func (f *fixture) running(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.Execution {
 	f.Helper()
 	f.execution(typ, change...)
@@ -367,7 +366,7 @@ func (f *fixture) running(typ eventhook.ExecutionType, change ...func(*eventhook
 	return list[0]
 }
 
-// complete ends an execution on db.
+// complete completes an execution on db.
 func (f *fixture) complete(db *DB, x eventhook.Execution, output []byte) eventhook.Execution {
 	f.Helper()
 	x.Output = output
@@ -388,12 +387,12 @@ func (f *fixture) promise(key string) eventhook.Promise {
 	p, made, err := f.db.CreatePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
 	f.must(err)
 	if !made {
-		f.Fatalf("promise %q was made before", key)
+		f.Fatalf("promise %q exists already", key)
 	}
 	return p
 }
 
-// one is the one value of a query.
+// one returns the value of a query with one row and column.
 func one[T any](f *fixture, sql string, args ...any) T {
 	f.Helper()
 	var v T
@@ -426,7 +425,7 @@ func wantKind(t testing.TB, act string, err error, want eventhook.Kind) {
 	}
 }
 
-// together runs all at once and waits for them.
+// together runs functions concurrently and waits for them.
 func together(acts ...func()) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -440,7 +439,7 @@ func together(acts ...func()) {
 	all.Wait()
 }
 
-// invariants are queries for rows that docs/states.md forbids.
+// invariants are queries for rows that violate docs/states.md.
 var invariants = map[string]string{
 	"an event owes work exactly while it is pending, processing or failed, or its route's deliveries do": `SELECT id FROM eventhook.event e
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND EXISTS (
@@ -469,7 +468,7 @@ var invariants = map[string]string{
 	"an event whose payload is another's is of that event's day": `SELECT e.id FROM eventhook.event e
 		WHERE payload_of IS NOT NULL AND NOT EXISTS (SELECT FROM eventhook.event o WHERE o.id = e.payload_of AND ('x' || substr(replace(o.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000
 			= ('x' || substr(replace(e.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000)`,
-	"actions of former versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
+	"actions of earlier versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
 	"an action belongs to a settled, retried or reprocessed event": `SELECT e.id FROM eventhook.event e
 		WHERE e.actions IS NOT NULL AND (e.status = 'duplicate' OR e.retry_count = 0 AND e.lease_token <= 1 AND e.due_at IS NOT NULL AND e.status = 'pending')`,
 	"a failed action says why": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE (a->>'s' IS NOT DISTINCT FROM 'failed') <> (a->>'e' IS NOT NULL)`,
@@ -498,7 +497,7 @@ var invariants = map[string]string{
 		WHERE a->>'s' IS NULL AND a->>'t' IN ('workflow', 'task', 'promise', 'publish') AND a->>'m' IS NULL`,
 }
 
-// checkInvariants looks for rows that must not be, whatever a test has done.
+// checkInvariants fails the test if rows violate an invariant.
 func checkInvariants(t *testing.T, dsn string) {
 	t.Helper()
 	ctx := context.Background()
@@ -515,7 +514,7 @@ func checkInvariants(t *testing.T, dsn string) {
 			t.Errorf("%s: %v", claim, err)
 		}
 		if n > 0 {
-			t.Errorf("%s: %d rows do not", claim, n)
+			t.Errorf("%s: %d rows violate this", claim, n)
 		}
 	}
 }

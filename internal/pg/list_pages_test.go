@@ -14,7 +14,7 @@ import (
 
 var pagesHit = regexp.MustCompile(`Buffers: shared hit=(\d+)(?: read=(\d+))?`)
 
-// pages is how many pages a list with one plan for all values looks at.
+// pages returns the number of pages that a list reads with a generic plan.
 func (f *fixture) pages(l eventList) (n int, plan string) {
 	f.Helper()
 	tx, err := f.db.lists.Begin(f.Context())
@@ -27,16 +27,16 @@ func (f *fixture) pages(l eventList) (n int, plan string) {
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)
 	plan = strings.Join(lines, "\n")
-	for _, digits := range pagesHit.FindStringSubmatch(plan)[1:] { // the first are those of all
+	for _, digits := range pagesHit.FindStringSubmatch(plan)[1:] { // the first line has the total
 		more, _ := strconv.Atoi(digits)
 		n += more
 	}
 	return n, plan
 }
 
-// TestListsReadNoFurtherThanTheirBounds looks for few where an index has many
-// on the other side of a bound: of the id, the type or the state.
-func TestListsReadNoFurtherThanTheirBounds(t *testing.T) {
+// TestListsReadWithinTheirBounds lists few events next to many that an index has on the
+// other side of a bound: of the id, the type or the status.
+func TestListsReadWithinTheirBounds(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(20_000, 0)
@@ -62,9 +62,9 @@ func TestListsReadNoFurtherThanTheirBounds(t *testing.T) {
 		"a page from the middle":         {none, eventhook.EventFilter{ReceivedBefore: noon.Add(time.Millisecond)}},
 	} {
 		c.filter.Limit = 10
-		const most = 60 // with each partition's root; an index has more leaves
+		const most = 60 // including the root of each partition's index; an index has more leaves
 		if got, plan := f.pages(newEventList(f.tenant, c.source, c.filter)); got > most {
-			t.Errorf("%s: looks at %d pages, want at most %d:\n%s", claim, got, most, plan)
+			t.Errorf("%s: reads %d pages, want at most %d:\n%s", claim, got, most, plan)
 		}
 	}
 }

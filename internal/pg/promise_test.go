@@ -11,7 +11,7 @@ import (
 
 var resolved = effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`)}
 
-func TestMakePromise(t *testing.T) {
+func TestCreatePromise(t *testing.T) {
 	f := setUp(t)
 	ends := noon.Add(time.Hour)
 	first, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
@@ -39,7 +39,7 @@ func TestMakePromise(t *testing.T) {
 	same(t, "the tenant's promises", len(list), 2)
 }
 
-func TestMakePromiseAtOnceMakesOne(t *testing.T) {
+func TestConcurrentCreatePromiseCreatesOne(t *testing.T) {
 	f := setUp(t)
 	for round := range 20 {
 		var made [2]bool
@@ -58,7 +58,7 @@ func TestMakePromiseAtOnceMakesOne(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeThatComesFirstIsHeld(t *testing.T) {
+func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e, resolves("k", `{"paid":true}`)))
@@ -122,7 +122,7 @@ func TestTheFirstOutcomeWins(t *testing.T) {
 	f.must(err)
 	same(t, "value", string(got.Value), `1`)
 
-	// One that fails for want of the promise does not profit from one that holds.
+	// An outcome that fails without a promise does not use the one that is held.
 	strict := resolves("l", `1`)
 	strict.Effect.Promise.Hold = false
 	events = f.accepted(2)
@@ -131,7 +131,7 @@ func TestTheFirstOutcomeWins(t *testing.T) {
 	same(t, "the holding one", f.actions(events[1])[0].Status, eventhook.ActionSuccess)
 }
 
-func TestAPromiseMadeWhileItsOutcomeComesIsSettled(t *testing.T) {
+func TestAPromiseCreatedWithItsOutcomeIsSettled(t *testing.T) {
 	f := setUp(t)
 	const rounds = 60
 	for round := range rounds {
@@ -152,9 +152,9 @@ func TestAPromiseMadeWhileItsOutcomeComesIsSettled(t *testing.T) {
 	}
 }
 
-// The race above, forced: the promise is made after the outcome looked for it
-// and before the outcome is held.
-func TestAPromiseMadeBetweenIsNotMissed(t *testing.T) {
+// This forces the race: the promise is created after the outcome looked for it and before
+// the outcome is held.
+func TestAPromiseCreatedBetweenTwoStatementsIsSettled(t *testing.T) {
 	f := setUp(t)
 	for _, hold := range []bool{true, false} {
 		key := fmt.Sprint(hold)
@@ -162,7 +162,7 @@ func TestAPromiseMadeBetweenIsNotMissed(t *testing.T) {
 			INSERT INTO eventhook.promise (id, tenant_id, idempotency_key, status, created_at)
 			SELECT gen_random_uuid(), '%[2]s', '%[1]s', 'pending', '2026-03-10' ON CONFLICT DO NOTHING;
 			RETURN NULL; END $$`, key, f.tenant))
-		// A statement's trigger, after the look for a pending promise found none.
+		// The trigger runs after the statement that found no pending promise.
 		f.exec(fmt.Sprintf(`CREATE TRIGGER t AFTER UPDATE ON eventhook.promise FOR EACH STATEMENT EXECUTE FUNCTION between_%s()`, key))
 		a := resolves(key, `1`)
 		a.Effect.Promise.Hold = hold
@@ -192,7 +192,7 @@ func TestSettlePromise(t *testing.T) {
 	wantKind(t, "twice", err, eventhook.KindConflict)
 }
 
-func TestAValueIsKeptAsJSONWhateverItsBytes(t *testing.T) {
+func TestAValueWithInvalidUTF8IsStoredAsJSON(t *testing.T) {
 	f := setUp(t)
 	for i, c := range []struct{ claim, value, want string }{
 		{"spaces and order stay", `{"b": 1,  "a":2}`, `{"b": 1,  "a":2}`},
@@ -231,7 +231,7 @@ func TestPromisesExpire(t *testing.T) {
 	wantKind(t, "settled after that", err, eventhook.KindConflict)
 }
 
-func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
+func TestConcurrentExpiryAndOutcomeSettleOnce(t *testing.T) {
 	f := setUp(t)
 	for round := range 20 {
 		ends := f.clock.now()
@@ -252,9 +252,8 @@ func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
 	}
 }
 
-// What settling locks is not held for a round trip per promise, of which a
-// batch of events may settle a thousand.
-func TestABatchOfOutcomesIsAFewStatements(t *testing.T) {
+// Locks are not held for a round trip per promise: a batch of events may settle a thousand.
+func TestOutcomesAreSettledInFewRoundTrips(t *testing.T) {
 	const outcomes, most = 50, 10
 	f := setUp(t)
 	for _, c := range []struct {
@@ -285,8 +284,8 @@ func TestABatchOfOutcomesIsAFewStatements(t *testing.T) {
 	same(t, "settled", f.count("promise", "NOT is_held AND status = 'resolved'"), 2*outcomes)
 }
 
-// TestMixedOutcomesOfABatch has all that can become of an outcome beside each
-// other, with values that are none and errors.
+// TestMixedOutcomesOfABatch settles a batch with every possible result of an outcome, with
+// empty values and errors.
 func TestMixedOutcomesOfABatch(t *testing.T) {
 	f := setUp(t)
 	for _, key := range []string{"pending", "settled", "rejected"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hot are the statements that run all the time, with the number of their parameters, or 0 if
+// hot are the frequent statements, with the number of their parameters, or 0 if
 // these have names.
 var hot = map[string]struct {
 	sql        string
@@ -29,7 +29,7 @@ var hot = map[string]struct {
 	"insert deliveries": {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
 	"set actions":       {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":      {readActionsSQL, 2},
-	"former actions":    {readLegacyActionsSQL, 1},
+	"legacy actions":    {readLegacyActionsSQL, 1},
 	"read requests":     {readRequestsSQL, 4},
 	"generations":       {generationsSQL.sql, len(generationsSQL.params)},
 	"due destinations":  {dueDestinationsSQL, 3},
@@ -102,8 +102,8 @@ var hot = map[string]struct {
 	"sweep sources":     {sweepSourceUsageSQL, 3},
 }
 
-// explain is the plan that is kept for a statement when the planner knows no
-// value of its parameters.
+// explain returns the generic plan of a statement, which does not depend on the values of
+// its parameters.
 func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	f.Helper()
 	numbered, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
@@ -124,7 +124,7 @@ func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	return strings.Join(lines, "\n")
 }
 
-// filled puts rows into every data table: settled ones and, at the end, due ones.
+// filled inserts rows into every data table: settled rows, then due ones.
 func (f *fixture) filled(settled, due int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
@@ -163,14 +163,14 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 			if bad := wholeTable.FindString(plan); bad != "" {
 				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
 			}
-			// Sorting means reading all that is due before the first can be had.
+			// A sort reads all due rows before it returns the first.
 			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
 				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
 			}
 		}
-		// It stops at its limits only where an index has the order.
+		// The statement stops at its limits only if an index has the order.
 		if plan := explain(f, conn.Conn(), countOpenEventsSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
-			t.Errorf("%s, owed events reads more than its limits:\n%s", state, plan)
+			t.Errorf("%s: counting open events reads more than its limits:\n%s", state, plan)
 		}
 	}
 	check("no partition, no row")
@@ -193,7 +193,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 
 var scanned = regexp.MustCompile(`(?m)^.* (?:Seq|Index|Only|Heap) Scan.* on ((?:event|delivery)\S*) .*$`)
 
-// touched are the partitions that a statement really looked into.
+// touched returns the partitions that a statement read.
 func touched(f *fixture, name, sql string, args ...string) []string {
 	f.Helper()
 	tx, err := f.db.work.Begin(f.Context())
@@ -226,7 +226,7 @@ func valuesByName(s *statement, values map[string]string) (args []string) {
 	return args
 }
 
-func TestAnIdLeadsToItsPartition(t *testing.T) {
+func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
@@ -242,12 +242,12 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
-		{"former actions", "event_action", readLegacyActionsSQL, []string{ids}},
+		{"legacy actions", "event_action", readLegacyActionsSQL, []string{ids}},
 		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
 		{"set actions", "event", setActionsSQL.sql, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
 		{"settle deliveries", "delivery", settleDeliveriesSQL.sql, valuesByName(settleDeliveriesSQL, map[string]string{
-			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "made": "{0}", "now": now})},
+			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "attempts": "{0}", "now": now})},
 		{"settle events", "event", settleEventsSQL.sql, valuesByName(settleEventsSQL, map[string]string{
 			"tenant_id": tenants, "id": ids, "lease_token": "{1}", "status": "{unrouted}", "retry_count": "{0}", "now": now})},
 	} {

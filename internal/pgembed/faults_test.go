@@ -150,7 +150,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// jar is what the repository has: a zip file with the packed programs.
+// jar returns a file of the repository: a zip file with the packed programs.
 func jar(t *testing.T) []byte {
 	txz, err := os.ReadFile("testdata/programs.txz")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // says "<pid> <owned>", and stays until it is killed.
 const childDir = "PGEMBED_TEST_CHILD"
 
-// light is a server that may share a machine with many others.
+// light has the settings of a server that uses few resources.
 var light = map[string]string{"shared_buffers": "16MB", "max_connections": "20"}
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,8 @@ func gateway(t *testing.T, dir string, env ...string) (cmd *exec.Cmd, pid int, o
 	return cmd, pid, owned
 }
 
-// dataDir is removed with whatever still runs in it.
+// dataDir returns a data folder that is discarded after the test, with a server that still
+// runs in it.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pgembed-*")

@@ -45,7 +45,7 @@ func (p *process) isEnded() bool {
 	}
 }
 
-// What hangs must not go on behind our back.
+// A hanging process must be killed.
 func TestAProcessThatHangsIsEnded(t *testing.T) {
 	pool := NewPool(1, TimeLimit)
 	t.Cleanup(pool.Close)

@@ -207,7 +207,7 @@ func (m *Metrics) countSettled(batch []*effects.Settlement) {
 	}
 }
 
-// Worked counts what workers did with executions: claimed, completed, failed,
+// Worked counts executions by the act of a worker: claimed, completed, failed,
 // dead, suspended.
 func (m *Metrics) Worked(act string, executions int) {
 	m.work.WithLabelValues(act).Add(float64(executions))

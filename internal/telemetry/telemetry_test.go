@@ -64,7 +64,7 @@ func series(t *testing.T, m *telemetry.Metrics) map[string]float64 {
 	return all
 }
 
-// moved is what changed between two looks.
+// moved returns the metrics that changed between two scrapes.
 func moved(before, after map[string]float64) map[string]float64 {
 	changes := map[string]float64{}
 	for name, v := range after {

@@ -49,7 +49,7 @@ func catalogued() (*store, *match.Catalogue) {
 
 var endless = strings.Repeat("[", 40) + strings.Repeat("]", 40)
 
-func TestWhatTheCatalogueSays(t *testing.T) {
+func TestCatalogueCheck(t *testing.T) {
 	o, c := catalogued()
 	for _, test := range []struct{ eventType, data, category, fault, misfit string }{
 		{"payment.made", `{"amount":1}`, "payment", "", ""},
@@ -77,7 +77,7 @@ func TestWhatTheCatalogueSays(t *testing.T) {
 	}
 }
 
-func TestMisfitsAreCountedAlwaysAndToldNowAndThen(t *testing.T) {
+func TestMismatchesAreAlwaysCountedAndLoggedHourly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := catalogued()
 		for range 120 {
@@ -124,7 +124,7 @@ func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
 }
 
 // A schema that takes too much work is left alone for a while.
-func TestASchemaThatTakesTooMuchRests(t *testing.T) {
+func TestASchemaThatTakesTooManyStepsIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := catalogued()
 		for _, step := range []struct {
@@ -141,7 +141,7 @@ func TestASchemaThatTakesTooMuchRests(t *testing.T) {
 	})
 }
 
-func TestCheckNowTellsTheCategoriesOfTheGateway(t *testing.T) {
+func TestCheckNowReturnsTheCategoriesOfSystemEvents(t *testing.T) {
 	var none *match.Catalogue
 	if category, ok := none.CheckNow(nil, news("payment.made", "{}")); category != "" || !ok {
 		t.Errorf("no catalogue: got %q, %t; want nothing, known", category, ok)

@@ -41,7 +41,7 @@ func namesOf(list []*eventhook.Subscription) (names []string) {
 	return names
 }
 
-func TestWhoGetsAnEvent(t *testing.T) {
+func TestMatchingSubscriptions(t *testing.T) {
 	with := func(s eventhook.Subscription, change func(*eventhook.Subscription)) eventhook.Subscription {
 		change(&s)
 		return s
@@ -114,7 +114,7 @@ func TestCheckFilter(t *testing.T) {
 	}
 }
 
-// The index finds whom a look at each subscription finds.
+// The index finds the same subscriptions as a check of every subscription.
 func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"a", "b", "payment", "a.b", ""}
@@ -185,8 +185,8 @@ func crowd(n int) []eventhook.Subscription {
 
 var sale = `{"object":{"amount":10,"currency":"usd","note":"` + strings.Repeat("x", 800) + `"}}`
 
-// Subscribers who do not get an event cost it no memory.
-func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
+// Subscriptions that do not match an event allocate no memory.
+func TestSubscriptionsThatDoNotMatchAllocateNothing(t *testing.T) {
 	for claim, e := range map[string]*eventhook.Event{"by their filters": news("payment.made", sale), "by type": news("order.made", sale)} {
 		allocations := func(n int) float64 {
 			r := match.CompileMatcher(1, crowd(n), nil)

@@ -71,7 +71,7 @@ func TestChangesOfSubscriptions(t *testing.T) {
 
 // The dispatcher gives up what waits for a subscription that is gone, so one
 // that was only made a moment ago must be found.
-func TestASubscriptionIsFoundWhenAnybodyHasMadeIt(t *testing.T) {
+func TestANewSubscriptionOfAnotherInstanceIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := subscriber("a", "*", ""), subscriber("b", "", "")
 		b.Status = eventhook.SubscriptionDisabled
@@ -113,7 +113,7 @@ func TestASubscriptionIsFoundWhenAnybodyHasMadeIt(t *testing.T) {
 	})
 }
 
-func TestAFilterThatCannotBeUsedIsToldOnce(t *testing.T) {
+func TestAFilterThatCannotBeUsedIsLoggedOnce(t *testing.T) {
 	o := newStore(subscriber("a", "*", `{"$near":1}`), subscriber("b", "*", ""))
 	r := o.rosters()
 	for range 10 {

@@ -62,7 +62,7 @@ func (r *receiver) said(t *testing.T) string {
 	return string(text)
 }
 
-// startReceiver starts one, and waits until it listens.
+// startReceiver starts a receiver, and waits until it listens.
 func startReceiver(t *testing.T, env []string, command ...string) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

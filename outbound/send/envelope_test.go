@@ -24,7 +24,7 @@ func TestBody(t *testing.T) {
 }
 
 // An event that has nothing to tell has no more members than it needs.
-func TestBodyLeavesOutWhatIsNotThere(t *testing.T) {
+func TestBodyOmitsEmptyMembers(t *testing.T) {
 	for claim, of := range map[string]*eventhook.Envelope{
 		"no envelope": nil, "an empty one": {},
 		"nulls":   {Scope: json.RawMessage("null"), Actor: json.RawMessage("null"), Metadata: json.RawMessage("null")},

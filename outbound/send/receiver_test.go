@@ -84,7 +84,7 @@ func TestABadCertificate(t *testing.T) {
 	}
 }
 
-// A receiver that comes and goes is each time what it is.
+// A receiver alternates between success and failure: each attempt has its own outcome.
 func TestAReceiverThatFlaps(t *testing.T) {
 	var asked int
 	s := newSink(t, func(w http.ResponseWriter, _ *http.Request) {

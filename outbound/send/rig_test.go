@@ -23,7 +23,7 @@ const (
 )
 
 // odd is data whose bytes a JSON encoder would not write: white space, a number
-// that no float holds, a member twice, escapes, and what is not ASCII.
+// that no float can represent, a duplicate member, escapes, and non-ASCII characters.
 const odd = "{ \"a\" :\t1e400,\n\n \"big\":12345678901234567890123, \"a\":\"\\u00e9\\/<b>&\u2028\",\"ünï\": [ ] }"
 
 var eventTime = time.Date(2026, 11, 22, 2, 44, 25, 123_000_000, time.UTC)
@@ -79,7 +79,7 @@ type received struct {
 	body                []byte
 }
 
-// sink is a subscriber that keeps what it gets, the last of it.
+// sink is a receiver that keeps the last request.
 type sink struct {
 	*httptest.Server
 	got chan received
@@ -152,7 +152,7 @@ func answering(status int, text string) clientFunc {
 	}
 }
 
-// showsNone fails if a text shows one of the secrets.
+// showsNone fails the test if a text contains a secret.
 func showsNone(t *testing.T, claim, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {

@@ -20,7 +20,7 @@ import (
 
 var _ send.Client = (*egress.Client)(nil)
 
-func TestWhatASubscriberReceives(t *testing.T) {
+func TestTheRequestOfADelivery(t *testing.T) {
 	receiver := newSink(t, answer(200, "thanks"))
 	s, e := newSubscription(receiver.URL+"/hook?a=b"), newEvent()
 	s.Headers = map[string]string{"x-env": "prod"}
@@ -120,7 +120,8 @@ func TestTraceFlags(t *testing.T) {
 	}
 }
 
-// What a subscription adds stands for none of ours, even if it was stored.
+// A custom header of a subscription never replaces a header of the gateway, even if one is
+// stored.
 func TestASubscriptionsHeadersOverrideNothing(t *testing.T) {
 	s := newSubscription("")
 	s.Headers = map[string]string{
@@ -138,7 +139,7 @@ func TestASubscriptionsHeadersOverrideNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnswersMean(t *testing.T) {
+func TestTheOutcomeOfAnswers(t *testing.T) {
 	type outcome struct {
 		class eventhook.ErrorClass
 		text  string
@@ -260,7 +261,7 @@ func TestTheTimeoutIsTheSubscriptions(t *testing.T) {
 
 // A receiver may close a connection at the moment at which it is used again:
 // that costs no attempt.
-func TestAConnectionThatWasClosedMeanwhileCostsNoAttempt(t *testing.T) {
+func TestAClosedIdleConnectionCostsNoAttempt(t *testing.T) {
 	requests := 0
 	receiver := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		if requests++; requests == 2 {

@@ -86,14 +86,14 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	}
 }
 
-// plainSignature is what X-Eventhook-Signature must be.
+// plainSignature returns the expected value of X-Eventhook-Signature.
 func plainSignature(body []byte, secret string) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write(body)
 	return "sha256=" + hex.EncodeToString(h.Sum(nil))
 }
 
-// A text that is no whsec_ is the key itself, whatever it looks like.
+// A secret without the prefix whsec_ is the key itself, even if it looks like base64.
 func TestATextSigns(t *testing.T) {
 	for _, text := range []string{"correct-horse-battery", "correcthorsebattery8"} {
 		s := newSubscription("")
@@ -151,8 +151,8 @@ func ourVerifier(t *testing.T, c verify.Config, r received) bool {
 	return v.Verify(t.Context(), &verify.Request{Method: r.method, Header: r.header, Body: r.body, At: time.Now()}) == nil
 }
 
-// Many attempts at once for one subscription are each signed for themselves.
-func TestManySignAtOnce(t *testing.T) {
+// Concurrent attempts for one subscription have independent signatures.
+func TestConcurrentSigning(t *testing.T) {
 	s := newSubscription("https://hooks.example/")
 	s.Signing = append(s.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret(olderSecret)})
 	sender := newSenderOver(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
@@ -174,7 +174,7 @@ func TestManySignAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// BenchmarkCompose is what an attempt costs before the network, with 1 KB.
+// BenchmarkCompose measures the cost of composing a request with 1 KB of data.
 func BenchmarkCompose(b *testing.B) {
 	for name, signatures := range map[string][]string{"hmac": {"v1"}, "ed25519": {"v1", "v1a"}} {
 		b.Run(name, func(b *testing.B) {

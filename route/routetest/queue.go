@@ -12,13 +12,13 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// Store is what outbound.EffectStore and route.Queue ask of a store.
+// Store is the store under test: outbound.EffectStore and route.Queue.
 type Store interface {
 	route.Queue
 	Accept(ctx context.Context, batch []*effects.Arrival) error
 }
 
-// Queue is a Store to check, without events, and its surroundings.
+// Queue is an empty Store under test, with access to its environment.
 type Queue struct {
 	Store
 	Tenant     eventhook.TenantID
@@ -57,7 +57,7 @@ var QueueCases = map[string]func(t *testing.T, q Queue){
 	"a dead request leaves an event dead, whatever else it has": deadRequest,
 }
 
-// event is one that has just arrived.
+// event returns a new event.
 func (q Queue) event() *eventhook.Event {
 	return &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](q.Now()), TenantID: q.Tenant, SourceID: q.Source, Origin: eventhook.OriginSource, EventType: "push",
@@ -72,8 +72,7 @@ const (
 	fails   = "fails"
 )
 
-// plan is what becomes of an event by the configuration of now: an action for each
-// target.
+// plan returns a settlement of the current generation with an action for each target.
 func (q Queue) plan(e *eventhook.Event, targets ...string) *effects.Settlement {
 	s := &effects.Settlement{Event: e, Matched: len(targets), Retry: eventhook.EventRetry, Generation: q.Generation()}
 	for i, target := range targets {
@@ -105,8 +104,7 @@ func (q Queue) action(e *eventhook.Event, index int, target string) effects.Plan
 	return a
 }
 
-// again is what becomes of an event that was tried before: of the targets, those whose
-// actions are done are left out.
+// again returns the settlement of a retried event, without the targets whose actions are done.
 func (q Queue) again(t *testing.T, e *eventhook.Event, targets ...string) *effects.Settlement {
 	t.Helper()
 	s := q.plan(e, targets...)
@@ -162,7 +160,7 @@ func (q Queue) claim(t *testing.T, limit int) []*eventhook.Event {
 	return list
 }
 
-// held is one event, claimed.
+// held returns one claimed event.
 func (q Queue) held(t *testing.T) *eventhook.Event {
 	t.Helper()
 	q.due(t, 1)
@@ -187,7 +185,7 @@ func (q Queue) settle(t *testing.T, batch ...*effects.Settlement) (unsettled []*
 	return unsettled
 }
 
-// wantSettled settles a batch of which all holds.
+// wantSettled settles a batch and requires that all of it is settled.
 func (q Queue) wantSettled(t *testing.T, batch ...*effects.Settlement) {
 	t.Helper()
 	if unsettled := q.settle(t, batch...); len(unsettled) > 0 {
@@ -202,7 +200,7 @@ func (q Queue) wantStatus(t *testing.T, claim string, e *eventhook.Event, want e
 	}
 }
 
-// wantNoneDue demands that nothing is owed, now and later.
+// wantNoneDue requires that no event is due, now or later.
 func (q Queue) wantNoneDue(t *testing.T) {
 	t.Helper()
 	q.Advance(24 * time.Hour)

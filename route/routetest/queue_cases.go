@@ -96,7 +96,7 @@ func storedWithPlan(t *testing.T, q Queue) {
 	q.wantNoneDue(t)
 }
 
-// Of one batch, each plan counts by itself.
+// The plans of a batch are accepted or rejected independently.
 func stalePlan(t *testing.T, q Queue) {
 	first, second, third := q.event(), q.event(), q.event()
 	first.Lease.Until = q.Now().Add(lease)

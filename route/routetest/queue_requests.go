@@ -82,7 +82,8 @@ func waitsForEarlier(t *testing.T, q Queue) {
 	q.wantNoneDue(t)
 }
 
-// The request was owed when the event was planned. No settle is left to end the event.
+// The request was open when the event was planned. It ends before the settle, which must then end
+// the event.
 func endsBefore(t *testing.T, q Queue) {
 	first := q.plan(q.held(t), request, fails)
 	q.wantSettled(t, first)

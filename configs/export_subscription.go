@@ -3,7 +3,7 @@ package configs
 import (
 	"encoding/json"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
@@ -19,9 +19,10 @@ type exportedSubscription struct {
 	eventhook.SubscriptionSettings
 }
 
-// subscription writes one of a tenant's subscriptions. That it is disabled is
-// left out: nobody has configured it.
-func (e *export) subscription(tenant string, s eventhook.Subscription, again bool) (*yaml.Node, error) {
+// subscription returns one subscription of a tenant. The status disabled is left
+// out, because no file configures it. isRepeated means that an earlier subscription
+// has the same name.
+func (e *export) subscription(tenant string, s eventhook.Subscription, isRepeated bool) (*yaml.Node, error) {
 	owner := wordsOf(s.Name, "subscription")
 	x := exportedSubscription{Name: s.Name, URL: e.reference(tenant, owner, "url"), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
 	if !s.AuthHeader.IsZero() {
@@ -34,8 +35,8 @@ func (e *export) subscription(tenant string, s eventhook.Subscription, again boo
 		x.Status = s.Status
 	}
 	n, err := toYAML(x)
-	if err == nil && again {
-		n.HeadComment = "# Another one has this name: rename one of them before you apply this."
+	if err == nil && isRepeated {
+		n.HeadComment = "# Another subscription has this name: rename one of them before you apply this file."
 	}
 	return n, err
 }

@@ -3,19 +3,19 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
-// reference begins a text that stands for a variable: no text that is stored
-// has a NUL.
+// reference starts a text that stands for a variable. It contains a NUL, which no
+// stored text contains.
 const reference = "\x00variable "
 
-// toYAML writes what marshals to a JSON object as a part of a document, members
-// in their order and numbers as they are written. Its texts read as they are:
-// what would read as a variable is escaped, what begins with reference becomes
-// one.
+// toYAML converts a value that marshals to a JSON object, and keeps the order of
+// members and the digits of numbers. A text that starts with reference becomes a
+// variable; $ is escaped in other texts that would contain a variable.
 func toYAML(v any) (*yaml.Node, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -44,8 +44,8 @@ func readNode(d *json.Decoder) (*yaml.Node, error) {
 	}
 }
 
-// readNodes reads what follows an opening bracket. Short lists of texts and
-// numbers stay on one line.
+// readNodes reads the elements after an opening bracket. A short list of texts and
+// numbers stays on one line.
 func readNodes(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	if open == '[' {
@@ -64,11 +64,12 @@ func readNodes(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
 	if n.Kind == yaml.SequenceNode && !nested && length < line {
 		n.Style = yaml.FlowStyle
 	}
-	_, err := d.Token() // the closing one
+	_, err := d.Token() // the closing bracket
 	return n, err
 }
 
-// textNode is a text that variables were put in for, or whose signs are.
+// textNode returns a text as LoadTenants reads it: with escaped variables, or as a
+// reference.
 func textNode(s string) (*yaml.Node, error) {
 	if name, ok := strings.CutPrefix(s, reference); ok {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: "${" + name + "}"}, nil
@@ -83,9 +84,8 @@ func textNode(s string) (*yaml.Node, error) {
 	return n, n.Encode(s)
 }
 
-// isPlain reports whether a text is one line of printable ASCII, and nothing
-// that was a truth value in an older YAML. All others need more care, which is
-// slow.
+// isPlain reports whether a text is one line of printable ASCII that no YAML version
+// reads as a boolean. yaml.Node.Encode handles other texts, more slowly.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "y", "n", "yes", "no", "on", "off":
@@ -94,12 +94,15 @@ func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// numberNode is a number as it is written; YAML is told of one that it would
-// not take for one, such as 1e999.
+// numberNode returns a number with the digits of s. A number that YAML would read as
+// text, such as 1e999, gets an explicit tag.
 func numberNode(s string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
-	if tag := n.ShortTag(); tag != "!!int" && tag != "!!float" {
-		n.Tag, n.Style = "!!float", yaml.TaggedStyle
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: s}
+	if _, err := strconv.ParseInt(s, 10, 64); err != nil {
+		n.Tag = "!!float"
+	}
+	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		n.Style = yaml.TaggedStyle
 	}
 	return n
 }

@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
 
-// toJSON writes a part of a document as JSON, members in their order and
-// numbers as they are written; nil is for nothing. What JSON cannot say is a
-// fault at the path to it.
+// toJSON converts a node to JSON and keeps the order of members and the digits of
+// numbers. It returns nil for null. It adds a fault with its path for each value
+// that JSON does not have.
 func toJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	if n.IsZero() || n.ShortTag() == "!!null" {
 		return nil, nil
@@ -29,8 +29,8 @@ func toJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	return w.buf.Bytes(), nil
 }
 
-// flatJSON writes a map as a JSON object, with what is merged into it (<<). What
-// is no map is written as it is.
+// flatJSON converts a mapping to a JSON object, with its merged mappings (<<). It
+// converts another node as toJSON does.
 func flatJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	var fields map[string]yaml.Node
 	if err := n.Decode(&fields); err != nil || fields == nil {
@@ -57,25 +57,25 @@ type jsonWriter struct {
 	faults eventhook.Faults
 }
 
-// What aliases of aliases can grow to, and how deep.
+// Limits for documents with nested aliases.
 const (
-	largestJSON = 256 << 10
-	longestPath = 4 << 10
+	maxJSON = 256 << 10
+	maxPath = 4 << 10
 )
 
-// jsonNumber is what a number looks like in JSON, and means the same in YAML.
+// jsonNumber matches numbers that have the same form and value in JSON and YAML.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func (w *jsonWriter) value(at string, n *yaml.Node) {
-	if w.buf.Len() > largestJSON || len(at) > longestPath {
+	if w.buf.Len() > maxJSON || len(at) > maxPath {
 		if len(w.faults) == 0 {
-			w.faults.Add("", "is larger than %d bytes, or nested too deep", largestJSON)
+			w.faults.Add("", "is larger than %d bytes, or nested too deeply", maxJSON)
 		}
 		return
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		w.value(at, n.Alias) // one that holds itself grows until it is too much
+		w.value(at, n.Alias) // an alias in its own anchor ends at the size limit
 	case yaml.MappingNode:
 		w.object(at, n)
 	case yaml.SequenceNode:
@@ -97,7 +97,7 @@ func (w *jsonWriter) object(at string, n *yaml.Node) {
 		key := n.Content[i]
 		inside := strings.TrimPrefix(at+"."+key.Value, ".")
 		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
-			w.faults.Add(at, "line %d: names of fields must be texts", key.Line)
+			w.faults.Add(at, "line %d: field names must be texts", key.Line)
 			continue
 		}
 		once(seen, inside, key.Value, &w.faults)
@@ -137,6 +137,6 @@ func (w *jsonWriter) text(s string) {
 	e := json.NewEncoder(&w.buf)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err == nil {
-		w.buf.Truncate(w.buf.Len() - 1) // the line's end
+		w.buf.Truncate(w.buf.Len() - 1) // the newline
 	}
 }

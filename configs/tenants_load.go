@@ -8,20 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
 
-// LoadTenants reads the tenants in a YAML file, or in all .yaml and .yml files
-// of a folder, in the order of their names; each tenant is in one of them.
-// ${NAME} in a text is replaced by what env knows under that name, and $$ by $.
-// A secret that begins with file: is read from the file that it names, relative
-// to the one it stands in. The error names every fault of all files at once; it
-// never holds a text that was put in.
+// LoadTenants reads the tenants in a YAML file, or in all .yaml and .yml files of a
+// folder, sorted by file name; a tenant must not be in two files. ${NAME} in a text
+// is replaced by the value that env returns for NAME, and $$ by $. A secret that
+// starts with file: is replaced by the content of the file, with a path relative to
+// the YAML file. The error lists every fault of all files by file and line. It never
+// contains a replaced value.
 func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.TenantConfig, error) {
 	files, err := tenantFiles(path)
 	if err != nil {
@@ -29,7 +30,7 @@ func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.Tena
 	}
 	var all []eventhook.TenantConfig
 	var faults eventhook.Faults
-	fileOf := map[string]string{} // by tenant
+	fileOf := map[string]string{} // by tenant slug
 	for _, name := range files {
 		raw, wrong := readWhole(name, maxFileBytes)
 		if wrong != "" {
@@ -40,7 +41,7 @@ func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.Tena
 		faults = append(faults, atLines(base, raw, found)...)
 		for _, t := range tenants {
 			if other, twice := fileOf[t.Slug]; twice && other != base {
-				faults.Add(base, "the tenant %q is in %s too", t.Slug, other)
+				faults.Add(base, "the tenant %q is also in %s", t.Slug, other)
 			}
 			fileOf[t.Slug] = base
 		}
@@ -68,37 +69,41 @@ func tenantFiles(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, invalid(path, "holds no .yaml or .yml file")
+		return nil, invalid(path, "contains no .yaml or .yml file")
 	}
 	slices.Sort(files)
 	return files, nil
 }
 
-// ParseTenants reads one file's tenants; see LoadTenants. Paths are relative to
-// the working directory.
+// ParseTenants reads the tenants in the text of one file; see LoadTenants. Paths are
+// relative to the working directory.
 func ParseTenants(raw []byte, env func(string) (string, bool)) ([]eventhook.TenantConfig, eventhook.Faults) {
 	return parseTenants(raw, env, "")
 }
 
 func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]eventhook.TenantConfig, eventhook.Faults) {
 	var faults eventhook.Faults
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, yamlFaults(err)
+	documents, err := readDocuments(raw)
+	if err != nil {
+		return nil, syntaxFaults(err)
 	}
-	if doc.IsZero() {
+	if len(documents) == 0 {
 		faults.Add("tenants", "is required")
 		return nil, faults
 	}
-	faults, isWhole := checkFields(raw)
-	checkEmptied(&doc, "", &faults)
-	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
-	refs.replace(&doc)
-	var file tenantsFile
-	if err := doc.Decode(&file); err != nil && isWhole {
-		faults.Add("", "a replaced ${…} does not fit its place")
+	doc := documents[0]
+	faults, fits := checkType(doc.Content[0], reflect.TypeFor[tenantsFile]())
+	if len(documents) > 1 {
+		faults.Add("", "contains more than one document; put their tenants into one list, or into several files of a folder")
 	}
-	if !isWhole {
+	checkEmptyLists(doc, "", &faults)
+	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
+	refs.replace(doc)
+	var file tenantsFile
+	if err := doc.Decode(&file); err != nil && fits {
+		faults.Add("", "the value of a ${…} has the wrong type for its field")
+	}
+	if !fits {
 		return nil, faults
 	}
 	tenants := file.config(&refs)
@@ -106,20 +111,33 @@ func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]ev
 	return tenants, faults
 }
 
-// maxFileBytes is room for a hundred thousand sources.
+// readDocuments parses the documents of a file; an empty file has none.
+func readDocuments(raw []byte) (documents []*yaml.Node, err error) {
+	for decoder := yaml.NewDecoder(bytes.NewReader(raw)); ; {
+		document := new(yaml.Node)
+		if err := decoder.Decode(document); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
+}
+
+// maxFileBytes is enough for a hundred thousand sources.
 const maxFileBytes = 64 << 20
 
-// readWhole reads a file that is one, and no larger than it may be; else wrong
-// says what is wrong.
-func readWhole(name string, most int64) (raw []byte, wrong string) {
+// readWhole reads a regular file of at most maxBytes. If it cannot, wrong is the
+// reason.
+func readWhole(name string, maxBytes int64) (raw []byte, wrong string) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return nil, unreadable(err)
 	case !info.Mode().IsRegular():
-		return nil, "is no regular file"
-	case info.Size() > most:
-		return nil, fmt.Sprintf("has %d bytes, at most %d are read", info.Size(), most)
+		return nil, "is not a regular file"
+	case info.Size() > maxBytes:
+		return nil, fmt.Sprintf("has %d bytes, at most %d are read", info.Size(), maxBytes)
 	}
 	if raw, err = os.ReadFile(name); err != nil {
 		return nil, unreadable(err)
@@ -127,10 +145,9 @@ func readWhole(name string, most int64) (raw []byte, wrong string) {
 	return raw, ""
 }
 
-// checkEmptied refuses lists, and elements of lists, that are empty in the
-// text: who meant nothing leaves them out, and a file that was cut short must
-// not pass for one that says so.
-func checkEmptied(n *yaml.Node, at string, faults *eventhook.Faults) {
+// checkEmptyLists refuses lists without a value, and empty elements of lists: a file
+// that was truncated must not be taken for a configuration that deletes resources.
+func checkEmptyLists(n *yaml.Node, at string, faults *eventhook.Faults) {
 	if n.Kind == yaml.DocumentNode {
 		n = n.Content[0]
 	}
@@ -139,34 +156,18 @@ func checkEmptied(n *yaml.Node, at string, faults *eventhook.Faults) {
 			key, value := n.Content[i].Value, n.Content[i+1]
 			path := strings.TrimPrefix(at+"."+key, ".")
 			if value.Tag == "!!null" && slices.Contains([]string{"tenants", "sources", "routes", "targets", "subscriptions", "event_types"}, key) {
-				faults.Add(path, "is empty: leave it out, or write []")
+				faults.Add(path, "has no value: leave it out, or write []")
 			}
-			checkEmptied(value, path, faults)
+			checkEmptyLists(value, path, faults)
 		}
 	}
 	if n.Kind == yaml.SequenceNode {
 		for i, child := range n.Content {
 			path := fmt.Sprintf("%s[%d]", at, i)
 			if child.Tag == "!!null" {
-				faults.Add(path, "is empty")
+				faults.Add(path, "has no value")
 			}
-			checkEmptied(child, path, faults)
+			checkEmptyLists(child, path, faults)
 		}
 	}
-}
-
-// checkFields tells of unknown fields and of what is not what it should be, in
-// the text as it is written. It is not whole if it holds the latter: what
-// cannot be read leaves its list, and the places of the rest would be wrong.
-func checkFields(raw []byte) (faults eventhook.Faults, isWhole bool) {
-	strict := yaml.NewDecoder(bytes.NewReader(raw))
-	strict.KnownFields(true)
-	err := strict.Decode(new(tenantsFile))
-	if err != nil {
-		faults = yamlFaults(err)
-	}
-	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		faults.Add("", "holds more than one document; put their tenants into one list, or into several files of a folder")
-	}
-	return faults, err == nil || onlyUnknown(err)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
@@ -16,9 +16,9 @@ var (
 	pathStep = regexp.MustCompile(`[^.\[\]]+|\[\d+\]`)
 )
 
-// atLines gives faults the file's name before their locations, and the line
-// where it is known: tenants.yaml:12: tenants[0].sources[1].slug. A field that
-// is missing has the line of what misses it.
+// atLines puts the file name and, if known, the line before the location of each
+// fault: tenants.yaml:12: tenants[0].sources[1].slug. The line of a missing field is
+// the line of its parent.
 func atLines(file string, raw []byte, faults eventhook.Faults) eventhook.Faults {
 	var doc yaml.Node
 	isYAML := yaml.Unmarshal(raw, &doc) == nil && len(doc.Content) > 0
@@ -38,12 +38,13 @@ func atLines(file string, raw []byte, faults eventhook.Faults) eventhook.Faults 
 	return all
 }
 
-// lineOf is the line of what a path leads to, as far as the path is there.
+// lineOf returns the line of the node at a path, or of the last node on the path
+// that exists.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for _, step := range pathStep.FindAllString(path, -1) {
 		for n.Kind == yaml.AliasNode {
-			n = n.Alias // which is never an alias of itself: one stands before what it names
+			n = n.Alias // an alias comes after its anchor, so it is never an alias of itself
 		}
 		key, value := member(n, step)
 		if value == nil {
@@ -54,8 +55,8 @@ func lineOf(n *yaml.Node, path string) int {
 	return line
 }
 
-// member is a field of a map or, for a step such as [3], one of a list, with
-// the node that it begins with; nil if there is none.
+// member returns the value of a field of a mapping or, for a step such as [3], an
+// element of a list, and the node where it starts; nil if it does not exist.
 func member(n *yaml.Node, step string) (begins, value *yaml.Node) {
 	if index, isIndex := strings.CutPrefix(step, "["); isIndex {
 		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
