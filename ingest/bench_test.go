@@ -31,14 +31,14 @@ func (instant) Accept(_ context.Context, batch []*effects.Arrival) error {
 	return nil
 }
 
-func (instant) PlanArrival(*eventhook.Event) *effects.Settlement  { return nil }
-func (instant) Planned([]*effects.Arrival, []*effects.Settlement) {}
-func (instant) Reserve(n int) int                                 { return n }
-func (instant) Release(int)                                       {}
-func (instant) Put([]*eventhook.Event)                            {}
-func (instant) EventsLeft()                                       {}
-func (instant) Answered(ingest.Outcome, string)                   {}
-func (instant) Committed(_ int, _ time.Duration, _ error)         {}
+func (instant) PlanArrival(*eventhook.Event) *effects.Settlement { return nil }
+func (instant) Planned([]*effects.Arrival)                       {}
+func (instant) Reserve(n int) int                                { return n }
+func (instant) Release(int)                                      {}
+func (instant) Put([]*eventhook.Event)                           {}
+func (instant) EventsLeft()                                      {}
+func (instant) Answered(ingest.Outcome, string)                  {}
+func (instant) Committed(_ int, _ time.Duration, _ error)        {}
 
 // discard is a ResponseWriter that keeps only the status.
 type discard struct {

@@ -67,20 +67,20 @@ func isCertain(s *effects.Settlement) bool {
 	return s.Rows() <= maxArrivalRows && s.EffectBytes <= maxArrivalEffectBytes && !isHeavy(s)
 }
 
-// Planned reports which events were stored together with their plans. For each plan that the
-// database refused, the next events of the source go to the slow queue. For each stale plan, the
-// routes are read again.
-func (p *Processor) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
+// Planned must be called with each batch of arrivals after it was stored. It passes the plans that
+// were stored with their events to the Observer. If a plan was stale, its routes are read again. If
+// the database refused a plan, the next events of its source go to the slow queue.
+func (p *Processor) Planned(batch []*effects.Arrival) {
 	now := p.Now()
 	var settled []*effects.Settlement
-	for i, s := range plans {
-		switch a := batch[i]; {
-		case s == nil:
+	for _, a := range batch {
+		switch {
+		case a.Plan == nil:
 		case a.IsPlanned():
-			settled = append(settled, s)
-		case s.IsStale:
-			p.evictStale(s)
-		case a.Plan == nil: // the database refused it
+			settled = append(settled, a.Plan)
+		case a.Plan.IsStale:
+			p.evictStale(a.Plan)
+		case a.IsPlanRefused:
 			if program, err := p.programs.Peek(programKey{a.Event.TenantID, a.Event.SourceID}); err == nil {
 				program.slowUntil.Store(now.Add(slowPathPeriod).UnixNano())
 			}

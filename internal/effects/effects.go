@@ -146,12 +146,24 @@ func isPending(a PlannedAction) bool { return a.Status == eventhook.ActionPendin
 type Arrival struct {
 	Event *eventhook.Event
 	// Plan is stored with the event, in the same transaction. It is nil if the event is planned
-	// after it was stored. The store sets it to nil if the database refuses the effects of the
-	// plan.
+	// after it was stored.
 	Plan *Settlement
+	// IsPlanRefused is set by the store if the database refuses the effects of the plan. The event
+	// is then stored without its plan and is planned again.
+	IsPlanRefused bool
+}
+
+// PlanToStore returns the plan to store with the event. It returns nil if the event has no plan or
+// the database refused the plan.
+func (a *Arrival) PlanToStore() *Settlement {
+	if a.IsPlanRefused {
+		return nil
+	}
+	return a.Plan
 }
 
 // IsPlanned reports whether the event was stored together with its plan.
 func (a *Arrival) IsPlanned() bool {
-	return a.Plan != nil && !a.Plan.IsStale && a.Event.Status != "" && a.Event.Status != eventhook.EventDuplicate
+	s := a.PlanToStore()
+	return s != nil && !s.IsStale && a.Event.Status != "" && a.Event.Status != eventhook.EventDuplicate
 }
