@@ -20,11 +20,11 @@ const (
 	maxArrivalEffectBytes = 1 << 20 // bytes that the event's effects write
 )
 
-// PlanArrival plans an event before it is stored. It returns nil, and the processor plans the event
-// after it was stored, unless the plan is cheap and cannot fail: the routes and subscriptions are
-// in memory and of one generation, no script runs, no promise is settled, no action fails, and the
-// effects are within the limits above. PlanArrival does no I/O, takes at most about a millisecond,
-// and does not change the event. It is safe for concurrent use.
+// PlanArrival plans an event before it is stored, if the plan is cheap and cannot fail: the routes
+// and subscriptions are in memory and of one generation, no script runs, no promise is settled, no
+// action fails, and the effects are within the limits above. Otherwise it returns nil, and the
+// processor plans the event after it was stored. PlanArrival does no I/O, takes at most about a
+// millisecond, and does not change the event. It is safe for concurrent use.
 func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	if p.config.Workers == 0 || len(e.Body) > maxArrivalBytes {
 		return nil
@@ -55,9 +55,9 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 
 var arrivalMeters = sync.Pool{New: func() any { return &meter.Meter{} }}
 
-// isCertain reports whether all actions of a plan succeed whatever the database holds (an action
-// whose key is taken is skipped, which is no failure), and whether the effects are small enough to
-// be stored with their event.
+// isCertain reports whether no action of a plan can fail, whatever the state of the database, and
+// the effects are small enough to be stored with their event. An action whose key is already
+// claimed is skipped, which is not a failure.
 func isCertain(s *effects.Settlement) bool {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Failure != "" || a.Effect.Promise != nil {
