@@ -19,7 +19,7 @@ func told(faults eventhook.Faults) []string {
 	return list
 }
 
-func TestCheckTellsEveryFault(t *testing.T) {
+func TestCheckReportsEveryFault(t *testing.T) {
 	r := eventhook.Route{
 		Filter:           []byte(`{"body.a":{"$gte":true,"$near":1},"bdy.b":1,"$or":[],"body.c":{"x":1},"body..d":1,"event.amount":1}`),
 		FilterExpression: "body.a >\n  bdy.b && header['x'] == 1",
@@ -34,8 +34,8 @@ func TestCheckTellsEveryFault(t *testing.T) {
 		"filter.body.c.x: is not an operator: to compare with an object, use $eq; to test its members, use a longer path",
 		`filter.body..d: path "body..d" has an empty part`,
 		`filter.event.amount: "event.amount" is not a field of an event: the fields are event.body_size, event.content_type, event.correlation_id, event.id, event.idempotency_key, event.origin, event.received_at, event.request_id, event.source, event.source_ip, event.trace_id, event.type`,
-		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you mean 'body'?)",
-		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you mean 'headers'?)",
+		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you slowTenant 'body'?)",
+		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you slowTenant 'headers'?)",
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
 		"transform.expression: line 1, column 6: SyntaxError: Invalid token: TOKRbracket",
 	}
@@ -104,7 +104,7 @@ func TestCheckOfFilters(t *testing.T) {
 	}
 }
 
-func TestCheckOfTheRest(t *testing.T) {
+func TestCheckOfOtherSettings(t *testing.T) {
 	long := strings.Repeat(" ", 65_537)
 	for _, c := range []struct {
 		claim string
@@ -123,8 +123,8 @@ func TestCheckOfTheRest(t *testing.T) {
 		{"a function that is too long", eventhook.Route{FilterFunction: long}, []string{"filter_function: is 65537 bytes long"}},
 		{"a function that is none", eventhook.Route{FilterFunction: "1"}, []string{"filter_function: it defines no function filter(event)"}},
 		{"a function whose source does not end", eventhook.Route{FilterFunction: "for (;;);"}, []string{"filter_function: it was stopped: it ran longer than 1s"}},
-		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its answer: it is async"}},
-		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its answer: it is async"}},
+		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its result: it is async"}},
+		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its result: it is async"}},
 		{"a transform of no type", eventhook.Route{Transform: &eventhook.Transform{Expression: "x"}}, []string{`transform.type: "" is not one of jmespath, javascript`}},
 		{"a transform of nothing", eventhook.Route{Transform: &eventhook.Transform{Type: "xslt"}}, []string{`transform.type: "xslt" is not one of jmespath, javascript`, "transform.expression: is required"}},
 		{"a transform that is no text", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "a\x00"}}, []string{"transform.expression: must be UTF-8 without NUL"}},
@@ -147,7 +147,7 @@ func TestCheckOfTheRest(t *testing.T) {
 
 // Whatever is written as a route, compiling it ends soon and leaves the
 // process as it was.
-func TestCheckBearsAbuse(t *testing.T) {
+func TestCheckOfHostileRoutes(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("(", 16_000), strings.Repeat("[", 16_000), strings.Repeat("!", 16_000) + "true", strings.Repeat("-", 16_000) + "1",
 		"true" + strings.Repeat("||true", 2_700), "1" + strings.Repeat("+1", 8_000) + ">0", strings.Repeat("body.list.all(x,", 900),

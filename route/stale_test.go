@@ -10,7 +10,7 @@ import (
 )
 
 // arrive plans an event and stores it, as package ingest does.
-func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
+func (b *harness) arrive(e *eventhook.Event, between func()) *effects.Arrival {
 	b.t.Helper()
 	a := &effects.Arrival{Event: e, Plan: b.PlanArrival(e)}
 	if between != nil {
@@ -24,7 +24,7 @@ func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
 }
 
 // versions returns the routes of the tenant's generation for each source.
-func (b *rig) versions(all ...[]eventhook.Route) {
+func (b *harness) versions(all ...[]eventhook.Route) {
 	b.routing[eventhook.SourceID{}] = func() (routes []eventhook.Route, _ error) {
 		b.set(func(q *queue) { routes = all[q.generation[eventhook.TenantID{}]] })
 		return routes, nil
@@ -40,7 +40,7 @@ func namesOf(actions []eventhook.Action) string {
 }
 
 func TestAnEventIsStoredWithItsPlan(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.run()
 		b.load()
@@ -55,7 +55,7 @@ func TestAnEventIsStoredWithItsPlan(t *testing.T) {
 
 // The event is planned by the routes of one version, never by a mixture.
 func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")},
 			[]eventhook.Route{newRoute("a2", "", "task"), newRoute("b2", "", "task")})
@@ -76,8 +76,8 @@ func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
 	})
 }
 
-func TestASettlementThatIsStaleIsPlannedAgainUntilItHolds(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAStaleSettlementIsPlannedAgain(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")}, []eventhook.Route{newRoute("a2", "", "task")},
 			[]eventhook.Route{newRoute("a3", "", "task"), newRoute("b3", "", "task")})
@@ -100,8 +100,8 @@ func TestASettlementThatIsStaleIsPlannedAgainUntilItHolds(t *testing.T) {
 	})
 }
 
-func TestAStalePlanDropsNoNewerRoutes(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAStalePlanDoesNotEvictNewerRoutes(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		plan := func() *effects.Arrival {
@@ -123,8 +123,8 @@ func TestAStalePlanDropsNoNewerRoutes(t *testing.T) {
 	}, newRoute("r", "", "task"))
 }
 
-func TestThePlansOfASourceWhosePlanWasRefusedAreMadeApart(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAfterARefusedPlanTheSourceUsesTheSlowQueue(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		e := newEvent("push")
@@ -140,8 +140,8 @@ func TestThePlansOfASourceWhosePlanWasRefusedAreMadeApart(t *testing.T) {
 	}, newRoute("r", "", "task"))
 }
 
-func TestOnlyEventsThatWereStoredWithTheirPlansAreTold(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestOnlyStoredPlansAreReported(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		var batch []*effects.Arrival

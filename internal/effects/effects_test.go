@@ -77,7 +77,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
+func TestConcludeReplacesAnEarlierResult(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := &effects.Settlement{Event: &eventhook.Event{}, Matched: 1, Actions: list(action(eventhook.ActionFailed, "bad")), Retry: eventhook.EventRetry}
 	s.Conclude(now)
