@@ -29,6 +29,8 @@ var borders = map[string][]string{
 	root:                  nil,
 	"cmd/eventhook":       {everything},
 	"bench":               {everything}, // measures it all, ships with nothing
+	"bench/measure":       nil,
+	"bench/seed":          nil,
 	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
@@ -95,11 +97,11 @@ var borders = map[string][]string{
 var keepers = map[string][]string{
 	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
-	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed"},
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var forTests = []string{"bench/measure", "bench/seed", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
