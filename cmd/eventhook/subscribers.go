@@ -63,7 +63,7 @@ func (g *gateway) wireSubscribers() {
 	})
 	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
@@ -103,7 +103,7 @@ func (s settler) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) newSettler() settler {
 	s := &g.subscribers
-	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
+	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
 }
 
 // receivers returns the checks of the API for the URLs of subscriptions.

@@ -236,8 +236,8 @@ WHERE a.status <> 'pending' ORDER BY a.event_id, a.started_at, a.route_id, a.tar
 // event's deliveries are adjacent. Primary key, one partition each.
 const readRequestsSQL = `
 SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, least, greatest)
-JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, first_id, last_id)
+JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id
 WHERE d.event_id = u.id AND d.route_id IS NOT NULL`
 
 // EventActions returns the actions of events, in the order in which the routes of an event
@@ -248,10 +248,10 @@ func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[
 }
 
 func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	var tenants, ids, least, greatest [][16]byte
+	var tenants, ids, firstIDs, lastIDs [][16]byte
 	for _, e := range events {
 		from, until := eventhook.DeliveryIDRange(e.ID)
-		tenants, ids, least, greatest = append(tenants, e.TenantID), append(ids, e.ID), append(least, from), append(greatest, until)
+		tenants, ids, firstIDs, lastIDs = append(tenants, e.TenantID), append(ids, e.ID), append(firstIDs, from), append(lastIDs, until)
 	}
 	all := make(map[eventhook.EventID][]eventhook.Action, len(events))
 	rows, err := db.work.Query(ctx, readLegacyActionsSQL, ids)
@@ -280,7 +280,7 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	}); err != nil {
 		return nil, err
 	}
-	rows, err = db.work.Query(ctx, readRequestsSQL, tenants, ids, least, greatest)
+	rows, err = db.work.Query(ctx, readRequestsSQL, tenants, ids, firstIDs, lastIDs)
 	if err != nil {
 		return nil, err
 	}

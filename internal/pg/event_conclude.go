@@ -47,28 +47,28 @@ ORDER BY e.id FOR UPDATE OF e`)
 
 // concludeEventsSQL ends events whose status follows from the deliveries of their
 // routes: dead if one of these is dead, delivered if all have ended. The ids of an event's
-// deliveries lie between least and greatest. It returns the events that it ended.
+// deliveries lie between first_id and last_id. It returns the events that it ended.
 // Primary keys, one partition each.
 var concludeEventsSQL = lockEventsSQL.extend("conclude_events", `
 UPDATE eventhook.event e
 SET status = CASE WHEN s.dead THEN 'dead' ELSE 'delivered' END, processed_at = @now::timestamptz, last_error = s.error
-FROM @events(tenant_id uuid, id uuid, least uuid, greatest uuid)
+FROM @events(tenant_id uuid, id uuid, first_id uuid, last_id uuid)
 CROSS JOIN LATERAL (
     SELECT coalesce(bool_or(d.status = 'dead'), false) AS dead, coalesce(bool_or(d.status NOT IN ('success', 'dead')), false) AS open,
         (array_agg('target ' || d.target_index + 1 || ': ' || d.last_error ORDER BY d.completed_at, d.id) FILTER (WHERE d.status = 'dead'))[1] AS error
     FROM eventhook.delivery d
-    WHERE d.tenant_id = events.tenant_id AND d.id >= events.least AND d.id <= events.greatest AND d.event_id = events.id AND d.route_id IS NOT NULL
+    WHERE d.tenant_id = events.tenant_id AND d.id >= events.first_id AND d.id <= events.last_id AND d.event_id = events.id AND d.route_id IS NOT NULL
 ) s
 WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.status = 'processing' AND e.due_at IS NULL AND (s.dead OR NOT s.open)
 RETURNING e.tenant_id, e.id, e.status`)
 
 // Parameters of lockEventsSQL and concludeEventsSQL.
 var (
-	concludeTenant   = lockEventsSQL.uuid("events.tenant_id")
-	concludeID       = lockEventsSQL.uuid("events.id")
-	concludeLeast    = concludeEventsSQL.uuid("events.least")
-	concludeGreatest = concludeEventsSQL.uuid("events.greatest")
-	concludeNow      = concludeEventsSQL.moment("now")
+	concludeTenant  = lockEventsSQL.uuid("events.tenant_id")
+	concludeID      = lockEventsSQL.uuid("events.id")
+	concludeFirstID = concludeEventsSQL.uuid("events.first_id")
+	concludeLastID  = concludeEventsSQL.uuid("events.last_id")
+	concludeNow     = concludeEventsSQL.moment("now")
 )
 
 // eventKey is the primary key of an event.
@@ -89,11 +89,11 @@ func encodeEventKeys(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, e := range slices.Compact(events) {
-		least, greatest := eventhook.DeliveryIDRange(e.id)
+		first, last := eventhook.DeliveryIDRange(e.id)
 		c.uuid(concludeTenant, e.tenant)
 		c.uuid(concludeID, e.id)
-		c.uuid(concludeLeast, least)
-		c.uuid(concludeGreatest, greatest)
+		c.uuid(concludeFirstID, first)
+		c.uuid(concludeLastID, last)
 	}
 }
 

@@ -240,24 +240,24 @@ func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, even
 // event.
 const countDeliveriesSQL = `
 SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
-    WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.event_id)
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
+    WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id AND d.event_id = u.event_id)
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, first_id, last_id)`
 
 // countOriginalDeliveries sets Count of each duplicate to the number of deliveries of its
 // original.
 func (db *DB) countOriginalDeliveries(ctx context.Context, batch []*outbound.PublishItem) error {
-	var tenants, events, least, greatest [][16]byte
+	var tenants, events, firstIDs, lastIDs [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {
 			from, until := eventhook.DeliveryIDRange(p.Event.DuplicateOf)
 			tenants, events = append(tenants, p.Event.TenantID), append(events, p.Event.DuplicateOf)
-			least, greatest = append(least, from), append(greatest, until)
+			firstIDs, lastIDs = append(firstIDs, from), append(lastIDs, until)
 		}
 	}
 	if len(events) == 0 {
 		return nil
 	}
-	rows, err := db.work.Query(ctx, countDeliveriesSQL, tenants, events, least, greatest)
+	rows, err := db.work.Query(ctx, countDeliveriesSQL, tenants, events, firstIDs, lastIDs)
 	if err != nil {
 		return translate("count deliveries", err)
 	}
