@@ -51,6 +51,7 @@ standard error.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage.`
 
+// New returns the command receive.
 func New() *cobra.Command {
 	f := &receiveFlags{}
 	cmd := &cobra.Command{

@@ -54,6 +54,8 @@ Exit codes: 0 the request is verified, or all vectors have the expected result;
 // failed requests to stderr.
 type KeySource func(stderr io.Writer) verify.Keys
 
+// New returns the command verify. published looks up the public keys that a provider
+// publishes.
 func New(published KeySource) *cobra.Command {
 	f := verifyFlags{published: published}
 	cmd := &cobra.Command{
