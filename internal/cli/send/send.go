@@ -26,7 +26,7 @@ type sendFlags struct {
 	secrets                input.Secrets
 }
 
-// New returns the command send.
+// New returns the command.
 func New() *cobra.Command {
 	f := &sendFlags{}
 	cmd := &cobra.Command{
