@@ -17,7 +17,7 @@ LINT_API := .cache/lint-api-$(REDOCLY)-$(SPECTRAL)
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint lint-api vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
+.PHONY: run demo test bench build check lint lint-api lint-api-tools vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -54,6 +54,8 @@ $(LINT):
 	@echo "installing golangci-lint into .cache/bin"
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	@mv $(TOOLS)/golangci-lint $(LINT)
+
+lint-api-tools: $(LINT_API)
 
 lint-api: $(LINT_API) ## check docs/openapi.json with redocly and spectral
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \

@@ -271,7 +271,7 @@ func TestLoadReturnsUnknownVariablesWithoutAFault(t *testing.T) {
 }
 
 // hiddenText is a secret that no output may contain.
-const hiddenText = "Hush_hiddenText+2"
+const hiddenText = "Hidden_text+2"
 
 func TestErrorsContainNoSecret(t *testing.T) {
 	for claim, c := range map[string]struct {

@@ -36,7 +36,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 			t.Errorf("%s: %d events wait for their request, want all %d", when, n, len(pushed))
 		}
 		if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n > queued {
-			t.Errorf("%s: %d deliveries are leased, want at most %d, which is what fits into memory", when, n, queued)
+			t.Errorf("%s: %d deliveries are leased, want at most %d, the size of the queue in memory", when, n, queued)
 		}
 	}
 	wantRest("while it hangs")
@@ -46,7 +46,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	wantRest("while it fails")
 	clitest.Eventually(t, "the request is retried", func() bool { return k.receiver.count(requestsOf) > came })
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
-		t.Errorf("%d requests came while it was down, want few: a circuit breaker", n)
+		t.Errorf("%d requests came while it was down, want few, because the circuit breaker opens", n)
 	}
 	k.receiver.answers(nil)
 	k.wantAllOnce(pushed)
@@ -97,13 +97,13 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	retry()
 	clitest.Eventually(t, "the event is delivered", func() bool { return read().Status == "delivered" })
 	if e := read(); e.LastError != "" || e.Actions[1].Status != "success" {
-		t.Errorf("got %+v, want no error that is left", e)
+		t.Errorf("got %+v, want no error", e)
 	}
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.execution`); n != 1 {
 		t.Errorf("%d tasks were created, want 1", n)
 	}
 	if deliveries, keys := receiver.count(deliveriesOf), receiver.count(keysOf); deliveries != 1 || keys != 1 {
-		t.Errorf("requests came under %d ids and %d keys, want one each", deliveries, keys)
+		t.Errorf("requests came with %d ids and %d keys, want one each", deliveries, keys)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestRouteWithFiftyTargets(t *testing.T) {
 		t.Errorf("%d tasks were created, want %d", n, half*len(events))
 	}
 	if keys, again := receiver.count(keysOf), receiver.count(repeatedOf); keys != half*len(events) || again > 0 {
-		t.Errorf("requests came under %d keys, and %d again; want %d and none", keys, again, half*len(events))
+		t.Errorf("requests came with %d keys, and %d of them twice; want %d and none", keys, again, half*len(events))
 	}
 	for _, event := range events {
 		var story struct {

@@ -154,8 +154,8 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 	t.Cleanup(untrusted.Close)
 	for n, c := range []struct {
 		claim, url string
-		class      string // "": it is delivered
-		status     int    // 0: there was no answer
+		class      string // "" if the event is delivered
+		status     int    // 0 without an answer
 	}{
 		{"no server", down, "connect", 0},
 		{"no answer in time", slow.url, "timeout", 0},
@@ -189,7 +189,7 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 					t.Errorf("got status %v, want %d", a.StatusCode, c.status)
 				}
 				if n := len(deref(a.ResponseExcerpt)); n > 1<<10 {
-					t.Errorf("%d bytes of the answer are kept, want at most 1 KiB", n)
+					t.Errorf("%d bytes of the answer are stored, want at most 1 KiB", n)
 				}
 			}
 		})
@@ -199,7 +199,7 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 		t.Errorf("a redirect was followed %d times, want never", n)
 	}
 	if n := written.Load(); n > 50<<20 {
-		t.Errorf("%d MB of answers were taken, want a small part of 300 MB", n>>20)
+		t.Errorf("%d MB of answers were read, want a small part of 300 MB", n>>20)
 	}
 	healthy.wantAll(t, wantDelivered(t, gateway, "healthy"))
 }
@@ -247,7 +247,7 @@ func TestFlappingReceiverGetsEveryEvent(t *testing.T) {
 
 func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
 	dsn := pgtest.New(t)
-	// The dead one could hold as many requests as may be under way.
+	// Requests to the dead subscriber could occupy all slots.
 	gateway, dead, healthy := startDelivering(t, dsn, "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=4"), newSubscriber(t), newSubscriber(t)
 	dead.answers(hang(make(chan struct{})).ServeHTTP)
 	gateway.subscribe(dead.url, "dead", `"timeout_seconds":60,"max_in_flight":100,"disable_after_failures":0`)
@@ -257,7 +257,7 @@ func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
 	events := gateway.mustPublish("healthy", 100)
 	clitest.Eventually(t, "the healthy subscriber has all events", func() bool { return healthy.count(eventsOf) == len(events) })
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'dead' AND due_at IS NULL`); n > 0 {
-		t.Errorf("%d deliveries of the dead one are done, want it to have held the others up if it could", n)
+		t.Errorf("%d deliveries to the dead subscriber are completed, want none, or the test proves nothing", n)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
 	killed.kill()
 	load.stop()
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n == 0 {
-		t.Error("the gateway died with nothing in its hands, want some deliveries")
+		t.Error("the gateway died with no delivery leased, want some")
 	}
 	receiving.answers(nil)
 	startDelivering(t, dsn)
@@ -361,9 +361,9 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'pending' AND due_at <= now()`); n == 0 || n == many {
-		t.Errorf("%d of %d deliveries wait, want those that were not under way", n, many)
+		t.Errorf("%d of %d deliveries wait, want the deliveries that were not running", n, many)
 	}
-	rows := func() (versions string) { // another text whenever one is written
+	rows := func() (versions string) { // changes whenever a row is written
 		if err := conn.QueryRow(t.Context(), `SELECT md5(string_agg(id::text || ctid || xmin, ',' ORDER BY id)) FROM eventhook.delivery WHERE event_id = ANY($1::uuid[])`, events).Scan(&versions); err != nil {
 			t.Fatal(err)
 		}
@@ -373,10 +373,10 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 	late := gateway.mustPublish("made", 1)
 	goOn()
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_id = $1 AND status = 'pending'`, late[0]); n != 1 {
-		t.Errorf("%d deliveries were created for the event that was published meanwhile, want one that waits", n)
+		t.Errorf("%d deliveries were created for the event that was published meanwhile, want one pending", n)
 	}
 	if rows() != before {
-		t.Error("deliveries were written while they waited, want none touched")
+		t.Error("deliveries were written while they waited, want no change")
 	}
 	if n := receiving.count(requestsOf); n != came {
 		t.Errorf("%d requests came while it was paused, want none", n-came)

@@ -32,20 +32,20 @@ type subscriber struct {
 
 	mu        sync.Mutex
 	secrets   []string         // of the signatures; requests are not verified without secrets
-	respond   http.HandlerFunc // instead of 204; it may hang
-	delivered map[string]int   // by delivery: how often it was answered 204
-	events    map[string]bool  // that were
-	keys      map[string]int   // by Idempotency-Key: how often it was answered 204
-	came      int              // requests
-	refused   int              // as not verified
-	both      int              // with two signatures
+	respond   http.HandlerFunc // may hang; nil answers 204
+	delivered map[string]int   // number of 204 answers by delivery
+	events    map[string]bool  // answered 204
+	keys      map[string]int   // number of 204 answers by Idempotency-Key
+	requests  int              // received
+	refused   int              // because they were not verified
+	both      int              // requests with two signatures
 }
 
 func newSubscriber(t *testing.T, secrets ...string) *subscriber {
 	s := &subscriber{secrets: secrets, delivered: map[string]int{}, events: map[string]bool{}, keys: map[string]int{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
-		server.CloseClientConnections() // some may hang
+		server.CloseClientConnections() // some requests may hang
 		server.Close()
 	})
 	s.url = server.URL
@@ -69,7 +69,7 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.came++
+	s.requests++
 	signatures := strings.Fields(r.Header.Get("webhook-signature"))
 	if len(signatures) > 1 {
 		s.both++
@@ -132,7 +132,7 @@ func (s *subscriber) count(of func(*subscriber) int) int {
 	return of(s)
 }
 
-func requestsOf(s *subscriber) int   { return s.came }
+func requestsOf(s *subscriber) int   { return s.requests }
 func eventsOf(s *subscriber) int     { return len(s.events) }
 func deliveriesOf(s *subscriber) int { return len(s.delivered) }
 func keysOf(s *subscriber) int       { return len(s.keys) }
@@ -159,7 +159,7 @@ func (s *subscriber) wantAll(t *testing.T, events []string) {
 		}
 	}
 	if missing > 0 {
-		t.Errorf("%d events were answered 202, and %d of them never came", len(events), missing)
+		t.Errorf("%d events were answered 202, and %d of them were not delivered", len(events), missing)
 	}
 }
 
@@ -271,7 +271,7 @@ func publishFlood(t *testing.T, to *instance, eventType string) *flood {
 
 func (f *flood) noteEvent(status int, event string, err error) {
 	if err == nil && status == http.StatusAccepted {
-		status = http.StatusOK // that is success, too
+		status = http.StatusOK // counted like the 200 of a webhook
 	}
 	f.note(status, send.Answer{EventID: event}, err)
 }
