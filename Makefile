@@ -17,7 +17,7 @@ LINT_API := .cache/lint-api-$(REDOCLY)-$(SPECTRAL)
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint lint-api vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
+.PHONY: run demo test bench build check lint lint-api lint-api-tools vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -55,6 +55,8 @@ $(LINT):
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	@mv $(TOOLS)/golangci-lint $(LINT)
 
+lint-api-tools: $(LINT_API)
+
 lint-api: $(LINT_API) ## check docs/openapi.json with redocly and spectral
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
 		$(LINT_API)/node_modules/.bin/redocly lint --config .ci/redocly.yaml docs/openapi.json
@@ -74,7 +76,7 @@ fmt:
 docs: build ## write the pages that are made from the code
 	$(BIN)/eventhook providers -o markdown >docs/providers.md
 
-# What the client is made of, in the order in which its test reads them.
+# The sources of the client, in the order in which its test reads them.
 CLIENT_FROM = docs/openapi.json client/oapi-codegen.yaml client/overlay.yaml client/methods.tmpl
 
 generate: $(CODEGEN) ## write the API's document and the Go client that is made of it
@@ -82,7 +84,7 @@ generate: $(CODEGEN) ## write the API's document and the Go client that is made 
 	$(GO) run ./internal/docs/openapi >$(BIN)/openapi.json
 	mv $(BIN)/openapi.json docs/openapi.json
 	$(CODEGEN) -config client/oapi-codegen.yaml docs/openapi.json
-	@printf '\n// madeFrom is the SHA-256 of what this file was made from.\nconst madeFrom = "%s"\n' \
+	@printf '\n// generatedFrom is the SHA-256 of the sources of this file.\nconst generatedFrom = "%s"\n' \
 		"$$(cat $(CLIENT_FROM) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64)" >>client/client.gen.go
 
 $(CODEGEN):

@@ -29,7 +29,7 @@ type Fanout struct {
 	Subscriptions *match.SubscriptionCache
 	Targets       CachedTargets
 	Catalogue     *match.Catalogue  // may be nil
-	Shares        *cpushare.Limiter // limits the time of each tenant for filters and schemas
+	CPULimiter    *cpushare.Limiter // limits the time of each tenant for filters and schemas
 	Dispatcher    LocalDispatcher
 	Store         EffectStore
 	Log           *slog.Logger
@@ -105,7 +105,7 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
 			continue
 		}
-		match.LogTooSlow(f.Log, f.Shares, s.Event, tooSlow)
+		match.LogTooSlow(f.Log, f.CPULimiter, s.Event, tooSlow)
 		if rows += len(matched); rows > maxEventDeliveries {
 			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in total", a.TargetIndex+1, maxEventDeliveries)

@@ -15,7 +15,7 @@ import (
 )
 
 func newFanout(o *fakeStore) *outbound.Fanout {
-	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, Shares: newShares(), Dispatcher: o, Store: o, Log: o.log}
+	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, CPULimiter: newShares(), Dispatcher: o, Store: o, Log: o.log}
 }
 
 // publishing is what becomes of an event of acme's that publishes events of

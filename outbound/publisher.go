@@ -40,7 +40,7 @@ type PublishObserver interface {
 type PublisherDeps struct {
 	Subscriptions *match.SubscriptionCache
 	Catalogue     *match.Catalogue  // may be nil
-	Shares        *cpushare.Limiter // limits the time of each tenant for filters and schemas
+	CPULimiter    *cpushare.Limiter // limits the time of each tenant for filters and schemas
 	Store         PublishStore
 	Dispatcher    LocalDispatcher
 	Observer      PublishObserver
@@ -134,12 +134,12 @@ type PublishOutcome struct {
 // match returns the subscriptions that receive an event.
 func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
+	err = p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
 	if err == nil {
-		match.LogTooSlow(p.Log, p.Shares, e, tooSlow)
+		match.LogTooSlow(p.Log, p.CPULimiter, e, tooSlow)
 	}
 	return matched, err
 }
@@ -164,7 +164,7 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 		envelope = *e.Envelope
 	}
 	var category string
-	err := p.Shares.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
+	err := p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
 	if errors.Is(err, meter.ErrLimit) { // the catalogue never rejects an event
 		p.Catalogue.Unchecked(e)
 	} else if err != nil {

@@ -88,7 +88,7 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", costly), subscriber("b", "*", costly), subscriber("c", "*", costly), subscriber("d", "*", "")}
 	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
-		p.Shares = cpushare.New(cpushare.Config{Processors: 0.1, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
+		p.CPULimiter = cpushare.New(cpushare.Config{Processors: 0.1, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		var stored, refused atomic.Int64
 		var callers sync.WaitGroup
 		for range 200 {
@@ -126,7 +126,7 @@ func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 
 func TestPublishingEndsWithItsCaller(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", costly)}, func(t *testing.T, p *publishHarness) {
-		lent, _ := p.Shares.Bucket(acme).BeginSlow()
+		lent, _ := p.CPULimiter.Bucket(acme).BeginSlow()
 		lent.Take(100 * meter.EventLimit)
 		ctx, hangUp := context.WithCancel(t.Context())
 		ended := make(chan error)

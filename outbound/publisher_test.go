@@ -37,7 +37,7 @@ func withPublisher(t *testing.T, change func(*outbound.PublishConfig), list []ev
 		}
 		o := newFakeStore(list...)
 		p := &publishHarness{fakeStore: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
-		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, Shares: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
+		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, CPULimiter: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(t.Context())
 		go func() { p.ended <- p.Run(ctx) }()

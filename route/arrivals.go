@@ -39,13 +39,13 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	}
 	m, _ := arrivalMeters.Get().(*meter.Meter)
 	defer arrivalMeters.Put(m)
-	m.Reset(context.Background(), arrivalSteps, p.Shares.Bucket(e.TenantID))
+	m.Reset(context.Background(), arrivalSteps, p.CPULimiter.Bucket(e.TenantID))
 	s := program.Settle(m, e, nil, now)
 	isMatched := p.Fanout == nil || m.Err() == nil && p.Fanout.MatchNow(m, s)
 	m.Close()
 	if errors.Is(m.Err(), meter.ErrLimit) {
 		program.slowUntil.Store(now.Add(slowPathPeriod).UnixNano())
-		p.Shares.Count(cpushare.Routes, cpushare.Slow)
+		p.CPULimiter.Count(cpushare.Routes, cpushare.Slow)
 	}
 	if m.Err() != nil || !isMatched || !isCertain(s) {
 		return nil

@@ -48,7 +48,7 @@ func (b *rig) handOverCostly(tenant, source byte, routes ...eventhook.Route) *ev
 func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		var order []eventhook.EventID
-		share, full := b.Shares.Bucket(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
+		share, full := b.CPULimiter.Bucket(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
 		b.settling = func(batch []*effects.Settlement) {
 			if len(order) == 0 && !share.Take(full-3*meter.Slice) {
 				t.Error("before the other tenant's event is settled: want at most a slice taken for each event, and their views")
@@ -80,7 +80,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 // The events of a tenant whose share is used up wait; none is lost, and no lease is lost.
 func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
-		b.Shares = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
+		b.CPULimiter = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		for range 5 {
 			b.handOverCostly(mean, 101, costly("payments"))
 		}

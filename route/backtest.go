@@ -20,7 +20,7 @@ type ReadEvents func(ctx context.Context, before eventhook.EventID, limit int) (
 // BacktestOptions says which past events a route is tested with.
 type BacktestOptions struct {
 	Tenant     eventhook.TenantID
-	Shares     *cpushare.Limiter
+	CPULimiter *cpushare.Limiter
 	ReadEvents ReadEvents
 	Last       int // how many events to test at most
 	Samples    int // how many samples to return for each outcome at most
@@ -165,7 +165,7 @@ func (b *backtest) add(ctx context.Context, e *eventhook.Event) error {
 		b.result.WithoutBody++
 		return nil
 	}
-	list, err := b.program.Explain(ctx, b.Shares, e, e.ID.Time())
+	list, err := b.program.Explain(ctx, b.CPULimiter, e, e.ID.Time())
 	if err != nil {
 		return err
 	}

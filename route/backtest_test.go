@@ -88,7 +88,7 @@ func inShort(o Outcome) told {
 
 func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
 	events := received(`{"id":1,"amount":10}`, `{"id":2,"amount":2000}`, "gone", `{"amount":3000}`, `{"id":4,"amount":20}`, `{"id":5}`, `{"id":6,"amount":4000}`)
-	got, err := RunBacktest(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(events), Last: 100, Samples: 2})
+	got, err := RunBacktest(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(events), Last: 100, Samples: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
 func TestABacktestTakesTheNewest(t *testing.T) {
 	events := received(strings.Split(strings.Repeat(`{"id":1} `, 2*backtestPage+10), " ")[:2*backtestPage+10]...)
 	for _, c := range []struct{ last, want int }{{1, 1}, {backtestPage, backtestPage}, {backtestPage + 1, backtestPage + 1}, {10_000, len(events)}} {
-		got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(events), Last: c.last})
+		got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(events), Last: c.last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 		{`{"$or":[{"body.a":1},{"body.b":{"$exists":true}}]}`, `{"a":2}`, "none of $or: body.a is …, wanted 1; body.b is missing, wanted $exists true"},
 		{`{"$not":{"body.a":1}}`, `{"a":1}`, `$not: {"body.a":1} holds`},
 	} {
-		got, err := RunBacktest(t.Context(), proposed(c.filter), toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(received(c.body)), Last: 1})
+		got, err := RunBacktest(t.Context(), proposed(c.filter), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(c.body)), Last: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 
 func TestSamplesAreBounded(t *testing.T) {
 	large := `{"id":1,"s":"` + strings.Repeat("x", maxSampleBytes/2) + `"}`
-	got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
+	got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Even
 func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtest {
 	r := proposed("")
 	r.IsEnabled = true
-	return &backtest{BacktestOptions: BacktestOptions{Shares: freshShares(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
+	return &backtest{BacktestOptions: BacktestOptions{CPULimiter: freshShares(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
 }
 
 func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
@@ -230,7 +230,7 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 
 func TestABacktestFailsWithItsPast(t *testing.T) {
 	broken := errors.New("the database is gone")
-	_, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{Shares: freshShares(), Last: 1, ReadEvents: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
+	_, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), Last: 1, ReadEvents: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
 		return nil, eventhook.EventID{}, broken
 	}})
 	if !errors.Is(err, broken) {
@@ -242,7 +242,7 @@ func TestABacktestFailsWithItsPast(t *testing.T) {
 func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 	r := proposed("")
 	r.FilterFunction = "function filter() { while (true) {} }"
-	got, err := RunBacktest(t.Context(), r, toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
+	got, err := RunBacktest(t.Context(), r, toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (p *Processor) planBatch(ctx context.Context, batch []*eventhook.Event, on 
 			planned.slow = append(planned.slow, e)
 			continue
 		case errors.Is(err, errLoading), errors.Is(err, cpushare.ErrBusy):
-			p.postponeForShare(&planned, e, p.Shares.Bucket(e.TenantID))
+			p.postponeForShare(&planned, e, p.CPULimiter.Bucket(e.TenantID))
 			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -158,7 +158,7 @@ const slowPathPeriod = 10 * time.Second
 
 // planEvent plans one event and adds it to the part of the batch plan that fits the result.
 func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batchPlan, x planInput) {
-	e, share := x.event, p.Shares.Bucket(x.event.TenantID)
+	e, share := x.event, p.CPULimiter.Bucket(x.event.TenantID)
 	switch {
 	case e.LostLeases > maxLostLeases:
 		p.add(planned, x.program.failLostLeases(e, x.prior), x.path)
@@ -196,10 +196,10 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 		p.postponeForShare(planned, e, share)
 	case errors.Is(stopped, meter.ErrLimit) && x.path == quickPath:
 		x.program.slowUntil.Store(x.now.Add(slowPathPeriod).UnixNano())
-		p.Shares.Count(cpushare.Routes, cpushare.Slow)
+		p.CPULimiter.Count(cpushare.Routes, cpushare.Slow)
 		planned.slow = append(planned.slow, e)
 	case errors.Is(stopped, meter.ErrLimit):
-		p.Shares.Count(cpushare.Routes, cpushare.OverLimit)
+		p.CPULimiter.Count(cpushare.Routes, cpushare.OverLimit)
 		p.add(planned, s, x.path)
 	case stopped != nil: // ctx ended
 		planned.unreached = append(planned.unreached, e)
@@ -210,7 +210,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 
 // postponeForShare postpones an event until the tenant's share has the steps for it.
 func (p *Processor) postponeForShare(planned *batchPlan, e *eventhook.Event, share *cpushare.Bucket) {
-	p.Shares.Count(cpushare.Routes, cpushare.Waited)
+	p.CPULimiter.Count(cpushare.Routes, cpushare.Waited)
 	e.NextRetryAt = new(share.NextRetry())
 	planned.overShare = append(planned.overShare, e)
 }

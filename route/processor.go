@@ -123,15 +123,15 @@ type Observer interface {
 
 // Deps are the dependencies of a Processor.
 type Deps struct {
-	Queue    Queue
-	Routing  Routing
-	Target   func(eventhook.Target) (Effector, error)
-	Observer Observer
-	Fanout   Fanout            // may be nil
-	Shares   *cpushare.Limiter // limits the evaluation time of each tenant; nil in some tests
-	Log      *slog.Logger
-	Now      func() time.Time
-	Lease    time.Duration
+	Queue      Queue
+	Routing    Routing
+	Target     func(eventhook.Target) (Effector, error)
+	Observer   Observer
+	Fanout     Fanout            // may be nil
+	CPULimiter *cpushare.Limiter // limits the evaluation time of each tenant; nil in some tests
+	Log        *slog.Logger
+	Now        func() time.Time
+	Lease      time.Duration
 }
 
 // Processor plans and settles leased events. Its methods are safe for concurrent use.
@@ -177,9 +177,9 @@ func (p *Processor) loadProgram(ctx context.Context, of programKey) (program *Pr
 		return nil, err
 	}
 	compile := func() { program = Compile(routed.Retry, routed.Routes, p.Deps.Target) }
-	if len(routed.Routes) == 0 || p.Shares == nil {
+	if len(routed.Routes) == 0 || p.CPULimiter == nil {
 		compile()
-	} else if err := p.Shares.Compile(ctx, of.tenant, compile); err != nil {
+	} else if err := p.CPULimiter.Compile(ctx, of.tenant, compile); err != nil {
 		return nil, err
 	}
 	program.generation, program.run, program.panicked = routed.Generation, p.run, p.logPanic
@@ -196,13 +196,13 @@ func (p *Processor) Release(n int) { p.inbox.release(n) }
 // Put adds accepted events that are leased to this instance. Their space must be reserved.
 func (p *Processor) Put(events []*eventhook.Event) { p.inbox.put(events) }
 
-// ForgetSource drops a source's compiled routes.
-func (p *Processor) ForgetSource(source eventhook.SourceID) {
+// InvalidateSource drops a source's compiled routes.
+func (p *Processor) InvalidateSource(source eventhook.SourceID) {
 	p.programs.InvalidateFunc(func(of programKey) bool { return of.source == source })
 }
 
-// ForgetAll drops all compiled routes.
-func (p *Processor) ForgetAll() { p.programs.Clear() }
+// InvalidateAll drops all compiled routes.
+func (p *Processor) InvalidateAll() { p.programs.Clear() }
 
 // Run processes events until ctx ends. It then processes the events in memory for at most
 // DrainTimeout, releases the rest, and returns nil.

@@ -82,7 +82,7 @@ func TestARetryRunsOnlyWhatFailed(t *testing.T) {
 		routes = []eventhook.Route{flaky}
 		routes[0].Targets = slices.Clone(flaky.Targets)
 		routes[0].Targets[1] = taskOf("mended")
-		b.ForgetAll()
+		b.InvalidateAll()
 		id := b.order[0]
 		b.set(func(q *queue) { q.rows[id].Status, q.rows[id].due = eventhook.EventPending, time.Now() })
 		b.pass(time.Second)
@@ -138,9 +138,9 @@ func TestChangedRoutesAreReadAgain(t *testing.T) {
 		reads  int
 	}{
 		{"not without a change", func(*rig) {}, 1},
-		{"when the source is forgotten", func(b *rig) { b.ForgetSource(eventhook.SourceID{}) }, 2},
-		{"not for another source's sake", func(b *rig) { b.ForgetSource(eventhook.SourceID{1}) }, 1},
-		{"when all is forgotten", (*rig).ForgetAll, 2},
+		{"when the source is forgotten", func(b *rig) { b.InvalidateSource(eventhook.SourceID{}) }, 2},
+		{"not for another source's sake", func(b *rig) { b.InvalidateSource(eventhook.SourceID{1}) }, 1},
+		{"when all is forgotten", (*rig).InvalidateAll, 2},
 		{"when it is old, in case nobody told", func(b *rig) { b.pass(10 * time.Minute) }, 2},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -91,7 +91,7 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 		b := &rig{queue: newQueue(), t: t, compile: compileTarget, shares: newShares()}
 		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
 		b.Processor = route.New(c, route.Deps{
-			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, Shares: b.shares, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
+			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, CPULimiter: b.shares, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
 		})
 		f(t, b)
 		if b.stop != nil {

@@ -56,7 +56,7 @@ func TestChangingARouteGivesNoNewTime(t *testing.T) {
 		b.handOverOf(200, mean, 1, scripted("100ms"))
 		for range 12 {
 			b.pass(time.Second)
-			b.ForgetAll()
+			b.InvalidateAll()
 		}
 		if got := b.delivered(mean); got > 4*10+12*5 {
 			t.Errorf("got %d events of 100 ms delivered in 12 s, want at most 100", got)

@@ -14,15 +14,15 @@ import (
 
 // routeExplainer explains and backtests the stored routes of sources for the API.
 type routeExplainer struct {
-	db     *pg.DB
-	out    outside
-	shares *cpushare.Limiter
+	db         *pg.DB
+	out        outside
+	cpuLimiter *cpushare.Limiter
 }
 
 // CheckRoute returns the faults of a route. Compilation counts against the tenant's
 // share of CPU time.
 func (x routeExplainer) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (faults eventhook.Faults, err error) {
-	busy := x.shares.Compile(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
+	busy := x.cpuLimiter.Compile(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
 	return faults, cmp.Or(busy, err)
 }
 
@@ -33,10 +33,10 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 		return nil, err
 	}
 	var program *route.Program
-	if err := x.shares.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
+	if err := x.cpuLimiter.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
 		return nil, err
 	}
-	explained, err := program.Explain(ctx, x.shares, e, time.Now())
+	explained, err := program.Explain(ctx, x.cpuLimiter, e, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 // Backtest evaluates a route against stored events.
 func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
 	return route.RunBacktest(ctx, r, x.out.compileTestTarget, route.BacktestOptions{
-		Tenant: r.TenantID, Shares: x.shares, Last: last, Samples: samples,
+		Tenant: r.TenantID, CPULimiter: x.cpuLimiter, Last: last, Samples: samples,
 		ReadEvents: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
 			return x.db.PastEvents(ctx, r.TenantID, r.SourceID, since, before, limit)
 		},

@@ -41,7 +41,7 @@ type gateway struct {
 	stopping      chan struct{} // closed when the stop begins
 	metrics       *telemetry.Metrics
 	meter         *usage.Meter
-	shares        *cpushare.Limiter
+	cpuLimiter    *cpushare.Limiter
 	keyUses       *api.KeyUses
 	health        *telemetry.Management
 	out           outside
@@ -139,13 +139,13 @@ func (g *gateway) wire() {
 	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
-	g.shares = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
+	g.cpuLimiter = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
 	settler := g.newSettler()
 	g.process = route.New(g.config.Route, route.Deps{
 		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: processObserver{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
-		Shares: g.shares, Target: g.out.compileTarget,
+		CPULimiter: g.cpuLimiter, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), settler, localProcessor{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchUnreadable(g.db.Unreadable)
@@ -171,9 +171,9 @@ func (g *gateway) router() http.Handler {
 		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
 		Subscriptions: g.db, Deliveries: g.db, Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
-		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.shares}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
-		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
-		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
+		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.cpuLimiter}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
+		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, OnRefusal: g.metrics.APIRefused,
+		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
 	})
 	return e
 }

@@ -56,13 +56,13 @@ func (g *gateway) invalidate(c pg.ConfigChange) {
 	switch {
 	case c == pg.ConfigChange{}:
 		g.handler.InvalidateAll()
-		g.process.ForgetAll()
+		g.process.InvalidateAll()
 	case !c.SubscriptionID.IsZero():
 	case c.SourceSlug == "":
 		g.handler.InvalidateTenant(c.TenantSlug)
 	default:
 		g.handler.InvalidateSource(c.TenantSlug, c.SourceSlug)
-		g.process.ForgetSource(c.SourceID)
+		g.process.InvalidateSource(c.SourceID)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestREADMESubscriber(t *testing.T) {
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	_ = free.Close()
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
-	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### An event reaches a subscriber, whatever happens to it"), "9000", port))
+	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### Deliver an event to a subscriber"), "9000", port))
 	clitest.WantInOrder(t, got,
 		"Published ", "to 1 subscription",
 		"status        success",

@@ -63,7 +63,7 @@ func (g *gateway) wireSubscribers() {
 	})
 	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
@@ -71,16 +71,16 @@ func (g *gateway) wireSubscribers() {
 // apiPublisher publishes the events that callers of the API send.
 type apiPublisher struct{ publisher *outbound.Publisher }
 
-func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
-	outcomes := make([]api.Published, len(events))
+func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.PublishResult {
+	outcomes := make([]api.PublishResult, len(events))
 	for i, o := range p.publisher.PublishBatch(ctx, tenant, events) {
 		switch {
 		case o.Err != nil:
 			outcomes[i].Err = o.Err
 		case o.Event.Status == eventhook.EventDuplicate:
-			outcomes[i] = api.Published{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
+			outcomes[i] = api.PublishResult{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
 		default:
-			outcomes[i] = api.Published{EventID: o.Event.ID, Deliveries: o.Count}
+			outcomes[i] = api.PublishResult{EventID: o.Event.ID, Deliveries: o.Count}
 		}
 	}
 	return outcomes
@@ -103,7 +103,7 @@ func (s settler) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) newSettler() settler {
 	s := &g.subscribers
-	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
+	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
 }
 
 // receivers returns the checks of the API for the URLs of subscriptions.
