@@ -36,7 +36,7 @@ func newBenchServer(b *testing.B, events, sources int) *benchServer {
 	b.Helper()
 	s := &benchServer{B: b}
 	dsn := pgtest.NewServer(b).DSN(pgembed.Database)
-	db, err := pg.Open(b.Context(), dsn, pg.Options{Sealer: plain{}, Describe: verify.Describe, Log: slog.New(slog.DiscardHandler)})
+	db, err := pg.Open(b.Context(), dsn, pg.Options{Sealer: plainSealer{}, Describe: verify.Describe, Log: slog.New(slog.DiscardHandler)})
 	s.must(err)
 	b.Cleanup(db.Close)
 	const source = "github"
@@ -58,7 +58,7 @@ func newBenchServer(b *testing.B, events, sources int) *benchServer {
 	router.HTTPErrorHandler = api.HandleError
 	api.Register(router, api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, Sources: db, RouteStore: db, EventTypes: db,
-		Usage: db, Subscriptions: db, Deliveries: db, Explain: db, AdminKey: eventhook.NewSecret(adminKey), Worked: func(string, int) {},
+		Usage: db, Subscriptions: db, Deliveries: db, Explain: db, AdminKey: eventhook.NewSecret(adminKey), OnWorkerAct: func(string, int) {},
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	server := httptest.NewServer(router)
