@@ -92,7 +92,7 @@ func TestCostlyFiltersUseNoMoreThanTheShare(t *testing.T) {
 		if got := b.statuses()[eventhook.EventPending]; got < 3 {
 			t.Errorf("got %d given back, want the others", got)
 		}
-		b.handOverOf(1, quickTenant, 2, costly("brisk")) // costly over a small body: quick
+		b.handOverOf(1, quickTenant, 2, costly("quick")) // costly over a small body: quick
 		synctest.Wait()
 		if got := b.statuses()[eventhook.EventUnrouted]; got != 1 {
 			t.Errorf("got %v, want another tenant's event planned at once", b.statuses())

@@ -34,8 +34,8 @@ func TestCheckReportsEveryFault(t *testing.T) {
 		"filter.body.c.x: is not an operator: to compare with an object, use $eq; to test its members, use a longer path",
 		`filter.body..d: path "body..d" has an empty part`,
 		`filter.event.amount: "event.amount" is not a field of an event: the fields are event.body_size, event.content_type, event.correlation_id, event.id, event.idempotency_key, event.origin, event.received_at, event.request_id, event.source, event.source_ip, event.trace_id, event.type`,
-		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you slowTenant 'body'?)",
-		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you slowTenant 'headers'?)",
+		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you mean 'body'?)",
+		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you mean 'headers'?)",
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
 		"transform.expression: line 1, column 6: SyntaxError: Invalid token: TOKRbracket",
 	}

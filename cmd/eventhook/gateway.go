@@ -172,8 +172,8 @@ func (g *gateway) router() http.Handler {
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
 		Subscriptions: g.db, Deliveries: g.db, Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.cpuLimiter}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
-		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
-		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
+		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, OnRefusal: g.metrics.APIRefused,
+		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
 	})
 	return e
 }

@@ -71,16 +71,16 @@ func (g *gateway) wireSubscribers() {
 // apiPublisher publishes the events that callers of the API send.
 type apiPublisher struct{ publisher *outbound.Publisher }
 
-func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
-	outcomes := make([]api.Published, len(events))
+func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.PublishResult {
+	outcomes := make([]api.PublishResult, len(events))
 	for i, o := range p.publisher.PublishBatch(ctx, tenant, events) {
 		switch {
 		case o.Err != nil:
 			outcomes[i].Err = o.Err
 		case o.Event.Status == eventhook.EventDuplicate:
-			outcomes[i] = api.Published{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
+			outcomes[i] = api.PublishResult{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
 		default:
-			outcomes[i] = api.Published{EventID: o.Event.ID, Deliveries: o.Count}
+			outcomes[i] = api.PublishResult{EventID: o.Event.ID, Deliveries: o.Count}
 		}
 	}
 	return outcomes

@@ -73,7 +73,7 @@ func scopeOf(t *testing.T, op *huma.Operation) eventhook.Scope {
 }
 
 // operations returns all operations of the document.
-func (r *rig) operations() []*huma.Operation {
+func (r *fixture) operations() []*huma.Operation {
 	r.Helper()
 	var all []*huma.Operation
 	for _, path := range r.openAPI.Paths {
@@ -109,7 +109,7 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 	const invalid = `{"no such field":1}`
 	for _, op := range r.operations() {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			send := func(key, tenant string) int {
 				t.Helper()
 				a := r.call(key, op.Method, pathOf(op, tenant), invalid)
@@ -162,7 +162,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 	r := setUp(t)
 	good, _ := r.key("acme", eventhook.ScopeRead)
 	soon := noon.Add(time.Minute)
-	expiring, _ := r.keyUntil("acme", &soon, eventhook.ScopeRead)
+	expiring, _ := r.keyExpiringAt("acme", &soon, eventhook.ScopeRead)
 	for _, c := range []struct {
 		claim, authorization string
 		want                 int
@@ -179,7 +179,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 		{"bytes that are no text", "Bearer ehk_\xff\x00", http.StatusUnauthorized},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			a := r.withAuthorization(c.authorization, "GET", T("acme")+"/events")
 			a.want(c.want)
 		})
@@ -212,7 +212,7 @@ func TestKeysExpire(t *testing.T) {
 	t.Run("one that expires, at its moment", func(t *testing.T) {
 		r := setUp(t)
 		end := noon.Add(500 * time.Millisecond)
-		key, _ := r.keyUntil("acme", &end, eventhook.ScopeRead)
+		key, _ := r.keyExpiringAt("acme", &end, eventhook.ScopeRead)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
 		r.clock.advance(500 * time.Millisecond)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
@@ -231,7 +231,7 @@ func TestNewTenantIsUsableAtOnce(t *testing.T) {
 func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
-	work := r.makes(eventhook.Workflow, "pay")
+	work := r.plannedExecution(eventhook.Workflow, "pay")
 	r.settle(e, work)
 	held := r.claimOne()
 	promise := r.createPromise("order-1", http.StatusCreated)
@@ -271,12 +271,12 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		{"POST", "/promises/" + promise.ID + "/reject", map[string]any{"error": "x"}},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.call(other, c.method, T("umbrella")+c.path, c.body).want(http.StatusNotFound)
 		})
 	}
 	t.Run("a promise of another tenant cannot be awaited", func(t *testing.T) {
-		r := r.in(t)
+		r := r.subtest(t)
 		u, err := r.db.Tenant(t.Context(), "umbrella")
 		r.must(err)
 		foreign, _, err := r.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
@@ -285,17 +285,17 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 			want(http.StatusUnprocessableEntity)
 	})
 	t.Run("a promise cannot be made for another tenant's workflow", func(t *testing.T) {
-		r := r.in(t)
+		r := r.subtest(t)
 		r.call(other, "POST", T("umbrella")+"/promises", map[string]any{"idempotency_key": "k", "workflow_execution_id": held.ID}).
 			want(http.StatusUnprocessableEntity)
 	})
 	t.Run("another tenant's key cannot be deleted", func(t *testing.T) {
-		r := r.in(t)
+		r := r.subtest(t)
 		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
 	})
 	for _, list := range []string{"/events", "/work", "/promises", "/subscriptions", "/deliveries"} {
 		t.Run("a list holds nothing of others: "+list, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			var got page
 			r.call(other, "GET", T("umbrella")+list, nil).want(http.StatusOK).into(&got)
 			for _, i := range got.Items {
@@ -321,7 +321,7 @@ func TestInvalidTenantSlugIsNotFound(t *testing.T) {
 	}
 }
 
-func (r *rig) withAuthorization(authorization, method, path string) *answer {
+func (r *fixture) withAuthorization(authorization, method, path string) *answer {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), method, path, nil)
 	r.must(err)
@@ -331,7 +331,7 @@ func (r *rig) withAuthorization(authorization, method, path string) *answer {
 	return r.do(req)
 }
 
-func (r *rig) createPromise(key string, status int) promiseJSON {
+func (r *fixture) createPromise(key string, status int) promiseJSON {
 	r.Helper()
 	var p promiseJSON
 	r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": key}).want(status).into(&p)

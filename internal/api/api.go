@@ -50,17 +50,17 @@ type Deps struct {
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas
 
-	Usage      UsageStore  // nil: statistics are zero
-	PublicKeys verify.Keys // public keys of providers; may be nil
-	PublicURL  string      // the gateway as clients reach it
-	CursorKey  []byte      // key of the MAC in cursors; the same on all instances
-	AdminKey   eventhook.Secret
-	Worked     func(act string, executions int) // called for each act of a worker; for metrics
+	Usage       UsageStore  // nil: statistics are zero
+	PublicKeys  verify.Keys // public keys of providers; may be nil
+	PublicURL   string      // the gateway as clients reach it
+	CursorKey   []byte      // key of the MAC in cursors; the same on all instances
+	AdminKey    eventhook.Secret
+	OnWorkerAct func(act string, executions int) // called for each act of a worker; for metrics
 	// ClientAddress returns the address of a client; nil: unknown, so that wrong keys
 	// are not limited.
 	ClientAddress func(*http.Request) netip.Addr
 	KeyUses       *KeyUses            // records the last use of keys; nil: a new one
-	Refused       func(reason string) // called with the reason of a refusal, one of a fixed set; may be nil
+	OnRefusal     func(reason string) // called with the reason of a refusal, one of a fixed set; may be nil
 	Stopping      <-chan struct{}     // closed at shutdown: long polls return at once
 	Log           *slog.Logger
 	Now           func() time.Time
@@ -70,14 +70,14 @@ type Deps struct {
 
 type server struct {
 	Deps
-	keys    *keyring
-	guesses *guesses
-	schemas huma.Registry
-	streams streams
-	waits   *waits
-	budget  *budget
-	gates   gates
-	bodies  map[reflect.Type]*huma.Schema // schemas of bodies that the framework decodes, by bodyOf; filled by Register
+	keys       *keyring
+	wrongKeys  *wrongKeyLimiter
+	schemas    huma.Registry
+	streams    streamLimiter
+	waitQueues *waitQueues
+	budget     *budget
+	slots      classSlots
+	bodies     map[reflect.Type]*huma.Schema // schemas of bodies that the framework decodes, by bodyOf; filled by Register
 
 	accounts *snapshot.Cache[string, *usage.Account] // by tenant slug
 }
@@ -93,10 +93,10 @@ func init() {
 
 // Register adds the API to a router and returns it with its OpenAPI document.
 func Register(e *echo.Echo, d Deps) huma.API {
-	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waits: newWaits(d.Stopping, d.Now),
+	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waitQueues: newWaitQueues(d.Stopping, d.Now),
 		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults()), bodies: map[reflect.Type]*huma.Schema{}}
-	s.gates = newGates(s.budget.Limits)
-	s.guesses = newGuesses(s.keys, d.ClientAddress != nil, d.Now)
+	s.slots = newClassSlots(s.budget.Limits)
+	s.wrongKeys = newWrongKeyLimiter(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
 		s.KeyUses = NewKeyUses()
 	}
@@ -190,7 +190,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		BodyReadTimeout:  bodyGrace,          // extended by body while bytes arrive
 		SkipValidateBody: op.skipsShape,
 	}, func(ctx context.Context, in *I) (*O, error) {
-		out, err := run(ctx, callerOf(ctx), op.classOf(), in, handle)
+		out, err := runInClass(ctx, callerOf(ctx), op.classOf(), in, handle)
 		if err != nil {
 			return nil, s.problem(ctx, op, err)
 		}

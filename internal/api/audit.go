@@ -112,5 +112,5 @@ func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.Te
 	if err != nil {
 		return nil, err
 	}
-	return makePage(pages, list, q.Limit, viewAuditEntry, func(e eventhook.AuditEntry) eventhook.AuditID { return e.ID }), nil
+	return newPage(pages, list, q.Limit, viewAuditEntry, func(e eventhook.AuditEntry) eventhook.AuditID { return e.ID }), nil
 }

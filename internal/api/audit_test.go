@@ -26,7 +26,7 @@ func peer(d *api.Deps) {
 }
 
 // withHeader is a call with an additional header.
-func (r *rig) withHeader(key, method, path, body, name, value string) *answer {
+func (r *fixture) withHeader(key, method, path, body, name, value string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+key)

@@ -44,16 +44,16 @@ const keyAge = 800 * time.Millisecond
 
 // keyring knows keys by their hashes, and tenants.
 type keyring struct {
-	admin   keyHash
-	hasKey  bool
-	now     func() time.Time
-	keys    *snapshot.Cache[keyHash, knownKey]
-	tenants *snapshot.Cache[string, eventhook.Tenant]
+	admin       keyHash
+	hasAdminKey bool
+	now         func() time.Time
+	keys        *snapshot.Cache[keyHash, cachedKey]
+	tenants     *snapshot.Cache[string, eventhook.Tenant]
 }
 
 type keyHash [sha256.Size]byte
 
-type knownKey struct {
+type cachedKey struct {
 	eventhook.APIKey
 	tenant eventhook.Tenant
 }
@@ -61,15 +61,15 @@ type knownKey struct {
 func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *keyring {
 	const size = 10_000
 	return &keyring{
-		admin:  sha256.Sum256([]byte(admin.Reveal())),
-		hasKey: !admin.IsZero(),
-		now:    now,
-		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash keyHash) (knownKey, error) {
+		admin:       sha256.Sum256([]byte(admin.Reveal())),
+		hasAdminKey: !admin.IsZero(),
+		now:         now,
+		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash keyHash) (cachedKey, error) {
 			k, tenant, err := store.KeyByHash(ctx, hash[:])
 			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
-				return knownKey{}, eventhook.NotFound("key") // kept apart from keys that exist
+				return cachedKey{}, eventhook.NotFound("key") // kept apart from keys that exist
 			}
-			return knownKey{k, tenant}, err
+			return cachedKey{k, tenant}, err
 		}),
 		tenants: snapshot.New(size, keyAge, now, store.Tenant),
 	}
@@ -77,7 +77,7 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 
 // forget drops what is known of a tenant that has changed, or whose keys have:
 // of all keys, since a hash does not tell whose it is.
-func (k *keyring) forget(tenant string) {
+func (k *keyring) invalidate(tenant string) {
 	k.keys.Clear()
 	k.tenants.Invalidate(tenant)
 }
@@ -86,66 +86,66 @@ func (k *keyring) forget(tenant string) {
 var errUnauthorized = &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "A valid API key is required: Authorization: Bearer ehk_…"}
 
 // bearer is the key that an Authorization header shows.
-func bearer(authorization string) (token string, shown bool) {
+func bearerToken(authorization string) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
 // holder is whose key a request shows: the admin's, or a tenant's.
-type holder struct {
+type identity struct {
 	admin bool
-	key   knownKey
+	key   cachedKey
 }
 
 // find tells whose a key is; errUnauthorized: nobody's.
-func (k *keyring) find(ctx context.Context, token string, hash keyHash) (holder, error) {
+func (k *keyring) authenticate(ctx context.Context, token string, hash keyHash) (identity, error) {
 	if k.isAdmin(hash) {
-		return holder{admin: true}, nil
+		return identity{admin: true}, nil
 	}
-	if !isKey(token) {
-		return holder{}, errUnauthorized // no key of ours, and nothing to ask the database for
+	if !hasKeyForm(token) {
+		return identity{}, errUnauthorized // no key of ours, and nothing to ask the database for
 	}
 	key, err := k.keys.Get(ctx, hash)
 	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
-		return holder{}, errUnauthorized
+		return identity{}, errUnauthorized
 	}
-	return holder{key: key}, err
+	return identity{key: key}, err
 }
 
 func (k *keyring) isAdmin(hash keyHash) bool {
-	return k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1
+	return k.hasAdminKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1
 }
 
-// mustAsk reports whether find has to ask the database for a key of which it
+// needsLookup reports whether find has to ask the database for a key of which it
 // does not know that it was right.
-func (k *keyring) mustAsk(token string, hash keyHash) bool {
-	return !k.isAdmin(hash) && isKey(token) && !k.keys.IsKnown(hash)
+func (k *keyring) needsLookup(token string, hash keyHash) bool {
+	return !k.isAdmin(hash) && hasKeyForm(token) && !k.keys.IsKnown(hash)
 }
 
-// isKey reports whether a token has the form of a key that NewKey makes.
-func isKey(token string) bool {
+// hasKeyForm reports whether a token has the form of a key that NewKey makes.
+func hasKeyForm(token string) bool {
 	rest, ok := strings.CutPrefix(token, KeyPrefix)
 	raw, err := base64.RawURLEncoding.DecodeString(rest)
 	return ok && err == nil && len(raw) == keyBytes
 }
 
 // need is what an operation wants of who calls it.
-type need struct {
-	tenant  string          // the slug in its path
-	scope   eventhook.Scope // "" for the admin alone
-	changes bool            // what the tenant owns, or gives it something new to do
+type requirement struct {
+	tenant   string          // the slug in its path
+	scope    eventhook.Scope // "" for the admin alone
+	isChange bool            // what the tenant owns, or gives it something new to do
 }
 
-func needOf(ctx huma.Context) need {
+func requirementOf(ctx huma.Context) requirement {
 	op := ctx.Operation()
 	scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
 	isChange := op.Method != http.MethodGet && (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish)
-	return need{ctx.Param("tenant"), scope, isChange}
+	return requirement{ctx.Param("tenant"), scope, isChange}
 }
 
 // permit tells for which tenant a holder acts, if he may.
-func (k *keyring) permit(ctx context.Context, h holder, n need) (eventhook.TenantID, error) {
+func (k *keyring) permit(ctx context.Context, h identity, n requirement) (eventhook.TenantID, error) {
 	if h.admin {
 		return k.permitAdmin(ctx, n)
 	}
@@ -156,14 +156,14 @@ func (k *keyring) permit(ctx context.Context, h holder, n need) (eventhook.Tenan
 		return eventhook.TenantID{}, eventhook.NotFound("tenant")
 	case !slices.Contains(h.key.Scopes, n.scope):
 		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(n.scope) + "."}
-	case n.changes && h.key.tenant.Status == eventhook.TenantSuspended:
+	case n.isChange && h.key.tenant.Status == eventhook.TenantSuspended:
 		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden,
 			Message: "The tenant is suspended: its keys can read and work off what was accepted, and change nothing."}
 	}
 	return h.key.TenantID, nil
 }
 
-func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, error) {
+func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.TenantID, error) {
 	if n.tenant != "" && !eventhook.IsSlug(n.tenant) {
 		return eventhook.TenantID{}, eventhook.NotFound("tenant") // nothing to ask the database for
 	}
@@ -172,7 +172,7 @@ func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, 
 	}
 	t, err := k.tenants.Get(ctx, n.tenant)
 	switch {
-	case err != nil || !n.changes:
+	case err != nil || !n.isChange:
 	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed; nothing of it can be changed."}
 	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
@@ -186,20 +186,20 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 	return func(ctx huma.Context, next func(huma.Context)) {
 		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
 		undecoded := decodePath(ctx)
-		err := s.admit(ctx, &by)
+		err := s.authorizeCaller(ctx, &by)
 		if err == nil {
-			by.hold, err = s.enter(ctx, by)
+			by.reservation, err = s.reserveRequest(ctx, by)
 		}
 		if err == nil {
-			defer by.hold.release()
-			err = by.hold.meterBody(ctx)
+			defer by.reservation.release()
+			err = by.reservation.meterBody(ctx)
 		}
 		if err == nil {
 			err = s.checkRequest(ctx, undecoded)
 		}
 		ctx = huma.WithValue(ctx, callerKey{}, by)
 		if err != nil {
-			s.refuse(api, ctx, err)
+			s.writeError(api, ctx, err)
 			return
 		}
 		next(ctx)
@@ -207,39 +207,39 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 }
 
 // admit finds out who calls, and whether he may.
-func (s *server) admit(ctx huma.Context, by *caller) error {
-	token, shown := bearer(ctx.Header("Authorization"))
-	if !shown {
-		return s.refused("key_missing", errUnauthorized)
+func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
+	token, ok := bearerToken(ctx.Header("Authorization"))
+	if !ok {
+		return s.countRefusal("key_missing", errUnauthorized)
 	}
 	hash := keyHash(sha256.Sum256([]byte(token)))
-	h, err := s.guesses.find(ctx.Context(), by.address, token, hash)
+	h, err := s.wrongKeys.authenticate(ctx.Context(), by.address, token, hash)
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindRateLimited:
-		return s.refused("too_many_wrong_keys", err)
+		return s.countRefusal("too_many_wrong_keys", err)
 	case err != nil:
-		return s.refused("key_wrong", err)
+		return s.countRefusal("key_wrong", err)
 	}
 	if by.admin = h.admin; !h.admin {
 		by.key, by.keyName = h.key.ID, h.key.Name
-		s.KeyUses.note(h.key.ID, s.Now())
+		s.KeyUses.record(h.key.ID, s.Now())
 	}
-	if by.tenant, err = s.keys.permit(ctx.Context(), h, needOf(ctx)); err != nil {
-		return s.refused("not_permitted", err)
+	if by.tenant, err = s.keys.permit(ctx.Context(), h, requirementOf(ctx)); err != nil {
+		return s.countRefusal("not_permitted", err)
 	}
 	return nil
 }
 
 // refused counts a refusal. What we failed at is none.
-func (s *server) refused(reason string, err error) error {
-	if s.Refused != nil && eventhook.KindOf(err) != "" {
-		s.Refused(reason)
+func (s *server) countRefusal(reason string, err error) error {
+	if s.OnRefusal != nil && eventhook.KindOf(err) != "" {
+		s.OnRefusal(reason)
 	}
 	return err
 }
 
 // refuse answers a request that goes no further.
-func (s *server) refuse(api huma.API, ctx huma.Context, err error) {
+func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	op := ctx.Operation()
 	answer, status := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err), http.StatusInternalServerError
 	var faults []error

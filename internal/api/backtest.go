@@ -64,7 +64,7 @@ func (s *server) registerBacktest(api huma.API) {
 	register(s, api, operation{id: "backtest-route", method: http.MethodPost, path: base + "/routes/backtest", scope: eventhook.ScopeManage, tag: "routes",
 		summary: "Test a proposed route against past events",
 		about: "Runs a backtest: evaluates the route for stored events of a source and counts the outcomes. Nothing is stored and no target is executed. " +
-			"A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After.", class: ownTurns, maxBody: configBody, skipsShape: true}, s.backtest)
+			"A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After.", class: ownLimits, maxBody: configBody, skipsShape: true}, s.backtest)
 }
 
 type backtestRequest struct {
@@ -106,7 +106,7 @@ func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, bo
 		return want, err
 	}
 	want.SourceID = source.ID
-	return want, together(shape, rules)
+	return want, combinedError(shape, rules)
 }
 
 // sourceOf returns the source with a slug. A text that is not a valid slug is

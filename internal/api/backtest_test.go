@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-func (r *rig) backtest(body any) *answer {
+func (r *fixture) backtest(body any) *answer {
 	r.Helper()
 	return r.admin("POST", T("acme")+"/routes/backtest", body)
 }
@@ -126,7 +126,7 @@ func TestBacktestReportsEveryFault(t *testing.T) {
 		}), []string{"body.route.name", "body.route.x", "body.route.targets[0].idempotency_key_path"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			p := r.in(t).backtest(c.body).want(http.StatusUnprocessableEntity).problem()
+			p := r.subtest(t).backtest(c.body).want(http.StatusUnprocessableEntity).problem()
 			got := map[string]bool{}
 			for _, at := range p.locations() {
 				got[at] = true

@@ -38,7 +38,7 @@ type completion struct {
 }
 
 func (s *server) completeMany(ctx context.Context, by caller, in *completeManyRequest) (*completeManyAnswer, error) {
-	body, err := in.Body.readAround(s, "items", "*", "output")
+	body, err := in.Body.readWithRaw(s, "items", "*", "output")
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,6 @@ func (s *server) completeMany(ctx context.Context, by caller, in *completeManyRe
 		}
 		out.Body.Items = append(out.Body.Items, answer)
 	}
-	s.Worked("completed", completed)
+	s.OnWorkerAct("completed", completed)
 	return out, nil
 }

@@ -209,7 +209,7 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 		return nil, err
 	}
 	show := func(d eventhook.Delivery) Delivery { return viewDelivery(d, names) }
-	return makePage(pages, found, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
+	return newPage(pages, found, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
 }
 
 // idFilter parses an id that filters a list; an empty text is the zero id, which does

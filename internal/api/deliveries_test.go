@@ -15,7 +15,7 @@ import (
 
 // deliverTo creates a delivery of a new event and returns its id. The delivery has
 // succeeded unless a change says otherwise.
-func (r *rig) deliverTo(subscription string, change ...func(*eventhook.Delivery)) string {
+func (r *fixture) deliverTo(subscription string, change ...func(*eventhook.Delivery)) string {
 	r.Helper()
 	r.clock.advance(time.Millisecond)
 	of := eventhook.NewID[eventhook.Event](r.clock.now())
@@ -40,7 +40,7 @@ func being(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
 }
 
 // delivered creates a subscription with a delivery.
-func (r *rig) delivered() (subscription, delivery string) {
+func (r *fixture) delivered() (subscription, delivery string) {
 	r.Helper()
 	subscription = r.subscribe("order.*")
 	return subscription, r.deliverTo(subscription)

@@ -148,7 +148,7 @@ func namedID[K any](ids, rules *eventhook.Faults, at, text string) eventhook.ID[
 func unreadFirst(shape, ids, rules eventhook.Faults) error {
 	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
 		all := join(join(shape, ids), rules)
-		return malformed(all[:min(len(all), mostFaults)])
+		return malformed(all[:min(len(all), maxFaults)])
 	}
-	return together(shape, rules)
+	return combinedError(shape, rules)
 }

@@ -49,7 +49,7 @@ func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
 		{"no label more", `{"target_labels":[]}`, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "auth_header": "Bearer " + hush,
 				"headers": object{"X-Env": "prod", "X-Tenant": "7"}})
 			before := r.stored(id)
@@ -79,7 +79,7 @@ func TestPatchMatchesHeadersInAnyCase(t *testing.T) {
 		{`{"url":"https://elsewhere.example","headers":{"x-a":null,"x-b":"new"}}`, map[string]string{"x-b": "new"}},
 		{`{"url":"https://elsewhere.example","headers":{"x-a":"2","X-B":"3","x-b":null}}`, map[string]string{"x-a": "2", "X-B": "3"}},
 	} {
-		r := r.in(t)
+		r := r.subtest(t)
 		id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "headers": object{"X-A": "1", "X-B": "old"}})
 		r.admin("PATCH", subscriptionPath(id), c.patch).want(http.StatusOK)
 		if got := r.stored(id).Headers; !maps.Equal(got, c.want) {

@@ -37,23 +37,23 @@ func (d document[T]) read(s *server) (v T, faults eventhook.Faults) {
 		return v, faults
 	}
 	texts := checkTexts(d.raw)
-	v, faults = d.shaped(s)
+	v, faults = d.readShape(s)
 	return v, join(texts, faults)
 }
 
 // shaped is read without a look at the texts.
-func (d document[T]) shaped(s *server) (v T, faults eventhook.Faults) {
+func (d document[T]) readShape(s *server) (v T, faults eventhook.Faults) {
 	faults = s.checkShape(reflect.TypeFor[T](), d.raw)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(d.raw, &v)); ok && len(faults) == 0 {
-		faults.Add(fieldPlace(wrong.Field), "must be a whole number, and written as one")
+		faults.Add(fieldLocation(wrong.Field), "must be a whole number, and written as one")
 	}
 	return v, faults
 }
 
-// fieldPlace is where a field is in a body: its path without the parts of ours
+// fieldLocation is where a field is in a body: its path without the parts of ours
 // that are embedded, which are named as Go does. A schema takes 1e3 for a whole
 // number, and Go does not.
-func fieldPlace(path string) string {
+func fieldLocation(path string) string {
 	at := "body"
 	for step := range strings.SplitSeq(path, ".") {
 		if step != "" && (step[0] < 'A' || step[0] > 'Z') {
@@ -68,7 +68,7 @@ func fieldPlace(path string) string {
 // null takes a member back to its default. Members named in whole are
 // replaced as they are, nulls in them included. The faults are those of the
 // whole thing as it would be.
-func (d document[T]) patched(s *server, thing T, whole ...string) (v T, faults eventhook.Faults, err error) {
+func (d document[T]) mergePatched(s *server, thing T, whole ...string) (v T, faults eventhook.Faults, err error) {
 	if faults = checkValues(d.raw); faults != nil {
 		return thing, faults, nil
 	}
@@ -92,7 +92,7 @@ func (d document[T]) patched(s *server, thing T, whole ...string) (v T, faults e
 	if raw, err = json.Marshal(merged); err != nil {
 		return thing, nil, err
 	}
-	v, faults = document[T]{raw}.shaped(s)
+	v, faults = document[T]{raw}.readShape(s)
 	faults = join(checkTexts(d.raw), faults)
 	known := s.schemas.Schema(reflect.TypeFor[T](), false, "").Properties
 	for name, change := range changes {
@@ -130,8 +130,8 @@ func decodeAny(raw []byte) (v any) {
 	return v
 }
 
-// mostFaults bounds an answer: a list can hold a fault in each of its elements.
-const mostFaults = 100
+// maxFaults bounds an answer: a list can hold a fault in each of its elements.
+const maxFaults = 100
 
 // checkShape holds a body against the schema of a type.
 func (s *server) checkShape(t reflect.Type, raw json.RawMessage) eventhook.Faults {
@@ -140,7 +140,7 @@ func (s *server) checkShape(t reflect.Type, raw json.RawMessage) eventhook.Fault
 
 // checkJSON holds a body against a schema.
 func (s *server) checkJSON(schema *huma.Schema, raw json.RawMessage) (faults eventhook.Faults) {
-	value, tooLarge := plainNumbers(decodeAny(raw))
+	value, tooLarge := toFloats(decodeAny(raw))
 	if tooLarge != nil {
 		slices.Reverse(tooLarge)
 		faults.Add(readable("body"+strings.Join(tooLarge, "")), "is too large a number")
@@ -152,31 +152,31 @@ func (s *server) checkJSON(schema *huma.Schema, raw json.RawMessage) (faults eve
 // checkValue holds a value against a schema, and tells one fault of a place:
 // what has a wrong length seldom fits a pattern either.
 func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults eventhook.Faults) {
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	var found huma.ValidateResult
 	huma.Validate(s.schemas, schema, huma.NewPathBuffer([]byte(at), len(at)), huma.ModeWriteToServer, value, &found)
-	for _, err := range found.Errors[:min(len(found.Errors), mostFaults)] {
+	for _, err := range found.Errors[:min(len(found.Errors), maxFaults)] {
 		var detailer huma.ErrorDetailer
 		if !errors.As(err, &detailer) {
 			continue
 		}
-		f := eventhook.Fault{Location: readable(detailer.ErrorDetail().Location), Message: readable(reworded(detailer.ErrorDetail()))}
+		f := eventhook.Fault{Location: readable(detailer.ErrorDetail().Location), Message: readable(rewordedMessage(detailer.ErrorDetail()))}
 		if name, missing := missingProperty(f.Message); missing {
 			f = eventhook.Fault{Location: f.Location + "." + name, Message: "is required"}
 		}
-		if !told[f.Location] {
+		if !seen[f.Location] {
 			faults = append(faults, f)
 		}
-		told[f.Location] = true
+		seen[f.Location] = true
 	}
 	return faults
 }
 
-// plainNumbers makes the numbers in a value float64, as schemas want them. The
+// toFloats makes the numbers in a value float64, as schemas want them. The
 // steps lead from the inside to a number that is too large, if there is one.
-func plainNumbers(value any) (plain any, tooLarge []string) {
+func toFloats(value any) (plain any, tooLarge []string) {
 	at := func(inner any, step func() string) any {
-		p, steps := plainNumbers(inner)
+		p, steps := toFloats(inner)
 		if steps != nil && tooLarge == nil {
 			tooLarge = append(steps, step())
 		}
@@ -209,9 +209,9 @@ func missingProperty(message string) (name string, missing bool) {
 
 // together is the error that tells what is wrong with a body's shape and what
 // breaks a rule; nil if nothing is.
-func together(shape, rules eventhook.Faults) error {
+func combinedError(shape, rules eventhook.Faults) error {
 	all := join(shape, rules)
-	return all[:min(len(all), mostFaults)].Err(notValid)
+	return all[:min(len(all), maxFaults)].Err(notValid)
 }
 
 // join leaves out the rules about a place whose shape is wrong, or within it:
@@ -219,11 +219,11 @@ func together(shape, rules eventhook.Faults) error {
 func join(shape, rules eventhook.Faults) eventhook.Faults {
 	all := slices.Clone(shape)
 	for _, r := range rules {
-		told := slices.ContainsFunc(shape, func(f eventhook.Fault) bool {
+		seen := slices.ContainsFunc(shape, func(f eventhook.Fault) bool {
 			return f.Location == "body" || r.Location == f.Location ||
 				strings.HasPrefix(r.Location, f.Location+".") || strings.HasPrefix(r.Location, f.Location+"[")
 		})
-		if !told {
+		if !seen {
 			all = append(all, r)
 		}
 	}

@@ -108,7 +108,7 @@ func TestDocumentPatches(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			d, s := newDocument(t, c.patch)
-			got, faults, err := d.patched(s, have, "raw")
+			got, faults, err := d.mergePatched(s, have, "raw")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestFaultsAreToldOnce(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
 	}
-	if err := together(nil, nil); err != nil {
+	if err := combinedError(nil, nil); err != nil {
 		t.Errorf("without faults: got %v, want nil", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestDeepDocumentsAreRead(t *testing.T) {
 		`{"` + long + `":` + strings.Repeat(`{"a":`, deep) + `1e400` + strings.Repeat(`}`, deep) + `}`,
 	} {
 		d, s := newDocument(t, raw)
-		_, faults, err := d.patched(s, thing{Name: "n"}, "raw")
+		_, faults, err := d.mergePatched(s, thing{Name: "n"}, "raw")
 		if err != nil || len(faults) == 0 {
 			t.Errorf("%.40s: got the faults %v and %v, want some and nil", raw, faults, err)
 		}

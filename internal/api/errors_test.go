@@ -65,7 +65,7 @@ func TestFaults(t *testing.T) {
 		{"a key with a NUL", "POST", "/promises", `{"idempotency_key":"a\u0000"}`, 422, []string{"body.idempotency_key"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			got := r.send(t.Context(), adminKey, c.method, T("acme")+c.path, []byte(c.body)).want(c.want).problem()
 			at := got.locations()
 			slices.Sort(at)
@@ -92,7 +92,7 @@ func TestABodyThatIsNoJSONIsToldWithItsPlace(t *testing.T) {
 		{"two values", "/promises", `{}{}`, "is not JSON: line 1, column 3: invalid character '{' after top-level value"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			got := r.send(t.Context(), adminKey, "POST", T("acme")+c.path, []byte(c.body)).want(http.StatusBadRequest).problem()
 			if !slices.Contains(got.Errors, struct{ Location, Message string }{"body", c.want}) {
 				t.Errorf("got %+v, want %q at body", got.Errors, c.want)
@@ -119,7 +119,7 @@ func TestAdminFaults(t *testing.T) {
 		{"a key of no tenant", "/tenants/nobody/keys", `{"name":"k","scopes":["read"]}`, 404, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			got := r.admin("POST", "/api/admin"+c.path, c.body).want(c.want).problem()
 			if diff := cmp.Diff(c.at, got.locations()); diff != "" {
 				t.Errorf("%+v: locations (-want +got):\n%s", got, diff)
@@ -162,10 +162,10 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// cutReader gives a part of a body and then fails, as a connection does.
-type cutReader struct{ io.Reader }
+// truncatedBody gives a part of a body and then fails, as a connection does.
+type truncatedBody struct{ io.Reader }
 
-func (c cutReader) Read(p []byte) (int, error) {
+func (c truncatedBody) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -175,7 +175,7 @@ func (c cutReader) Read(p []byte) (int, error) {
 
 func TestBodyThatEndsEarlyIsTheClientsFault(t *testing.T) {
 	r := setUp(t)
-	req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/work/claim", cutReader{strings.NewReader(`{"max`)})
+	req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/work/claim", truncatedBody{strings.NewReader(`{"max`)})
 	req.Header.Set("Authorization", "Bearer "+adminKey)
 	r.do(req).want(http.StatusBadRequest)
 }

@@ -144,7 +144,7 @@ func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*p
 	if err != nil {
 		return nil, err
 	}
-	return makePage(list, found, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
+	return newPage(list, found, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
 }
 
 // sinceEpoch raises a time to 1970, before which ids cannot represent times.
@@ -210,7 +210,7 @@ func (s *server) eventWithPayload(ctx context.Context, by caller, id string, wei
 	}
 	e, err := s.Events.Event(ctx, by.tenant, eventID)
 	if err == nil {
-		err = by.hold.take(int64(e.BodySize) * weight)
+		err = by.reservation.reserve(int64(e.BodySize) * weight)
 	}
 	if err != nil {
 		return e, eventhook.Payload{}, err

@@ -46,9 +46,9 @@ func TestEventListsItsActions(t *testing.T) {
 	r := setUp(t)
 	promise := r.createPromise("order-1", http.StatusCreated)
 	e := r.event()
-	workflow, task := r.makes(eventhook.Workflow, "pay"), r.makes(eventhook.Task, "build")
+	workflow, task := r.plannedExecution(eventhook.Workflow, "pay"), r.plannedExecution(eventhook.Task, "build")
 	failed := effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing"}
-	r.settle(e, workflow, task, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`1`)}), failed)
+	r.settle(e, workflow, task, plannedPromise(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`1`)}), failed)
 	var got struct {
 		Status, LastError string
 		NextRetryAt       *string `json:"next_retry_at"`
@@ -141,7 +141,7 @@ func TestEventShowsBodyAndHeaders(t *testing.T) {
 		{"headers that are no text", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			e := r.event(func(e *eventhook.Event) {
 				e.ContentType, e.Headers, e.Body = c.contentType, []byte(c.headers), []byte(c.body)
 			})
@@ -198,7 +198,7 @@ func (pastRetention) Payloads(context.Context, []eventhook.EventID) (map[eventho
 func TestEventOutlivesItsPayload(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.Events = pastRetention{d.Events} })
 	e := r.event()
-	work := r.makes(eventhook.Task, "build")
+	work := r.plannedExecution(eventhook.Task, "build")
 	r.settle(e, work)
 	path := T("acme") + "/events/" + e.ID.String()
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()

@@ -43,7 +43,7 @@ func (s *server) testEvent(ctx context.Context, by caller, in *EventPath) (*even
 	case e.Headers == nil:
 		return nil, errNoBody
 	}
-	by.hold.add(int64(len(e.Body)) * shownWeight)
+	by.reservation.addUnchecked(int64(len(e.Body)) * shownWeight)
 	routes, err := s.Routes.ExplainRoutes(ctx, e.SourceID, e)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-func (r *rig) testEvent(id eventhook.EventID) *answer {
+func (r *fixture) testEvent(id eventhook.EventID) *answer {
 	r.Helper()
 	return r.admin("POST", T("acme")+"/events/"+id.String()+"/test", nil)
 }
@@ -22,7 +22,7 @@ func (r *rig) testEvent(id eventhook.EventID) *answer {
 func TestEventIsTestedAgainstTodaysRoutes(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.RequestID = "r-1" })
-	r.settle(e, r.makes(eventhook.Task, "build"))
+	r.settle(e, r.plannedExecution(eventhook.Task, "build"))
 	id := eventhook.NewID[eventhook.Route](noon)
 	r.routes.list = []api.RouteExplanation{
 		{ID: id, Name: "large", Reason: "body.n is 1, wanted $gte 1000"},

@@ -37,7 +37,7 @@ func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQu
 		out.Body.Items = append(out.Body.Items, viewEventType(t))
 	}
 	if len(found) > in.Limit {
-		out.Body.NextCursor = pages.write(placeOf(found[in.Limit-1]))
+		out.Body.NextCursor = pages.encode(placeOf(found[in.Limit-1]))
 	}
 	return out, nil
 }
@@ -57,7 +57,7 @@ func eventTypeCursor(pages pager, cursor string) (before eventhook.EventTypeID, 
 	if cursor == "" {
 		return before, "", nil
 	}
-	place, err := pages.read(cursor)
+	place, err := pages.decode(cursor)
 	if err == nil && len(place) > len(builtinPlace) {
 		return before, string(place[len(builtinPlace):]), nil
 	}

@@ -131,7 +131,7 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 	if want.Visibility == "" {
 		want.Visibility = eventhook.VisibleToTenant
 	}
-	if err := together(shape, checkEventType(want)); err != nil {
+	if err := combinedError(shape, checkEventType(want)); err != nil {
 		return nil, err
 	}
 	if want.IsHiddenFrom(by.actor()) {
@@ -139,7 +139,7 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 	}
 	var t eventhook.EventType
 	var made bool
-	err := in.held(func(version int64) (err error) {
+	err := in.applyIfMatch(func(version int64) (err error) {
 		t, made, err = s.EventTypes.PutEventType(ctx, by.actor(), by.tenant, version, want)
 		return err
 	})
@@ -180,7 +180,7 @@ func (s *server) deleteEventType(ctx context.Context, by caller, in *deleteEvent
 	if !isEventType(in.Name) {
 		return nil, errNoEventType
 	}
-	return nil, in.held(func(version int64) error {
+	return nil, in.applyIfMatch(func(version int64) error {
 		return s.EventTypes.DeleteEventType(ctx, by.actor(), by.tenant, in.Name, version)
 	})
 }

@@ -160,7 +160,7 @@ func TestEventTypeFaults(t *testing.T) {
 		{"more than a megabyte", "a", schema(`{"description":"` + strings.Repeat("d", 1<<20) + `"}`), 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.admin("PUT", eventTypePath(c.name), c.body), c.want, c.at)
 		})
 	}

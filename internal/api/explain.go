@@ -191,7 +191,7 @@ func (s *server) requestOf(body document[explainRequest], source eventhook.Sourc
 	r.Body = in.bytes(&faults)
 	var rules eventhook.Faults
 	rules.Merge("body", faults)
-	return r, together(shape, rules)
+	return r, combinedError(shape, rules)
 }
 
 // bytes returns the body of the request to be tested.

@@ -56,7 +56,7 @@ func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e
 const hush = "hush-hush-this-is-secret"
 
 // source creates a source of acme with a verifier.
-func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Source)) {
+func (r *fixture) source(slug, provider, spec string, change ...func(*eventhook.Source)) {
 	r.Helper()
 	s := eventhook.Source{Slug: slug, Name: slug, Provider: provider, Verifier: eventhook.NewSecret(spec), IsEnabled: true}
 	for _, c := range change {
@@ -67,7 +67,7 @@ func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Sour
 }
 
 // github creates the source hub with the provider github.
-func (r *rig) github(change ...func(*eventhook.Source)) {
+func (r *fixture) github(change ...func(*eventhook.Source)) {
 	r.source("hub", "github", `{"provider":"github","secrets":["`+hush+`"]}`, change...)
 }
 
@@ -83,7 +83,7 @@ func push(body, signature string) map[string]any {
 		"x-hub-signature-256": signature, "X-GitHub-Event": "push", "X-GitHub-Delivery": []string{"d-1"}}}
 }
 
-func (r *rig) test(slug string, body any) *answer {
+func (r *fixture) test(slug string, body any) *answer {
 	r.Helper()
 	return r.admin("POST", T("acme")+"/sources/"+slug+"/test", body)
 }
@@ -117,7 +117,7 @@ func TestExplainARequest(t *testing.T) {
 			}
 		}
 	}
-	if got := r.list(T("acme") + "/events").others(); len(got) != 0 {
+	if got := r.list(T("acme") + "/events").withoutSystemEvents(); len(got) != 0 {
 		t.Errorf("asking has made the events %v, want none", got)
 	}
 	if got := r.list(T("acme") + "/sources/hub/rejections"); len(got.Items) != 0 {
@@ -289,7 +289,7 @@ func TestExplainRefusesInvalidRequests(t *testing.T) {
 		{"a body beyond the limit", `{"body":"` + strings.Repeat("x", 4<<20) + `"}`, 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			p := r.test("crm", c.body).want(c.status).problem()
 			if diff := cmp.Diff(c.at, p.locations()); diff != "" && c.at != nil {
 				t.Errorf("faults (-want +got):\n%s\n%+v", diff, p)

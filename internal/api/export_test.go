@@ -7,4 +7,4 @@ import (
 )
 
 // Note remembers a use of a key, as a request does.
-func Note(u *KeyUses, key eventhook.KeyID, at time.Time) { u.note(key, at) }
+func RecordKeyUse(u *KeyUses, key eventhook.KeyID, at time.Time) { u.record(key, at) }

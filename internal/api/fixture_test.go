@@ -56,8 +56,8 @@ var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("elsewhere", -3*60*60))
 
 const (
-	adminKey = "ehk_the-admin-key-of-these-tests"
-	patience = time.Minute // for what comes at once unless it is broken
+	adminKey    = "ehk_the-admin-key-of-these-tests"
+	testTimeout = time.Minute // for what comes at once unless it is broken
 )
 
 // T is the path of a tenant's API.
@@ -81,22 +81,22 @@ func (c *clock) advance(d time.Duration) {
 }
 
 // plain is a Sealer that does not encrypt.
-type plain struct{}
+type plainSealer struct{}
 
-func (plain) Seal(s, _ string) (string, error) { return "enc2:" + s, nil }
-func (plain) Open(s, _ string) (string, error) {
-	if strings.Contains(s, keyIsLost) {
+func (plainSealer) Seal(s, _ string) (string, error) { return "enc2:" + s, nil }
+func (plainSealer) Open(s, _ string) (string, error) {
+	if strings.Contains(s, lostKeyMarker) {
 		return "", errors.New("sealed with a key that is not configured")
 	}
 	return strings.TrimPrefix(s, "enc2:"), nil
 }
 
 // keyIsLost marks sealed texts that cannot be decrypted.
-const keyIsLost = "the-key-is-lost"
+const lostKeyMarker = "the-key-is-lost"
 
 // rig is the API on a database with the tenants acme and umbrella. Acme has the sources
 // crm and shop; crm has a route.
-type rig struct {
+type fixture struct {
 	*testing.T
 	clock    *clock
 	db       *pg.DB
@@ -112,12 +112,12 @@ type rig struct {
 	route eventhook.Route
 }
 
-func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
+func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	t.Helper()
 	t.Parallel()
-	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
+	r := &fixture{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
 	dsn := pgtest.New(t)
-	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{}, Describe: verify.Describe,
+	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plainSealer{}, Describe: verify.Describe,
 		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
 	r.must(err)
 	t.Cleanup(db.Close)
@@ -127,14 +127,14 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	r.subscribers = &subscribers{DB: db, t: t, clock: r.clock, conn: conn, first: map[string]*eventhook.Event{}}
 	r.configure()
-	r.forgetOwn()
+	r.deleteSystemEvents()
 	var mu sync.Mutex
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKey: eventhook.NewSecret(adminKey),
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
 		Subscriptions: r.subscribers, Deliveries: r.subscribers, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
-		Worked: func(act string, n int) {
+		OnWorkerAct: func(act string, n int) {
 			mu.Lock()
 			defer mu.Unlock()
 			r.worked[act] += n
@@ -155,13 +155,13 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 }
 
 // in returns the rig for a subtest.
-func (r *rig) in(t *testing.T) *rig {
+func (r *fixture) subtest(t *testing.T) *fixture {
 	part := *r
 	part.T = t
 	return &part
 }
 
-func (r *rig) configure() {
+func (r *fixture) configure() {
 	r.Helper()
 	source := func(slug string) eventhook.Source {
 		return eventhook.Source{Slug: slug, Name: slug, Verifier: eventhook.NewSecret(`{"verifier":{"type":"none"}}`), IsEnabled: true}
@@ -189,14 +189,14 @@ func (r *rig) configure() {
 
 // forgetOwn deletes the events that the gateway published during the setup. They are in
 // the default partition.
-func (r *rig) forgetOwn() {
+func (r *fixture) deleteSystemEvents() {
 	r.Helper()
 	_, err := r.conn.Exec(r.Context(), `TRUNCATE eventhook.event_default, eventhook.event_payload_default`)
 	r.must(err)
 }
 
 // others returns the events of a page that are not the gateway's own.
-func (p page) others() (list []map[string]any) {
+func (p page) withoutSystemEvents() (list []map[string]any) {
 	for _, e := range p.Items {
 		if e["origin"] != "system" {
 			list = append(list, e)
@@ -205,7 +205,7 @@ func (p page) others() (list []map[string]any) {
 	return list
 }
 
-func (r *rig) must(err error) {
+func (r *fixture) must(err error) {
 	r.Helper()
 	if err != nil {
 		r.Fatal(err)
@@ -213,12 +213,12 @@ func (r *rig) must(err error) {
 }
 
 // key creates a key of a tenant.
-func (r *rig) key(tenant string, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
+func (r *fixture) key(tenant string, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
 	r.Helper()
-	return r.keyUntil(tenant, nil, scopes...)
+	return r.keyExpiringAt(tenant, nil, scopes...)
 }
 
-func (r *rig) keyUntil(tenant string, expires *time.Time, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
+func (r *fixture) keyExpiringAt(tenant string, expires *time.Time, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
 	r.Helper()
 	t, err := r.db.Tenant(r.Context(), tenant)
 	r.must(err)
@@ -236,7 +236,7 @@ type answer struct {
 }
 
 // call sends a request with a JSON body, a raw body (string) or no body (nil).
-func (r *rig) call(key, method, path string, body any) *answer {
+func (r *fixture) call(key, method, path string, body any) *answer {
 	r.Helper()
 	var raw []byte
 	switch b := body.(type) {
@@ -251,7 +251,7 @@ func (r *rig) call(key, method, path string, body any) *answer {
 	return r.send(r.Context(), key, method, path, raw)
 }
 
-func (r *rig) send(ctx context.Context, key, method, path string, body []byte) *answer {
+func (r *fixture) send(ctx context.Context, key, method, path string, body []byte) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
 	if key != "" {
@@ -263,7 +263,7 @@ func (r *rig) send(ctx context.Context, key, method, path string, body []byte) *
 	return r.do(req)
 }
 
-func (r *rig) do(req *http.Request) *answer {
+func (r *fixture) do(req *http.Request) *answer {
 	r.Helper()
 	a := &answer{httptest.NewRecorder(), r.T}
 	r.router.ServeHTTP(a, req)
@@ -272,7 +272,7 @@ func (r *rig) do(req *http.Request) *answer {
 }
 
 // admin sends a request with the admin key.
-func (r *rig) admin(method, path string, body any) *answer {
+func (r *fixture) admin(method, path string, body any) *answer {
 	r.Helper()
 	return r.call(adminKey, method, path, body)
 }
@@ -349,7 +349,7 @@ func (a *answer) object() map[string]any {
 
 // event stores an event of crm. It advances the clock by a millisecond, so that ids are
 // ordered.
-func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
+func (r *fixture) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
 	r.clock.advance(time.Millisecond)
 	e := &eventhook.Event{
@@ -375,7 +375,7 @@ func arrivals(events ...*eventhook.Event) []*effects.Arrival {
 }
 
 // settle completes an event with actions.
-func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
+func (r *fixture) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	r.Helper()
 	for i := range actions {
 		a := &actions[i]
@@ -395,7 +395,7 @@ func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	}
 }
 
-func (r *rig) makes(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) effects.PlannedAction {
+func (r *fixture) plannedExecution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
 	for _, c := range change {
 		c(x)
@@ -403,14 +403,14 @@ func (r *rig) makes(typ eventhook.ExecutionType, kind string, change ...func(*ev
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: effects.Effect{Execution: x}}
 }
 
-func settles(o effects.PromiseOutcome) effects.PlannedAction {
+func plannedPromise(o effects.PromiseOutcome) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
 
 // execution creates an execution through an event and returns its id.
-func (r *rig) execution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) string {
+func (r *fixture) execution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) string {
 	r.Helper()
-	a := r.makes(typ, kind, change...)
+	a := r.plannedExecution(typ, kind, change...)
 	r.settle(r.event(), a)
 	return a.Effect.Execution.ID.String()
 }
@@ -438,7 +438,7 @@ type promiseJSON struct {
 	SettledAt           *time.Time `json:"settled_at"`
 }
 
-func (r *rig) claim(body any) []item {
+func (r *fixture) claim(body any) []item {
 	r.Helper()
 	var got struct{ Items []item }
 	a := r.admin("POST", T("acme")+"/work/claim", body).want(http.StatusOK)
@@ -450,7 +450,7 @@ func (r *rig) claim(body any) []item {
 }
 
 // claimOne claims the only due execution.
-func (r *rig) claimOne() item {
+func (r *fixture) claimOne() item {
 	r.Helper()
 	items := r.claim(map[string]any{})
 	if len(items) != 1 {
@@ -465,7 +465,7 @@ type page struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-func (r *rig) list(path string) page {
+func (r *fixture) list(path string) page {
 	r.Helper()
 	var p page
 	r.admin("GET", path, nil).want(http.StatusOK).into(&p)
@@ -482,18 +482,18 @@ func (p page) ids() []string {
 }
 
 // started sends a request in a goroutine and returns the channel of its response.
-func (r *rig) started(key, method, path string, body string) <-chan *answer {
+func (r *fixture) sendAsync(key, method, path string, body string) <-chan *answer {
 	done := make(chan *answer, 1)
 	go func() { done <- r.send(context.WithoutCancel(r.Context()), key, method, path, []byte(body)) }()
 	return done
 }
 
 // within returns the next value of a channel, or fails after patience.
-func within[V any](t *testing.T, what string, c <-chan V) (v V) {
+func receive[V any](t *testing.T, what string, c <-chan V) (v V) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("never: %s", what)
 	}
 	return v

@@ -11,7 +11,7 @@ import (
 )
 
 // learning creates a source that receives its secret by a handshake.
-func (r *rig) learning(slug, provider string) eventhook.SourceID {
+func (r *fixture) learning(slug, provider string) eventhook.SourceID {
 	r.Helper()
 	_, err := r.db.ApplyTenant(r.Context(), operator, eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
 		Sources: []eventhook.SourceConfig{{Source: eventhook.Source{Slug: slug, Name: slug, Provider: provider, IsEnabled: true,

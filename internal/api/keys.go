@@ -72,7 +72,7 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 	if err != nil {
 		return nil, err
 	}
-	return makePage(pages, list, in.Limit, viewKey, func(k eventhook.APIKey) eventhook.KeyID { return k.ID }), nil
+	return newPage(pages, list, in.Limit, viewKey, func(k eventhook.APIKey) eventhook.KeyID { return k.ID }), nil
 }
 
 type keyCreate struct {
@@ -121,7 +121,7 @@ func (s *server) keyOf(body document[keyCreate]) (eventhook.APIKey, error) {
 	}
 	var rules eventhook.Faults
 	rules.Merge("body", faults)
-	return k, together(shape, rules)
+	return k, combinedError(shape, rules)
 }
 
 // expiryOf parses the expiry time of a key. It must be in the future, and near enough
@@ -167,6 +167,6 @@ func (s *server) deleteKey(ctx context.Context, by caller, in *keyPath) (*struct
 	if err := s.Admin.DeleteKey(ctx, by.onBehalf(), t.ID, id); err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // at once on this instance; other instances cache the key for keyAge
+	s.keys.invalidate(t.Slug) // at once on this instance; other instances cache the key for keyAge
 	return nil, nil
 }

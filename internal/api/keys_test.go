@@ -77,7 +77,7 @@ func TestAllFaultsOfAKeyAreReportedAtOnce(t *testing.T) {
 		{"what is required", `{}`, []string{"body.name", "body.scopes"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			got := r.admin("POST", tenants+"/acme/keys", c.body).want(http.StatusUnprocessableEntity).problem()
 			at := got.locations()
 			slices.Sort(at)
@@ -157,7 +157,7 @@ func TestKeyUsesAreFlushedPeriodicallyAndAtStop(t *testing.T) {
 		}
 		at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 		for s := range 100 {
-			api.Note(uses, key, at(s))
+			api.RecordKeyUse(uses, key, at(s))
 		}
 		wrote("before the interval ends")
 		time.Sleep(10 * time.Second)
@@ -165,16 +165,16 @@ func TestKeyUsesAreFlushedPeriodicallyAndAtStop(t *testing.T) {
 		time.Sleep(time.Minute)
 		wrote("without a request")
 		store.fail(errors.New("down"))
-		api.Note(uses, key, at(200))
-		api.Note(uses, other, at(200))
+		api.RecordKeyUse(uses, key, at(200))
+		api.RecordKeyUse(uses, other, at(200))
 		time.Sleep(10 * time.Second)
 		wrote("while the store fails")
 		store.fail(nil)
-		api.Note(uses, key, at(199)) // seen by a request that took longer
-		api.Note(uses, other, at(201))
+		api.RecordKeyUse(uses, key, at(199)) // seen by a request that took longer
+		api.RecordKeyUse(uses, other, at(201))
 		time.Sleep(10 * time.Second)
 		wrote("when it is back", map[eventhook.KeyID]time.Time{key: at(200), other: at(201)})
-		api.Note(uses, key, at(300))
+		api.RecordKeyUse(uses, key, at(300))
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -186,7 +186,7 @@ func TestKeyUsesAreFlushedPeriodicallyAndAtStop(t *testing.T) {
 func TestKeyUsesAreBounded(t *testing.T) {
 	uses, store := api.NewKeyUses(), &useStore{}
 	for n := range 100_100 {
-		api.Note(uses, eventhook.NewID[eventhook.APIKey](noon.Add(time.Duration(n))), noon)
+		api.RecordKeyUse(uses, eventhook.NewID[eventhook.APIKey](noon.Add(time.Duration(n))), noon)
 	}
 	if err := uses.Flush(t.Context(), store); err != nil || len(store.writes[0]) != 100_000 {
 		t.Errorf("kept %d (%v), want no more than 100000", len(store.writes[0]), err)

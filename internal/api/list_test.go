@@ -15,7 +15,7 @@ import (
 )
 
 // lists names every list of the API and how to add an item to it.
-func (r *rig) lists() map[string]func(n int) (id string) {
+func (r *fixture) lists() map[string]func(n int) (id string) {
 	tick := func() { r.clock.advance(time.Millisecond) }
 	audited := func(n int) string {
 		tick()
@@ -69,7 +69,7 @@ func TestListsArePaged(t *testing.T) {
 	}
 	for path, add := range lists {
 		t.Run(path, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			want := r.everyPage(path)
 			for n := range 7 {
 				want = slices.Insert(want, 0, add(n))
@@ -96,7 +96,7 @@ func TestListsArePaged(t *testing.T) {
 }
 
 // everyPage returns the ids of all pages of a list.
-func (r *rig) everyPage(path string) (ids []string) {
+func (r *fixture) everyPage(path string) (ids []string) {
 	for cursor := ""; ; {
 		p := r.list(path + "?limit=250&cursor=" + cursor)
 		ids = append(ids, p.ids()...)
@@ -151,7 +151,7 @@ func TestEventFilters(t *testing.T) {
 	event("a", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
 	event("b", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
 	c := event("c", func(e *eventhook.Event) { e.EventType = "ping" })
-	r.settle(c, r.makes(eventhook.Task, "build"))
+	r.settle(c, r.plannedExecution(eventhook.Task, "build"))
 	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.NormalizeKey(long) })
 	q := url.QueryEscape
 	at := func(e *eventhook.Event) string { return q(e.ID.Time().Format(time.RFC3339Nano)) }
@@ -176,7 +176,7 @@ func TestEventFilters(t *testing.T) {
 		{"of what excludes each other", "source=shop&event_type=ping", ""},
 	} {
 		t.Run(f.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			var got []string
 			for _, id := range r.list(T("acme") + "/events?" + f.query).ids() {
 				got = append(got, name[id])

@@ -2,4 +2,4 @@
 
 package api
 
-const raceWeight = 1
+const raceMemoryFactor = 1

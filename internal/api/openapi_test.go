@@ -143,11 +143,11 @@ func (a *author) request(op *huma.Operation) *http.Request {
 }
 
 func mustUnescape(path string) string {
-	plain, err := url.PathUnescape(path)
+	plainSealer, err := url.PathUnescape(path)
 	if err != nil {
 		return path
 	}
-	return plain
+	return plainSealer
 }
 
 // place returns a path parameter of a resource that exists.
@@ -219,7 +219,7 @@ func (a *author) checkResponse(t *testing.T, op *huma.Operation, got *answer) {
 }
 
 // existingIDs returns ids of existing resources by the path segment before them.
-func (r *rig) existingIDs() map[string]string {
+func (r *fixture) existingIDs() map[string]string {
 	r.Helper()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	e := r.event()
@@ -243,7 +243,7 @@ func TestGeneratedRequestsAreNeverA500(t *testing.T) {
 				a := &author{rand.New(rand.NewPCG(uint64(i), n)), r.openAPI, ids}
 				request := a.request(op)
 				t.Logf("%d: %s %s", n, request.Method, request.URL)
-				a.checkResponse(t, op, r.in(t).do(request))
+				a.checkResponse(t, op, r.subtest(t).do(request))
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func TestEveryOperationHasABudget(t *testing.T) {
 					t.Errorf("%s: %s with Retry-After is not documented", op.OperationID, status)
 				}
 			}
-			if c := op.Metadata[classKey].(class); c != changes && c != ownTurns && c != fixed && newGates(Limits{}.withDefaults())[c] == nil {
+			if c := op.Metadata[classKey].(class); c != changes && c != ownLimits && c != fixed && newClassSlots(Limits{}.withDefaults())[c] == nil {
 				t.Errorf("%s: the class %s has no gate", op.OperationID, c)
 			}
 		}

@@ -38,34 +38,34 @@ var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cu
 // refused and not taken for some place.
 type pager struct{ key []byte }
 
-const markBytes = 8
+const macBytes = 8
 
 // pager is for the list of a name, of one tenant or, with the zero id, of none.
 // All instances make the same marks: they share Deps.CursorKey.
 func (s *server) pager(list string, tenant eventhook.TenantID) pager {
-	mac := hmac.New(sha256.New, s.CursorKey)
-	_, _ = mac.Write([]byte("cursor\x00" + list + "\x00" + tenant.String())) // never fails
-	return pager{mac.Sum(nil)}
+	h := hmac.New(sha256.New, s.CursorKey)
+	_, _ = h.Write([]byte("cursor\x00" + list + "\x00" + tenant.String())) // never fails
+	return pager{h.Sum(nil)}
 }
 
-func (p pager) mark(place []byte) []byte {
-	mac := hmac.New(sha256.New, p.key)
-	_, _ = mac.Write(place) // never fails
-	return mac.Sum(nil)[:markBytes]
+func (p pager) mac(place []byte) []byte {
+	h := hmac.New(sha256.New, p.key)
+	_, _ = h.Write(place) // never fails
+	return h.Sum(nil)[:macBytes]
 }
 
 // write makes the cursor of a place.
-func (p pager) write(place []byte) *string {
-	return new(base64.RawURLEncoding.EncodeToString(append(p.mark(place), place...)))
+func (p pager) encode(place []byte) *string {
+	return new(base64.RawURLEncoding.EncodeToString(append(p.mac(place), place...)))
 }
 
 // read returns the place of a cursor.
-func (p pager) read(cursor string) ([]byte, error) {
+func (p pager) decode(cursor string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(raw) < markBytes || !hmac.Equal(raw[:markBytes], p.mark(raw[markBytes:])) {
+	if err != nil || len(raw) < macBytes || !hmac.Equal(raw[:macBytes], p.mac(raw[macBytes:])) {
 		return nil, errCursor
 	}
-	return raw[markBytes:], nil
+	return raw[macBytes:], nil
 }
 
 // cursorOf reads a cursor: where the page before ended. Zero without one.
@@ -73,21 +73,21 @@ func cursorOf[K any](p pager, cursor string) (id eventhook.ID[K], err error) {
 	if cursor == "" {
 		return id, nil
 	}
-	place, err := p.read(cursor)
+	place, err := p.decode(cursor)
 	if err != nil || len(place) != len(id) {
 		return id, errCursor
 	}
 	return eventhook.ID[K](place), nil
 }
 
-// makePage shows a list of which one item more than the limit was read.
-func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
+// newPage shows a list of which one item more than the limit was read.
+func newPage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
 	out := &page[V]{}
 	out.Body.Items = []V{}
 	for i, item := range list {
 		if i == limit {
 			last := id(list[i-1])
-			out.Body.NextCursor = p.write(last[:])
+			out.Body.NextCursor = p.encode(last[:])
 			break
 		}
 		out.Body.Items = append(out.Body.Items, show(item))
@@ -97,7 +97,7 @@ func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id 
 
 // fitting is the limit of a page of a list: less than what was asked for, if more
 // entries would go beyond eventhook.MaxPageBytes.
-func fitting[T interface{ Bytes() int }](list []T, limit int) int {
+func fittingLimit[T interface{ Bytes() int }](list []T, limit int) int {
 	size := 0
 	for i, item := range list {
 		if size += item.Bytes(); size > eventhook.MaxPageBytes && i > 0 {

@@ -44,7 +44,7 @@ const notValid = "The request is not valid."
 // the client did not send to its end; both are a 400.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	p := &problem{Detail: message}
-	for _, err := range errs[:min(len(errs), mostFaults)] {
+	for _, err := range errs[:min(len(errs), maxFaults)] {
 		if own, ok := errors.AsType[*problem](err); ok {
 			return own
 		}
@@ -60,7 +60,7 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 		case status != http.StatusUnprocessableEntity:
 		case strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()):
 			status = http.StatusUnsupportedMediaType
-		case isUnparsable(d) || isNoJSON(d):
+		case isUnparsable(d) || isSyntaxFault(d):
 			status = http.StatusBadRequest
 		}
 		if places, ok := strings.CutPrefix(d.Message, nullsAt+"\n"); ok {
@@ -69,10 +69,10 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			}
 			continue
 		}
-		text := reworded(d)
-		if isNoJSON(d) {
+		text := rewordedMessage(d)
+		if isSyntaxFault(d) {
 			body, _ := d.Value.(string)
-			text = whyNoJSON([]byte(body))
+			text = syntaxMessage([]byte(body))
 		}
 		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(text)})
 	}
@@ -101,15 +101,15 @@ func isUnparsable(d *huma.ErrorDetail) bool {
 	return strings.HasPrefix(d.Location, "path.") || strings.HasPrefix(d.Location, "query.") && strings.HasPrefix(d.Message, "invalid ")
 }
 
-// isNoJSON tells a document that is no JSON, of which the framework says 422,
+// isSyntaxFault tells a document that is no JSON, of which the framework says 422,
 // by the words of encoding/json.
-func isNoJSON(d *huma.ErrorDetail) bool {
+func isSyntaxFault(d *huma.ErrorDetail) bool {
 	return d.Location == "body" && slices.ContainsFunc([]string{"invalid character", "unexpected end of JSON", "exceeded max depth"},
 		func(words string) bool { return strings.HasPrefix(d.Message, words) })
 }
 
-// whyNoJSON says why, and where, a body is not JSON. Columns count bytes.
-func whyNoJSON(body []byte) string {
+// syntaxMessage says why, and where, a body is not JSON. Columns count bytes.
+func syntaxMessage(body []byte) string {
 	wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, new(json.RawMessage)))
 	if !ok {
 		return "is not JSON"
@@ -120,7 +120,7 @@ func whyNoJSON(body []byte) string {
 
 // reworded hides what encoding/json says about our Go types, with the value, and
 // says that null is wrong where the framework tells the type that it wants.
-func reworded(d *huma.ErrorDetail) string {
+func rewordedMessage(d *huma.ErrorDetail) string {
 	message := d.Message
 	if d.Value == nil && strings.HasPrefix(d.Location, "body.") && strings.HasPrefix(message, "expected ") {
 		return mustNotBeNull
@@ -133,8 +133,8 @@ func reworded(d *huma.ErrorDetail) string {
 
 // readable is a text that may hold what the client sent, in bearable length.
 func readable(s string) string {
-	const most = 200
-	return eventhook.Truncate(eventhook.SanitizeText(s), most)
+	const maxBytes = 200
+	return eventhook.Truncate(eventhook.SanitizeText(s), maxBytes)
 }
 
 // statuses is the one table from kinds to statuses.

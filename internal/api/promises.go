@@ -88,7 +88,7 @@ func (s *server) registerPromises(api huma.API) {
 	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."
 	register(s, api, list, s.listPromises)
 	get := op("get-promise", http.MethodGet, "/{id}", "Get a promise")
-	get.class, get.about = ownTurns, "With wait_seconds, waits until the promise is settled or the time is over."
+	get.class, get.about = ownLimits, "With wait_seconds, waits until the promise is settled or the time is over."
 	register(s, api, get, s.getPromise)
 	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Resolve a promise with a value")
 	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
@@ -136,9 +136,9 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 	if in.IdempotencyKey != "" {
 		p, err := s.Promises.PromiseByKey(ctx, by.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
-			return makePage(pages, nil, in.Limit, viewPromise, id), nil
+			return newPage(pages, nil, in.Limit, viewPromise, id), nil
 		}
-		return makePage(pages, []eventhook.Promise{p}, in.Limit, viewPromise, id), err
+		return newPage(pages, []eventhook.Promise{p}, in.Limit, viewPromise, id), err
 	}
 	before, err := cursorOf[eventhook.Promise](pages, in.Cursor)
 	if err != nil {
@@ -149,9 +149,9 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 		return nil, err
 	}
 	for _, p := range list {
-		by.hold.add(int64(len(p.Value)) * copiedWeight)
+		by.reservation.addUnchecked(int64(len(p.Value)) * copiedWeight)
 	}
-	return makePage(pages, list, fitting(list, in.Limit), viewPromise, id), nil
+	return newPage(pages, list, fittingLimit(list, in.Limit), viewPromise, id), nil
 }
 
 type getPromiseRequest struct {
@@ -172,13 +172,13 @@ func (s *server) getPromise(ctx context.Context, by caller, in *getPromiseReques
 // patience for its outcome. If several callers wait for the same promise, one of them
 // reads it for all.
 func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
-	look := func(o *outlook) (bool, error) {
+	look := func(o *waitState) (bool, error) {
 		if o.settled != nil {
 			p = *o.settled
 			return true, nil
 		}
-		o.wake, o.again = s.Promises.PromiseWake(by.tenant, id), s.Now().Add(lostWake)
-		leave, err := by.hold.inTurn(ctx, works)
+		o.wake, o.checkAt = s.Promises.PromiseWake(by.tenant, id), s.Now().Add(fallbackInterval)
+		leave, err := by.reservation.acquireSlot(ctx, works)
 		if err != nil {
 			return true, err
 		}
@@ -186,15 +186,15 @@ func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.Pro
 		if p, err = s.Promises.Promise(ctx, by.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}
-		o.again, o.settled = time.Time{}, &p
+		o.checkAt, o.settled = time.Time{}, &p
 		return true, nil
 	}
-	var seen outlook
+	var seen waitState
 	if done, err := look(&seen); done || patience == 0 {
 		return p, err
 	}
-	by.hold.park()
-	err = s.waits.inTurn(ctx, waitLine{by.tenant, "promise " + id.String()}, patience, seen, look)
+	by.reservation.releaseForWait()
+	err = s.waitQueues.wait(ctx, waitKey{by.tenant, "promise " + id.String()}, patience, seen, look)
 	return p, err
 }
 
@@ -208,7 +208,7 @@ type resolveRequestBody struct {
 }
 
 func (s *server) resolvePromise(ctx context.Context, by caller, in *resolveRequest) (*promiseAnswer, error) {
-	body, err := in.Body.readAround(s, "value")
+	body, err := in.Body.readWithRaw(s, "value")
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func TestPromiseExpires(t *testing.T) {
 func TestEarlyOutcomeIsHeld(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
-	r.settle(e, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
+	r.settle(e, plannedPromise(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
 	actions, _, err := r.db.Actions(t.Context(), e, 10)
 	r.must(err)
 	held := "/promises/" + actions[0].PromiseID.String()

@@ -80,7 +80,7 @@ func (s *server) listProviders(_ context.Context, by caller, in *providersQuery)
 	pages, all := s.pager("providers", by.tenant), Providers()
 	after := 0
 	if in.Cursor != "" {
-		place, err := pages.read(in.Cursor)
+		place, err := pages.decode(in.Cursor)
 		if err == nil {
 			after, err = strconv.Atoi(string(place))
 		}
@@ -91,7 +91,7 @@ func (s *server) listProviders(_ context.Context, by caller, in *providersQuery)
 	p := &page[Provider]{}
 	p.Body.Items = all[after:min(after+in.Limit, len(all))]
 	if next := after + in.Limit; next < len(all) {
-		p.Body.NextCursor = pages.write([]byte(strconv.Itoa(next)))
+		p.Body.NextCursor = pages.encode([]byte(strconv.Itoa(next)))
 	}
 	return p, nil
 }

@@ -22,11 +22,11 @@ type Publisher interface {
 	// Publish returns when each event is stored with its deliveries, or known not to
 	// be. The outcomes are in the order of the events; an event that fails costs the
 	// others nothing. The events must not be changed afterwards.
-	Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []Published
+	Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []PublishResult
 }
 
 // Published is the outcome of publishing an event.
-type Published struct {
+type PublishResult struct {
 	EventID     eventhook.EventID // of a duplicate the first event's
 	Deliveries  int               // of a duplicate the first event's
 	IsDuplicate bool              // the key was published before, and nothing was stored
@@ -57,8 +57,8 @@ func newAccounts(tenants KeyStore, quotas Quotas, now func() time.Time) *snapsho
 const MaxData = 1 << 20
 
 const (
-	maxAround  = 128 << 10 // of a request to publish, beside the data
-	maxSideBag = 16 << 10  // of scope, actor and metadata, each
+	maxBesideData     = 128 << 10 // of a request to publish, beside the data
+	maxEnvelopeMember = 16 << 10  // of scope, actor and metadata, each
 )
 
 // EventPublish is an event to be published.
@@ -81,7 +81,7 @@ type EventPublished struct {
 
 func (s *server) registerPublish(api huma.API) {
 	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: maxBatchBody, cost: publishCost,
+		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownLimits, maxBody: maxBatchBody, cost: publishCost,
 		summary: "Publish an event or a batch of events",
 		about: "202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. " +
 			"Events that do not match their type in the catalogue are delivered, too, and counted in a metric. " +
@@ -92,53 +92,53 @@ func (s *server) registerPublish(api huma.API) {
 	s.describeBatches(api.OpenAPI().Paths[op.path].Post)
 }
 
-type publishRequest struct {
+type publishInput struct {
 	TenantPath
 	IdempotencyKey string `header:"Idempotency-Key" doc:"Same as the member idempotency_key."`
 	Traceparent    string `header:"traceparent" doc:"W3C trace context, continued by the deliveries of the event."`
 	Body           document[EventPublish]
 }
 
-type publishAnswer struct{ Body EventPublished }
+type publishOutput struct{ Body EventPublished }
 
 // publishEvent publishes the event of a request that publish leaves to the
 // framework. Most of these have a fault.
-func (s *server) publishEvent(ctx context.Context, by caller, in *publishRequest) (*publishAnswer, error) {
+func (s *server) publishEvent(ctx context.Context, by caller, in *publishInput) (*publishOutput, error) {
 	body, err := s.readPublish(in.Body, in.IdempotencyKey)
 	if err != nil {
 		return nil, err
 	}
-	x := publication{EventPublish: body, traceparent: in.Traceparent}
+	x := parsedEvent{EventPublish: body, traceparent: in.Traceparent}
 	x.IdempotencyKey = cmp.Or(x.IdempotencyKey, in.IdempotencyKey)
 	p, err := s.publishOne(ctx, by, in.Tenant, x)
 	if err != nil {
 		return nil, err
 	}
-	return &publishAnswer{EventPublished{p.EventID.String(), p.Deliveries, p.IsDuplicate}}, nil
+	return &publishOutput{EventPublished{p.EventID.String(), p.Deliveries, p.IsDuplicate}}, nil
 }
 
 // publishOne publishes one event.
-func (s *server) publishOne(ctx context.Context, by caller, tenant string, x publication) (Published, error) {
+func (s *server) publishOne(ctx context.Context, by caller, tenant string, x parsedEvent) (PublishResult, error) {
 	account, err := s.accounts.Get(ctx, tenant)
 	if err != nil {
-		return Published{}, err
+		return PublishResult{}, err
 	}
-	p := s.publishWithin(ctx, account, by.tenant, []*eventhook.Event{s.eventOf(by, x)})[0]
+	p := s.publishWithinQuota(ctx, account, by.tenant, []*eventhook.Event{s.newEvent(by, x)})[0]
 	return p, p.Err
 }
 
-// publishWithin publishes events that fit into the tenant's quota, one after the
+// publishWithinQuota publishes events that fit into the tenant's quota, one after the
 // other in their order.
-func (s *server) publishWithin(ctx context.Context, account *usage.Account, tenant eventhook.TenantID, events []*eventhook.Event) []Published {
-	now, outcomes, fitting := s.Now(), make([]Published, len(events)), events[:0:0]
+func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account, tenant eventhook.TenantID, events []*eventhook.Event) []PublishResult {
+	now, outcomes, accepted := s.Now(), make([]PublishResult, len(events)), events[:0:0]
 	for i, e := range events {
-		if over := account.Take(e.BodySize, now); over != nil {
-			outcomes[i].Err = overQuota(over, now)
+		if excess := account.Take(e.BodySize, now); excess != nil {
+			outcomes[i].Err = quotaError(excess, now)
 			continue
 		}
-		fitting = append(fitting, e)
+		accepted = append(accepted, e)
 	}
-	stored := s.Publisher.Publish(ctx, tenant, fitting)
+	stored := s.Publisher.Publish(ctx, tenant, accepted)
 	next := 0
 	for i := range outcomes {
 		if outcomes[i].Err != nil {
@@ -146,28 +146,28 @@ func (s *server) publishWithin(ctx context.Context, account *usage.Account, tena
 		}
 		outcomes[i] = stored[next]
 		if stored[next].Err != nil || stored[next].IsDuplicate {
-			account.Return(fitting[next].BodySize, now)
+			account.Return(accepted[next].BodySize, now)
 		}
 		next++
 	}
 	return outcomes
 }
 
-func overQuota(over *usage.Excess, now time.Time) error {
-	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: over.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The tenant's quota %s has no room for this event; publish it again when it is reset, at %s.", over.Quota, over.ResetsAt.UTC().Format(time.RFC3339))}
+func quotaError(excess *usage.Excess, now time.Time) error {
+	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
+		Message: fmt.Sprintf("The tenant's quota %s has no room for this event; publish it again when it is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
 // publication is an event as it was read: the document, and what only CloudEvents
 // and headers say.
-type publication struct {
+type parsedEvent struct {
 	EventPublish
 	source      string
 	traceparent string
 }
 
-// eventOf returns the event to store.
-func (s *server) eventOf(by caller, x publication) *eventhook.Event {
+// newEvent returns the event to store.
+func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 	trace, flags := ingest.Trace(x.traceparent)
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
@@ -215,8 +215,8 @@ func (b EventPublish) check(header string) (rules eventhook.Faults) {
 		at  string
 		raw []byte
 	}{{"body.scope", b.Scope}, {"body.actor", b.Actor}, {"body.metadata", b.Metadata}} {
-		if len(part.raw) > maxSideBag {
-			rules.Add(part.at, "has %d bytes, at most %d are allowed", len(part.raw), maxSideBag)
+		if len(part.raw) > maxEnvelopeMember {
+			rules.Add(part.at, "has %d bytes, at most %d are allowed", len(part.raw), maxEnvelopeMember)
 		}
 	}
 	return rules

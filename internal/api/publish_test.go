@@ -16,13 +16,13 @@ import (
 )
 
 // publish has acme publish an event.
-func (r *rig) publish(body any) *answer {
+func (r *fixture) publish(body any) *answer {
 	r.Helper()
 	return r.admin("POST", T("acme")+"/events", body)
 }
 
 // last is the event that was published last.
-func (r *rig) last() *eventhook.Event {
+func (r *fixture) last() *eventhook.Event {
 	r.Helper()
 	if len(r.published) == 0 {
 		r.Fatal("nothing was published")
@@ -115,7 +115,7 @@ func TestPublishFaults(t *testing.T) {
 		{"no object", `[]`, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.publish(c.body), 422, c.want)
 		})
 	}

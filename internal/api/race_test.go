@@ -2,6 +2,6 @@
 
 package api
 
-// raceWeight is how many times the memory the race detector makes of an
+// raceMemoryFactor is how many times the memory the race detector makes of an
 // allocation: it keeps pools from being used again.
-const raceWeight = 2
+const raceMemoryFactor = 2

@@ -65,14 +65,14 @@ func (s *server) listRejections(ctx context.Context, by caller, in *rejectionsQu
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	list, counts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
+	list, waitCounts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
-	p := makePage(pages, list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
+	p := newPage(pages, list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
 	out := &rejectionsAnswer{}
 	out.Body.Items, out.Body.NextCursor, out.Body.Counts = p.Body.Items, p.Body.NextCursor, []rejectionCountView{}
-	for _, c := range counts {
+	for _, c := range waitCounts {
 		out.Body.Counts = append(out.Body.Counts, rejectionCountView{Reason: c.Reason, Count: c.Count, FirstAt: utc(c.FirstAt), LastAt: utc(c.LastAt)})
 	}
 	return out, nil

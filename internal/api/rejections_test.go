@@ -14,7 +14,7 @@ import (
 )
 
 // rejection records and counts a refused request of crm.
-func (r *rig) rejection(change ...func(*eventhook.Rejection)) eventhook.Rejection {
+func (r *fixture) rejection(change ...func(*eventhook.Rejection)) eventhook.Rejection {
 	r.Helper()
 	at := r.clock.now()
 	hash := sha256.Sum256([]byte("body"))
@@ -109,7 +109,7 @@ func TestRejectionsOfOtherTenantsAreNotFound(t *testing.T) {
 		{"another tenant", umbrella, "acme", "crm"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.call(c.key, "GET", fmt.Sprintf("%s/sources/%s/rejections", T(c.tenant), c.source), nil).want(http.StatusNotFound)
 		})
 	}

@@ -63,7 +63,7 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 	if !which.Until.IsZero() && !which.Until.After(which.Since) {
 		rules.Add("body.until", "must be later than since")
 	}
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return nil, err
 	}
 	if x.Status == eventhook.SubscriptionDisabled {

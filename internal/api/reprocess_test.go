@@ -11,7 +11,7 @@ import (
 )
 
 // dead creates an event with a failed action.
-func (r *rig) dead(change ...func(*eventhook.Event)) *eventhook.Event {
+func (r *fixture) dead(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
 	e := r.event(change...)
 	r.settle(e, effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing", Permanent: true})
@@ -23,7 +23,7 @@ type reprocessed struct {
 	IDs   []string `json:"event_ids"`
 }
 
-func (r *rig) reprocess(body any) reprocessed {
+func (r *fixture) reprocess(body any) reprocessed {
 	r.Helper()
 	var got reprocessed
 	r.admin("POST", T("acme")+"/events/reprocess", body).want(http.StatusOK).into(&got)
@@ -91,7 +91,7 @@ func TestReprocessReportsEveryFault(t *testing.T) {
 		{"no object", `[]`, 422, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			got := r.admin("POST", T("acme")+"/events/reprocess", c.body).want(c.status).problem().locations()
 			slices.Sort(got)
 			if !slices.Equal(slices.Compact(got), c.want) {

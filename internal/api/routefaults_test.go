@@ -22,7 +22,7 @@ func TestCompileErrorsHaveLineAndColumn(t *testing.T) {
 		{"JMESPath", object{"transform": object{"type": "jmespath", "expression": "{id: id,\n  x: ]}"}}, "transform.expression", "line 2, column 6: SyntaxError"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			c.route["name"], c.route["targets"] = "r", task
 			made := r.admin("POST", T("acme")+"/sources/crm/routes", c.route).want(http.StatusUnprocessableEntity).problem()
 			tried := r.backtest(object{"source": "crm", "route": c.route}).want(http.StatusUnprocessableEntity).problem()

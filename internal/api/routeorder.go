@@ -73,7 +73,7 @@ func places(order []RoutePlace, shape eventhook.Faults) (list []eventhook.RouteP
 	}
 	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
 		all := append(join(shape, ids), rules...)
-		return nil, malformed(all[:min(len(all), mostFaults)])
+		return nil, malformed(all[:min(len(all), maxFaults)])
 	}
-	return list, together(shape, rules)
+	return list, combinedError(shape, rules)
 }

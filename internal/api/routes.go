@@ -80,7 +80,7 @@ func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape
 	rules.Merge("body", r.Validate())
 	rules.Merge("body", ofTargets)
 	rules.Merge("body", conditions)
-	return r, together(shape, rules)
+	return r, combinedError(shape, rules)
 }
 
 func (s *server) createRoute(ctx context.Context, by caller, in *createRouteRequest) (*createdRoute, error) {
@@ -118,7 +118,7 @@ func (s *server) listRoutes(ctx context.Context, by caller, in *routesQuery) (*p
 	if err != nil {
 		return nil, err
 	}
-	return makePage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID }), nil
+	return newPage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID }), nil
 }
 
 // RoutePath is the part of a path that identifies a route.
@@ -163,7 +163,7 @@ var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The 
 // meanwhile.
 func (s *server) updateRoute(ctx context.Context, by caller, in *updateRouteRequest) (*routeAnswer, error) {
 	var out *routeAnswer
-	err := in.held(func(version int64) (err error) {
+	err := in.applyIfMatch(func(version int64) (err error) {
 		out, err = s.updateRouteVersion(ctx, by, in, version)
 		return err
 	})
@@ -192,7 +192,7 @@ func (s *server) tryUpdateRoute(ctx context.Context, by caller, in *updateRouteR
 	if wanted != 0 && wanted != have.Version {
 		return have, eventhook.ErrStale
 	}
-	body, shape, err := in.Body.patched(s, RoutePatch{have.Name, viewTargets(have.Targets), conditionsOf(have)}, "filter")
+	body, shape, err := in.Body.mergePatched(s, RoutePatch{have.Name, viewTargets(have.Targets), conditionsOf(have)}, "filter")
 	if err != nil {
 		return have, err
 	}
@@ -217,7 +217,7 @@ func (s *server) deleteRoute(ctx context.Context, by caller, in *deleteRouteRequ
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	return nil, in.held(func(version int64) error {
+	return nil, in.applyIfMatch(func(version int64) error {
 		return s.RouteStore.DeleteRoute(ctx, by.actor(), by.tenant, in.Slug, id, version)
 	})
 }

@@ -149,7 +149,7 @@ func TestRouteFaults(t *testing.T) {
 		{"nothing", ``, 400, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.admin("POST", routesPath(), c.body), c.want, c.at)
 		})
 	}
@@ -186,7 +186,7 @@ func TestRoutePaths(t *testing.T) {
 }
 
 // more creates routes of crm and returns their ids, oldest first.
-func (r *rig) more(n int) (ids []string) {
+func (r *fixture) more(n int) (ids []string) {
 	r.Helper()
 	for i := range n {
 		r.clock.advance(1e9)
@@ -241,7 +241,7 @@ func TestReorderRoutes(t *testing.T) {
 		{"wrong types", `{"order":[{"id":1,"priority":"x"},2]}`, 422, []string{"body.order[0].id", "body.order[0].priority", "body.order[1]"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.admin("PUT", routesPath("reorder"), c.body), c.want, c.at)
 		})
 	}
@@ -263,7 +263,7 @@ func TestRoutesAreLimited(t *testing.T) {
 }
 
 // routesOf sets the routes of one of acme's sources.
-func (r *rig) routesOf(slug string, list []eventhook.Route) {
+func (r *fixture) routesOf(slug string, list []eventhook.Route) {
 	r.Helper()
 	s, err := r.db.FindSource(r.Context(), "acme", slug)
 	r.must(err)

@@ -66,7 +66,7 @@ type createdSource struct {
 func (s *server) createSource(ctx context.Context, by caller, in *createSourceRequest) (*createdSource, error) {
 	body, shape := in.Body.read(s)
 	source, rules := body.over(eventhook.Source{Slug: body.Slug, TenantID: by.tenant})
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return nil, err
 	}
 	source, err := s.Sources.CreateSource(ctx, by.actor(), source)
@@ -99,7 +99,7 @@ func (s *server) listSources(ctx context.Context, by caller, in *sourcesQuery) (
 	if err != nil {
 		return nil, err
 	}
-	out := makePage(pages, list, in.Limit, func(x eventhook.Source) Source { return views[x.ID] }, func(x eventhook.Source) eventhook.SourceID { return x.ID })
+	out := newPage(pages, list, in.Limit, func(x eventhook.Source) Source { return views[x.ID] }, func(x eventhook.Source) eventhook.SourceID { return x.ID })
 	return out, nil
 }
 
@@ -125,7 +125,7 @@ func (s *server) updateSource(ctx context.Context, by caller, in *updateSourceRe
 		return nil, eventhook.NotFound("source")
 	}
 	var source eventhook.Source
-	err := in.held(func(version int64) (err error) {
+	err := in.applyIfMatch(func(version int64) (err error) {
 		source, err = s.Sources.UpdateSource(ctx, by.actor(), by.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
 			return s.patchedSource(have, in.Body)
 		})
@@ -147,7 +147,7 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	if changesVerifierType(current.Verifier, patch.raw) {
 		current.Verifier = nil
 	}
-	body, shape, err := patch.patched(s, current)
+	body, shape, err := patch.mergePatched(s, current)
 	if err != nil {
 		return have, err
 	}
@@ -155,7 +155,7 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	if body.Slug != have.Slug {
 		rules.Add("body.slug", "cannot be changed; create another source")
 	}
-	return want, together(shape, rules)
+	return want, combinedError(shape, rules)
 }
 
 // changesVerifierType reports whether a patch changes the type of the verifier. The
@@ -176,7 +176,7 @@ func (s *server) deleteSource(ctx context.Context, by caller, in *deleteSourceRe
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	return nil, in.held(func(version int64) error {
+	return nil, in.applyIfMatch(func(version int64) error {
 		return s.Sources.DeleteSource(ctx, by.actor(), by.tenant, in.Slug, version, in.Cascade)
 	})
 }

@@ -23,7 +23,7 @@ const sources = "/sources"
 type object = map[string]any
 
 // matching sends a request with the admin key and If-Match.
-func (r *rig) matching(etag, method, path, body string) *answer {
+func (r *fixture) matching(etag, method, path, body string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+adminKey)
@@ -33,7 +33,7 @@ func (r *rig) matching(etag, method, path, body string) *answer {
 }
 
 // specOf returns the stored verifier of a source.
-func (r *rig) specOf(slug string) verify.Spec {
+func (r *fixture) specOf(slug string) verify.Spec {
 	r.Helper()
 	s, err := r.db.FindSource(r.Context(), "acme", slug)
 	r.must(err)
@@ -261,14 +261,14 @@ func TestSourceFaults(t *testing.T) {
 		{"more than a megabyte", `{"slug":"x","name":"` + strings.Repeat("n", 1<<20) + `"}`, 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.admin("POST", T("acme")+sources, c.body), c.want, c.at)
 		})
 	}
 }
 
 // wantFaults compares the status and the locations of faults, in any order.
-func (r *rig) wantFaults(a *answer, status int, at []string) {
+func (r *fixture) wantFaults(a *answer, status int, at []string) {
 	r.Helper()
 	p := a.want(status).problem()
 	got := p.locations()
@@ -306,7 +306,7 @@ func TestSourcePatchFaults(t *testing.T) {
 		{"null", `null`, 422, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.wantFaults(r.admin("PATCH", path, c.body), c.want, c.at)
 		})
 	}

@@ -49,17 +49,17 @@ func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.Te
 }
 
 // Publish stores deliveries like package publish.
-func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
+func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.PublishResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.batches = append(f.batches, len(events))
-	outcomes := make([]api.Published, len(events))
+	outcomes := make([]api.PublishResult, len(events))
 	for i, e := range events {
 		if e.TenantID != tenant {
 			f.t.Errorf("an event of the tenant %s is published for %s", e.TenantID, tenant)
 		}
 		if outcomes[i], outcomes[i].Err = f.publish(ctx, e); f.refuse != "" && e.EventType == f.refuse {
-			outcomes[i] = api.Published{Err: errBroken}
+			outcomes[i] = api.PublishResult{Err: errBroken}
 		}
 	}
 	return outcomes
@@ -67,14 +67,14 @@ func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 
 // publish creates a delivery for each active or paused subscription with the event's
 // type or *.
-func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Published, error) {
+func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.PublishResult, error) {
 	if f.down != nil {
-		return api.Published{}, f.down
+		return api.PublishResult{}, f.down
 	}
-	p := api.Published{EventID: e.ID}
+	p := api.PublishResult{EventID: e.ID}
 	if first := f.first[e.IdempotencyKey]; e.IdempotencyKey != "" && first != nil {
 		_, count, err := f.EventDeliveries(ctx, e.TenantID, first.ID, 1)
-		return api.Published{EventID: first.ID, Deliveries: count, IsDuplicate: true}, err
+		return api.PublishResult{EventID: first.ID, Deliveries: count, IsDuplicate: true}, err
 	}
 	f.first[e.IdempotencyKey] = e
 	f.published = append(f.published, e)

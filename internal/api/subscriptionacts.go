@@ -163,7 +163,7 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 	if wrong := eventhook.CheckSigningSecret(fresh.Reveal()); wrong != "" {
 		rules.Add("body.signing_secret", "%s", wrong)
 	}
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return nil, err
 	}
 	grace := eventhook.DefaultRotationGrace

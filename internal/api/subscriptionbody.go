@@ -109,7 +109,7 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
 	current.Headers = respellHeaders(have.Headers, patch.raw)
-	body, shape, err := patch.patched(s, current, "filter")
+	body, shape, err := patch.mergePatched(s, current, "filter")
 	if err != nil {
 		return have, err
 	}
@@ -119,7 +119,7 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
 		rules.Add("body", "the subscription's secrets cannot be decrypted, because their encryption key is missing: set url and signing_secret together, and auth_header if the receiver needs one")
 	}
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return have, err
 	}
 	return want, checkStatusChange(have.Status, want.Status)

@@ -85,7 +85,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	if body.Validate && want.IsForAgents() {
 		rules.Add("body.validate", "must not be given with target_labels: the gateway cannot test a receiver that an agent serves")
 	}
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return nil, err
 	}
 	if err := s.checkReceiver(ctx, want, eventhook.Subscription{}); err != nil {
@@ -107,7 +107,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 
 // validateReceiver sends a test event to a subscription that is not stored yet.
 func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook.Subscription) error {
-	leave, err := by.hold.inTurn(ctx, trials)
+	leave, err := by.reservation.acquireSlot(ctx, trials)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	if err != nil {
 		return nil, err
 	}
-	return makePage(pages, list, in.Limit, s.viewSubscription, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), nil
+	return newPage(pages, list, in.Limit, s.viewSubscription, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), nil
 }
 
 // SubscriptionPath is the part of a path that identifies a subscription.
@@ -180,7 +180,7 @@ var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message
 func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest) (*subscriptionAnswer, error) {
 	const tries = 5
 	var out *subscriptionAnswer
-	err := in.held(func(version int64) error {
+	err := in.applyIfMatch(func(version int64) error {
 		for range tries {
 			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
@@ -225,7 +225,7 @@ func (s *server) deleteSubscription(ctx context.Context, by caller, in *deleteSu
 	if err != nil {
 		return nil, err
 	}
-	return nil, in.held(func(version int64) error {
+	return nil, in.applyIfMatch(func(version int64) error {
 		return s.Subscriptions.DeleteSubscription(ctx, by.actor(), by.tenant, id, version)
 	})
 }

@@ -23,25 +23,25 @@ const (
 )
 
 // subscribe creates a subscription of acme and returns its id.
-func (r *rig) subscribe(eventTypes ...string) string {
+func (r *fixture) subscribe(eventTypes ...string) string {
 	r.Helper()
 	return r.subscribed(object{"name": "billing", "url": billing, "event_types": eventTypes})
 }
 
-func (r *rig) subscribed(body object) string {
+func (r *fixture) subscribed(body object) string {
 	r.Helper()
 	return fmt.Sprint(r.admin("POST", T("acme")+subscriptions, body).want(http.StatusCreated).object()["id"])
 }
 
 func subscriptionPath(id string) string { return T("acme") + subscriptions + "/" + id }
 
-func (r *rig) subscription(id string) object {
+func (r *fixture) subscription(id string) object {
 	r.Helper()
 	return r.admin("GET", subscriptionPath(id), nil).want(http.StatusOK).object()
 }
 
 // stored returns a subscription with its secrets.
-func (r *rig) stored(id string) eventhook.Subscription {
+func (r *fixture) stored(id string) eventhook.Subscription {
 	r.Helper()
 	parsed, err := eventhook.ParseID[eventhook.Subscription](id)
 	r.must(err)
@@ -51,7 +51,7 @@ func (r *rig) stored(id string) eventhook.Subscription {
 }
 
 // change changes a stored subscription as the gateway does.
-func (r *rig) change(id string, change func(*eventhook.Subscription)) {
+func (r *fixture) change(id string, change func(*eventhook.Subscription)) {
 	r.Helper()
 	_, err := r.UpdateSubscription(r.Context(), operator, r.acme, r.stored(id).ID, 0, func(s eventhook.Subscription) (eventhook.Subscription, error) {
 		change(&s)
@@ -175,7 +175,7 @@ func TestSubscriptionFaults(t *testing.T) {
 		{"what it does not have", `{"colour":1}`, []string{"body.colour"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			if c.claim != "nothing" {
 				r.wantFaults(r.admin("PATCH", subscriptionPath(id), c.body), 422, c.want)
 			}
@@ -469,7 +469,7 @@ func TestPublicKey(t *testing.T) {
 
 func TestSubscriptionWithLostSecretsCanBeReadAndRepaired(t *testing.T) {
 	r := setUp(t)
-	id := r.subscribed(object{"name": "n", "url": billing, "event_types": []string{"*"}, "auth_header": keyIsLost})
+	id := r.subscribed(object{"name": "n", "url": billing, "event_types": []string{"*"}, "auth_header": lostKeyMarker})
 	got := r.subscription(id)
 	if got["secrets_lost"] != true || got["url"] != "" || got["signing_secrets_count"] != 0.0 {
 		t.Errorf("got %v, want that it is lost", got)

@@ -43,7 +43,7 @@ func TestSettingsOfTargetTypesAgree(t *testing.T) {
 }
 
 // secretOf returns the stored secret of a route's first target.
-func (r *rig) secretOf(id string) string {
+func (r *fixture) secretOf(id string) string {
 	r.Helper()
 	parsed, err := eventhook.ParseID[eventhook.Route](id)
 	r.must(err)

@@ -95,7 +95,7 @@ func (s *server) listTenants(ctx context.Context, _ caller, in *PageQuery) (*pag
 		return nil, err
 	}
 	show := func(t eventhook.Tenant) tenantView { return viewTenant(t, used[t.ID]) }
-	return makePage(pages, list, in.Limit, show, func(t eventhook.Tenant) eventhook.TenantID { return t.ID }), nil
+	return newPage(pages, list, in.Limit, show, func(t eventhook.Tenant) eventhook.TenantID { return t.ID }), nil
 }
 
 type tenantAnswer struct {
@@ -132,14 +132,14 @@ func (s *server) createTenant(ctx context.Context, by caller, in *createTenantRe
 	t := eventhook.Tenant{Slug: b.Slug, Name: b.Name, Quota: eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}}
 	var rules eventhook.Faults
 	rules.Merge("body", t.Validate())
-	if err := together(shape, rules); err != nil {
+	if err := combinedError(shape, rules); err != nil {
 		return nil, err
 	}
 	t, err := s.Admin.CreateTenant(ctx, by.actor(), t)
 	if err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // its absence may be cached
+	s.keys.invalidate(t.Slug) // its absence may be cached
 	return &createdTenant{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
 }
 
@@ -166,7 +166,7 @@ type updateTenantRequest struct {
 
 func (s *server) updateTenant(ctx context.Context, by caller, in *updateTenantRequest) (*tenantAnswer, error) {
 	var t eventhook.Tenant
-	err := in.held(func(version int64) (err error) {
+	err := in.applyIfMatch(func(version int64) (err error) {
 		t, err = s.Admin.UpdateTenant(ctx, by.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			return s.patchTenant(have, in.Body)
 		})
@@ -175,14 +175,14 @@ func (s *server) updateTenant(ctx context.Context, by caller, in *updateTenantRe
 	if err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug)
+	s.keys.invalidate(t.Slug)
 	return s.answerTenant(ctx, t)
 }
 
 // patchTenant returns the tenant after a patch.
 func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch]) (eventhook.Tenant, error) {
 	q := have.Quota
-	b, shape, err := patch.patched(s, tenantPatch{&have.Name, new(string(have.Status)), q.MaxEventsPerDay, q.MaxStorageBytes})
+	b, shape, err := patch.mergePatched(s, tenantPatch{&have.Name, new(string(have.Status)), q.MaxEventsPerDay, q.MaxStorageBytes})
 	if err != nil {
 		return have, err
 	}
@@ -199,7 +199,7 @@ func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch])
 	want.Quota = eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}
 	var all eventhook.Faults
 	all.Merge("body", append(rules, want.Validate()...))
-	return want, together(shape, all)
+	return want, combinedError(shape, all)
 }
 
 func (s *server) closeTenant(ctx context.Context, by caller, in *TenantPath) (*tenantAnswer, error) {
@@ -207,6 +207,6 @@ func (s *server) closeTenant(ctx context.Context, by caller, in *TenantPath) (*t
 	if err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug)
+	s.keys.invalidate(t.Slug)
 	return s.answerTenant(ctx, t)
 }

@@ -101,7 +101,7 @@ func TestUpdateTenant(t *testing.T) {
 		{"all back", acme, acme},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			a := r.admin("PATCH", tenants+"/acme", c.patch).want(http.StatusOK)
 			var got, want map[string]any
 			a.into(&got)
@@ -139,7 +139,7 @@ func TestAllFaultsOfATenantAreReportedAtOnce(t *testing.T) {
 		{"no object", "PATCH", `[]`, 422, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			path := tenants
 			if c.method == "PATCH" {
 				path += "/acme"
@@ -177,11 +177,11 @@ func TestConcurrentCreatesOfATenantSlug(t *testing.T) {
 	r := setUp(t)
 	var all []<-chan *answer
 	for range 8 {
-		all = append(all, r.started(adminKey, "POST", tenants, `{"slug":"fresh","name":"Fresh"}`))
+		all = append(all, r.sendAsync(adminKey, "POST", tenants, `{"slug":"fresh","name":"Fresh"}`))
 	}
 	got := map[int]int{}
 	for _, a := range all {
-		got[within(t, "an answer", a).Code]++
+		got[receive(t, "an answer", a).Code]++
 	}
 	if diff := cmp.Diff(map[int]int{http.StatusCreated: 1, http.StatusConflict: 7}, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -194,7 +194,7 @@ func TestSuspendedTenant(t *testing.T) {
 	r := setUp(t)
 	all, _ := r.key("acme", eventhook.Scopes...)
 	e := r.event()
-	r.settle(e, r.makes(eventhook.Workflow, "pay"))
+	r.settle(e, r.plannedExecution(eventhook.Workflow, "pay"))
 	r.call(all, "GET", T("acme")+"/audit", nil).want(http.StatusOK)
 	r.admin("PATCH", tenants+"/acme", `{"status":"suspended"}`).want(http.StatusOK)
 

@@ -22,22 +22,22 @@ import (
 
 // watched is a store that tells when a request is about to wait, and runs
 // something between a claim that found nothing and the wait.
-type watched struct {
+type observedStore struct {
 	api.WorkStore
 	api.PromiseStore
 	waiting   chan struct{}
 	afterLook func()
 }
 
-func newWatched() *watched { return &watched{waiting: make(chan struct{}, 100)} }
+func newObservedStore() *observedStore { return &observedStore{waiting: make(chan struct{}, 100)} }
 
 // over puts the store under watch.
-func (w *watched) over(d *api.Deps) {
+func (w *observedStore) over(d *api.Deps) {
 	w.WorkStore, w.PromiseStore = d.Work, d.Promises
 	d.Work, d.Promises = w, w
 }
 
-func (w *watched) looked() {
+func (w *observedStore) looked() {
 	if act := w.afterLook; act != nil {
 		w.afterLook = nil
 		act()
@@ -45,7 +45,7 @@ func (w *watched) looked() {
 	w.waiting <- struct{}{}
 }
 
-func (w *watched) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
+func (w *observedStore) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	list, err := w.WorkStore.ClaimWork(ctx, q)
 	if len(list) == 0 {
 		w.looked()
@@ -54,11 +54,11 @@ func (w *watched) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]event
 }
 
 // NextWork knows of nothing, so that only a wake can end a wait.
-func (w *watched) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) {
+func (w *observedStore) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-func (w *watched) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
+func (w *observedStore) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
 	p, err := w.PromiseStore.Promise(ctx, tenant, id)
 	if p.Status == eventhook.PromisePending {
 		w.looked()
@@ -77,48 +77,48 @@ func wantItems(t *testing.T, a *answer, n int) {
 }
 
 func TestClaimWakesForWork(t *testing.T) {
-	for claim, make := range map[string]func(r *rig){
-		"new work": func(r *rig) { r.execution(eventhook.Task, "build") },
-		"work that is retried": func(r *rig) {
+	for claim, make := range map[string]func(r *fixture){
+		"new work": func(r *fixture) { r.execution(eventhook.Task, "build") },
+		"work that is retried": func(r *fixture) {
 			id := r.execution(eventhook.Task, "build")
 			r.admin("POST", T("acme")+"/work/"+id+"/cancel", nil).want(http.StatusOK)
 			r.admin("POST", T("acme")+"/work/"+id+"/retry", nil).want(http.StatusOK)
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			w := newWatched()
+			w := newObservedStore()
 			r := setUp(t, w.over)
-			claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
-			within(t, "the claim waits", w.waiting)
+			claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+			receive(t, "the claim waits", w.waiting)
 			make(r)
-			wantItems(t, within(t, "the claim wakes", claimed), 1)
+			wantItems(t, receive(t, "the claim wakes", claimed), 1)
 		})
 	}
 }
 
 func TestClaimMissesNoWorkThatComesBeforeItWaits(t *testing.T) {
-	w := newWatched()
+	w := newObservedStore()
 	r := setUp(t, w.over)
 	w.afterLook = func() { r.execution(eventhook.Task, "build") }
-	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
-	wantItems(t, within(t, "the claim wakes", claimed), 1)
+	claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	wantItems(t, receive(t, "the claim wakes", claimed), 1)
 }
 
 func TestClaimWakesForAWorkflowThatGoesOn(t *testing.T) {
-	w := newWatched()
+	w := newObservedStore()
 	r := setUp(t, w.over)
 	r.execution(eventhook.Workflow, "pay")
 	p := r.createPromise("paid", http.StatusCreated)
 	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusOK)
-	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
-	within(t, "the claim waits", w.waiting)
+	claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	receive(t, "the claim waits", w.waiting)
 	r.admin("POST", T("acme")+"/promises/"+p.ID+"/resolve", map[string]any{"value": 1}).want(http.StatusOK)
-	wantItems(t, within(t, "the claim wakes", claimed), 1)
+	wantItems(t, receive(t, "the claim wakes", claimed), 1)
 }
 
 func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
 	const workers = 5
-	w := newWatched()
+	w := newObservedStore()
 	r := setUp(t, w.over)
 	answers := make(chan *answer, workers)
 	for range workers {
@@ -126,33 +126,33 @@ func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
 			answers <- r.send(context.WithoutCancel(t.Context()), adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
 		}()
 	}
-	within(t, "the first waits", w.waiting)
+	receive(t, "the first waits", w.waiting)
 	r.execution(eventhook.Task, "build")
-	wantItems(t, within(t, "one wakes", answers), 1)
+	wantItems(t, receive(t, "one wakes", answers), 1)
 	close(r.stopping)
 	for range workers - 1 {
-		wantItems(t, within(t, "the others end", answers), 0)
+		wantItems(t, receive(t, "the others end", answers), 0)
 	}
 }
 
 func TestWaitsEndWhenTheServerStops(t *testing.T) {
-	w := newWatched()
+	w := newObservedStore()
 	r := setUp(t, w.over)
 	p := r.createPromise("paid", http.StatusCreated)
-	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
-	read := r.started(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
-	within(t, "one waits", w.waiting)
-	within(t, "the other waits", w.waiting)
+	claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	read := r.sendAsync(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
+	receive(t, "one waits", w.waiting)
+	receive(t, "the other waits", w.waiting)
 	close(r.stopping)
-	wantItems(t, within(t, "the claim ends", claimed), 0)
-	if got := within(t, "the read ends", read).want(http.StatusOK).object(); got["status"] != "pending" {
+	wantItems(t, receive(t, "the claim ends", claimed), 0)
+	if got := receive(t, "the read ends", read).want(http.StatusOK).object(); got["status"] != "pending" {
 		t.Errorf("got %v, want it pending", got)
 	}
 	wantItems(t, r.admin("POST", T("acme")+"/work/claim", waitingClaim), 0) // and none begins
 }
 
 func TestWaitsEndWithTheirClient(t *testing.T) {
-	w := newWatched()
+	w := newObservedStore()
 	r := setUp(t, w.over)
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -160,25 +160,25 @@ func TestWaitsEndWithTheirClient(t *testing.T) {
 		r.send(ctx, adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
 		close(ended)
 	}()
-	within(t, "the claim waits", w.waiting)
+	receive(t, "the claim waits", w.waiting)
 	leave()
-	within(t, "the claim ends", ended)
+	receive(t, "the claim ends", ended)
 }
 
 func TestPromiseIsAwaited(t *testing.T) {
-	settle := func(r *rig, p promiseJSON, act string, body map[string]any) {
+	settle := func(r *fixture, p promiseJSON, act string, body map[string]any) {
 		r.admin("POST", T("acme")+"/promises/"+p.ID+"/"+act, body).want(http.StatusOK)
 	}
 	for _, c := range []struct {
 		status string
-		settle func(r *rig, p promiseJSON)
+		settle func(r *fixture, p promiseJSON)
 	}{
-		{"resolved", func(r *rig, p promiseJSON) { settle(r, p, "resolve", map[string]any{"value": 1}) }},
-		{"rejected", func(r *rig, p promiseJSON) { settle(r, p, "reject", map[string]any{"error": "x"}) }},
-		{"resolved", func(r *rig, p promiseJSON) {
-			r.settle(r.event(), settles(effects.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
+		{"resolved", func(r *fixture, p promiseJSON) { settle(r, p, "resolve", map[string]any{"value": 1}) }},
+		{"rejected", func(r *fixture, p promiseJSON) { settle(r, p, "reject", map[string]any{"error": "x"}) }},
+		{"resolved", func(r *fixture, p promiseJSON) {
+			r.settle(r.event(), plannedPromise(effects.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
 		}},
-		{"expired", func(r *rig, _ promiseJSON) {
+		{"expired", func(r *fixture, _ promiseJSON) {
 			r.clock.advance(time.Hour)
 			_, err := r.db.ExpirePromises(r.Context())
 			r.must(err)
@@ -186,19 +186,19 @@ func TestPromiseIsAwaited(t *testing.T) {
 	} {
 		for _, early := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, before it waits: %v", c.status, early), func(t *testing.T) {
-				w := newWatched()
+				w := newObservedStore()
 				r := setUp(t, w.over)
 				var p promiseJSON
 				r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "k", "timeout_seconds": 3600}).want(http.StatusCreated).into(&p)
 				if early {
 					w.afterLook = func() { c.settle(r, p) }
 				}
-				read := r.started(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
+				read := r.sendAsync(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
 				if !early {
-					within(t, "the read waits", w.waiting)
+					receive(t, "the read waits", w.waiting)
 					c.settle(r, p)
 				}
-				if got := within(t, "the read wakes", read).want(http.StatusOK).object(); got["status"] != c.status || got["settled_at"] == nil {
+				if got := receive(t, "the read wakes", read).want(http.StatusOK).object(); got["status"] != c.status || got["settled_at"] == nil {
 					t.Errorf("got %v, want it %s", got, c.status)
 				}
 			})
@@ -250,7 +250,7 @@ func TestClaimLooksWhenWorkIsDueAndUntilItsPatienceEnds(t *testing.T) {
 					s.next = s.began.Add(c.next)
 				}
 				e := echo.New()
-				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now, Worked: func(string, int) {}})
+				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now, OnWorkerAct: func(string, int) {}})
 				req := httptest.NewRequest("POST", T("acme")+"/work/claim", strings.NewReader(`{"wait_seconds":55}`))
 				req.Header.Set("Authorization", "Bearer "+adminKey)
 				a := httptest.NewRecorder()

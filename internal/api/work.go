@@ -109,7 +109,7 @@ func (s *server) registerWork(api huma.API) {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
 	claim := post("claim-work", "/claim", "Claim due executions")
-	claim.class = ownTurns
+	claim.class = ownLimits
 	claim.about = "Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require."
 	register(s, api, claim, s.claimWork)
 	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease of an execution")
@@ -157,8 +157,8 @@ func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	by.hold.add(sizeOfWork(list) * shownWeight)
-	s.Worked("claimed", len(list))
+	by.reservation.addUnchecked(sizeOfWork(list) * shownWeight)
+	s.OnWorkerAct("claimed", len(list))
 	return viewClaimed(list), nil
 }
 
@@ -167,7 +167,7 @@ func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*c
 // If other callers already wait for the same work, it queues behind them without
 // claiming first.
 func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
-	look := func(o *outlook) (bool, error) {
+	look := func(o *waitState) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
 		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
 			return true, err
@@ -178,29 +178,29 @@ func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQue
 		}
 		const least = 10 * time.Millisecond // another worker may be taking what is due
 		now := s.Now()
-		o.again = now.Add(lostWake)
-		if !next.IsZero() && next.Before(o.again) {
-			o.again = later(next, now.Add(least))
+		o.checkAt = now.Add(fallbackInterval)
+		if !next.IsZero() && next.Before(o.checkAt) {
+			o.checkAt = later(next, now.Add(least))
 		}
 		return false, nil
 	}
 	line := workLine(q)
-	var seen outlook
-	if patience == 0 || s.waits.lines.Callers(line) == 0 {
+	var seen waitState
+	if patience == 0 || s.waitQueues.queues.Callers(line) == 0 {
 		if done, err := look(&seen); done {
 			return list, err
 		}
 	}
-	by.hold.park()
-	err = s.waits.inTurn(ctx, line, patience, seen, look)
+	by.reservation.releaseForWait()
+	err = s.waitQueues.wait(ctx, line, patience, seen, look)
 	return list, err
 }
 
 // workLine identifies the queue of callers that wait for the same work. Queues and
 // kinds contain no NUL.
-func workLine(q eventhook.WorkQuery) waitLine {
+func workLine(q eventhook.WorkQuery) waitKey {
 	kinds := slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
-	return waitLine{q.Tenant, "work " + strings.Join(append([]string{q.Queue}, kinds...), "\x00")}
+	return waitKey{q.Tenant, "work " + strings.Join(append([]string{q.Queue}, kinds...), "\x00")}
 }
 
 func later(x, y time.Time) time.Time {
@@ -296,7 +296,7 @@ type completeRequestBody struct {
 }
 
 func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (*executionAnswer, error) {
-	body, err := in.Body.readAround(s, "output")
+	body, err := in.Body.readWithRaw(s, "output")
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	s.Worked("completed", 1)
+	s.OnWorkerAct("completed", 1)
 	return &executionAnswer{viewExecution(done)}, nil
 }
 
@@ -333,9 +333,9 @@ func (s *server) fail(ctx context.Context, by caller, in *failRequest) (*executi
 		return nil, err
 	}
 	if next.IsZero() {
-		s.Worked("dead", 1)
+		s.OnWorkerAct("dead", 1)
 	} else {
-		s.Worked("failed", 1)
+		s.OnWorkerAct("failed", 1)
 	}
 	return s.answerSettled(ctx, by, x.ID)
 }
@@ -353,7 +353,7 @@ type suspendRequestBody struct {
 }
 
 func (s *server) suspend(ctx context.Context, by caller, in *suspendRequest) (*executionAnswer, error) {
-	body, err := in.Body.readAround(s, "state")
+	body, err := in.Body.readWithRaw(s, "state")
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +372,7 @@ func (s *server) suspend(ctx context.Context, by caller, in *suspendRequest) (*e
 	if err := s.Work.Suspend(ctx, x, suspension); err != nil {
 		return nil, err
 	}
-	s.Worked("suspended", 1)
+	s.OnWorkerAct("suspended", 1)
 	return s.answerSettled(ctx, by, x.ID)
 }
 
@@ -408,8 +408,8 @@ func (s *server) listWork(ctx context.Context, by caller, in *workQuery) (*page[
 	if err != nil {
 		return nil, err
 	}
-	by.hold.add(sizeOfWork(list) * copiedWeight)
-	return makePage(pages, list, fitting(list, in.Limit), viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
+	by.reservation.addUnchecked(sizeOfWork(list) * copiedWeight)
+	return newPage(pages, list, fittingLimit(list, in.Limit), viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
 func (s *server) getWork(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
@@ -449,7 +449,7 @@ func (s *server) execution(ctx context.Context, by caller, id eventhook.Executio
 	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
-	by.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
+	by.reservation.addUnchecked(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
 	v := viewExecution(x)
 	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil

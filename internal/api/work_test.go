@@ -13,13 +13,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func (r *rig) work(id string) map[string]any {
+func (r *fixture) work(id string) map[string]any {
 	r.Helper()
 	return r.admin("GET", T("acme")+"/work/"+id, nil).want(http.StatusOK).object()
 }
 
 // act is an act on claimed work.
-func (r *rig) act(i item, act string, body map[string]any) *answer {
+func (r *fixture) act(i item, act string, body map[string]any) *answer {
 	r.Helper()
 	if body == nil {
 		body = map[string]any{}
@@ -31,7 +31,7 @@ func (r *rig) act(i item, act string, body map[string]any) *answer {
 func TestClaimedWorkHasAllMembers(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.Body = []byte(`{"order":7}`) })
-	r.settle(e, r.makes(eventhook.Task, "build", func(x *eventhook.Execution) { x.IdempotencyKey = "k" }))
+	r.settle(e, r.plannedExecution(eventhook.Task, "build", func(x *eventhook.Execution) { x.IdempotencyKey = "k" }))
 	answered := r.admin("POST", T("acme")+"/work/claim", map[string]any{"lease_seconds": 90}).want(http.StatusOK)
 	var got struct{ Items []map[string]any }
 	answered.into(&got)
@@ -66,18 +66,18 @@ func TestInputsOfWork(t *testing.T) {
 		{"nothing as null", "", "", `null`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			e := r.event(func(e *eventhook.Event) {
 				e.Body, e.Headers = []byte(c.body), []byte("Content-Type: "+c.contentType+"\r\n")
 			})
-			r.settle(e, r.makes(eventhook.Task, "build"))
+			r.settle(e, r.plannedExecution(eventhook.Task, "build"))
 			if got := string(r.claimOne().Input); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
 	t.Run("an input of its own", func(t *testing.T) {
-		r := r.in(t)
+		r := r.subtest(t)
 		r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Input = json.RawMessage(`{"own":true}`) })
 		if got := string(r.claimOne().Input); got != `{"own":true}` {
 			t.Errorf("got %s, want its own", got)
@@ -167,7 +167,7 @@ func TestWorkEnds(t *testing.T) {
 		{"failed with a NUL", "fail", map[string]any{"error": "a\x00b", "retryable": false}, map[string]any{"error": `a\x00b`}, "dead"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			r.execution(eventhook.Task, "build")
 			held := r.claimOne()
 			before := r.worked[c.heard]
@@ -377,7 +377,7 @@ func TestJSONIsStoredUnchanged(t *testing.T) {
 		{"much", `"` + strings.Repeat("x", 1_000_000) + `"`, `"` + strings.Repeat("x", 1_000_000) + `"`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := r.in(t)
+			r := r.subtest(t)
 			p := r.createPromise(c.claim, http.StatusCreated)
 			r.execution(eventhook.Workflow, "pay")
 			held := r.claimOne()

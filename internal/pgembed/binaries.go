@@ -104,13 +104,13 @@ func (s *Server) binaries(ctx context.Context) (string, error) {
 		s.opts.Log.Info("using an installed PostgreSQL", "version", found, "bin", dir)
 		return dir, nil
 	}
-	dir, err = s.fetched(ctx, major)
+	dir, err = s.download(ctx, major)
 	if err == nil {
 		return dir, nil
 	}
-	what := "PostgreSQL 14 or newer"
+	required := "PostgreSQL 14 or newer"
 	if major != 0 {
-		what = fmt.Sprintf("PostgreSQL %d, which created the cluster %s", major, s.place.cluster)
+		required = fmt.Sprintf("PostgreSQL %d, which created the cluster %s", major, s.place.cluster)
 	}
-	return "", fmt.Errorf("%w; install %s, or set DATABASE_URL to a server", err, what)
+	return "", fmt.Errorf("%w; install %s, or set DATABASE_URL to a server", err, required)
 }

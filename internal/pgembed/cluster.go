@@ -46,7 +46,7 @@ func (s *Server) initCluster(ctx context.Context) error {
 	if err := makeHome(s.place.home); err != nil {
 		return err
 	}
-	s.sweepStaging()
+	removeLeftovers(s.place.home, stagingPattern)
 	staging, err := os.MkdirTemp(s.place.home, stagingPattern)
 	if err != nil {
 		return err
@@ -66,10 +66,10 @@ func (s *Server) initCluster(ctx context.Context) error {
 
 const stagingPattern = "postgres.init-*"
 
-// sweepStaging removes the staging folders of starts that were killed. An initdb that
+// removeLeftovers removes the temporary folders of starts that were killed. An initdb that
 // outlived its gateway may still write there; the next start removes the remaining files.
-func (s *Server) sweepStaging() {
-	old, _ := filepath.Glob(filepath.Join(s.place.home, stagingPattern))
+func removeLeftovers(home, pattern string) {
+	old, _ := filepath.Glob(filepath.Join(home, pattern))
 	for _, dir := range old {
 		_ = os.RemoveAll(dir)
 	}

@@ -1,11 +1,8 @@
 package pgembed
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,63 +107,6 @@ func TestForeignSocketDirectoryIsRefused(t *testing.T) {
 	if p.makeSockets() == nil {
 		t.Error("one of another user was taken")
 	}
-}
-
-func TestFetch(t *testing.T) {
-	defer func(old string) { repository = old }(repository)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(r.URL.Path, "18.3.0") || !strings.HasSuffix(r.URL.Path, ".jar") {
-			http.NotFound(w, r)
-			return
-		}
-		_, _ = w.Write(jar(t))
-	}))
-	defer srv.Close()
-	repository = srv.URL
-	dir := dataDir(t)
-	t.Setenv("TMPDIR", t.TempDir()) // the library leaves a log there
-	s := &Server{opts: withDefaults(t, Options{DataDir: dir}), place: newPlace(dir)}
-
-	bin, err := s.fetched(limit(t), 0)
-	check(t, err)
-	if got := majorOf(bin); got != 18 {
-		t.Errorf("fetched version: got %d, want 18", got)
-	}
-	srv.Close()
-	again, err := s.fetched(limit(t), 18)
-	if err != nil || again != bin {
-		t.Errorf("a second time: got %q, %v, want %q without the network", again, err, bin)
-	}
-	check(t, os.MkdirAll(s.place.cluster, 0o700))
-	check(t, os.WriteFile(filepath.Join(s.place.cluster, "PG_VERSION"), []byte("16\n"), 0o600))
-	if _, _, err := newest(func(m int) bool { return m == 16 }); err == nil {
-		return // PostgreSQL 16 is installed, nothing to fetch
-	}
-	_, err = s.binaries(limit(t))
-	for _, want := range []string{"16.", "unable to connect", "install PostgreSQL 16", "DATABASE_URL"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want it to mention %q", err, want)
-		}
-	}
-}
-
-// jar returns a file of the repository: a zip file with the packed programs.
-func jar(t *testing.T) []byte {
-	txz, err := os.ReadFile("testdata/programs.txz")
-	if err != nil {
-		t.Error(err)
-	}
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	w, err := z.Create("postgres.txz")
-	if err == nil {
-		_, err = w.Write(txz)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	_ = z.Close()
-	return b.Bytes()
 }
 
 func TestStartWaitsForTheOrphansOfAKilledPostmaster(t *testing.T) {

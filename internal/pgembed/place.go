@@ -24,7 +24,7 @@ var fallbackHome = "/var/lib/eventhook"
 
 // place has the folders of a cluster and the user that PostgreSQL runs as.
 type place struct {
-	home    string // contains the cluster and fetched binaries
+	home    string // contains the cluster and downloaded programs
 	cluster string // PostgreSQL's data directory
 	sockets string // directory of the socket
 	as      account

@@ -1,0 +1,284 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+// countingKeys counts what the database is asked for.
+type countingKeys struct {
+	api.KeyStore
+	asked *atomic.Int64
+}
+
+func (c countingKeys) KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error) {
+	c.asked.Add(1)
+	return c.KeyStore.KeyByHash(ctx, hash)
+}
+
+// from calls for acme's events from an address.
+func (r *fixture) from(address, key string) *answer {
+	r.Helper()
+	req := httptest.NewRequestWithContext(r.Context(), "GET", T("acme")+"/events", nil)
+	req.RemoteAddr = address
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	return r.do(req)
+}
+
+const (
+	attacker = "198.51.100.7:1"
+	burst    = 20
+	places   = 2
+)
+
+// wrong uses an address's budget up.
+func (r *fixture) wrong(address string) {
+	r.Helper()
+	for n := range burst {
+		if a := r.from(address, fmt.Sprint("ehk_guess-", n)); a.Code != http.StatusUnauthorized {
+			r.Fatalf("wrong key %d was answered %d, want 401", n, a.Code)
+		}
+	}
+}
+
+func TestWrongKeysUseUpTheirAddresssBudget(t *testing.T) {
+	var asked atomic.Int64
+	reasons := map[string]int{}
+	r := setUp(t, peer, func(d *api.Deps) {
+		d.Keys = countingKeys{d.Keys, &asked}
+		d.OnRefusal = func(reason string) { reasons[reason]++ }
+	})
+	good, _ := r.key("acme", eventhook.ScopeRead)
+	r.wrong(attacker)
+	for _, key := range []string{"ehk_another", "no key at all", "ehk_another"} {
+		a := r.from(attacker, key).want(http.StatusTooManyRequests)
+		if got := a.Header().Get("Retry-After"); got != "1" {
+			t.Errorf("Retry-After is %q, want a second", got)
+		}
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("the database was asked %d times for what has no key's form, want never", n)
+	}
+	made := api.NewKey()
+	for range 10 {
+		r.from(attacker, made).want(http.StatusTooManyRequests)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the database was asked %d times for one wrong key, want once", n)
+	}
+	r.from(attacker, "").want(http.StatusUnauthorized) // tries nothing
+	r.from("198.51.100.8:1", good).want(http.StatusOK)
+	r.from("198.51.100.8:1", "ehk_wrong").want(http.StatusUnauthorized)
+
+	r.clock.advance(time.Second)
+	r.from(attacker, adminKey).want(http.StatusOK)
+	r.from(attacker, api.NewKey()).want(http.StatusUnauthorized)
+	r.from(attacker, api.NewKey()).want(http.StatusTooManyRequests)
+	if diff := cmp.Diff(map[string]int{"key_wrong": burst + 2, "too_many_wrong_keys": 14, "key_missing": 1}, reasons); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+}
+
+func TestARightKeyIsNotRefusedForOthersWrongOnes(t *testing.T) {
+	r := setUp(t, peer)
+	fresh, _ := r.key("acme", eventhook.ScopeRead)
+	revoked, stored := r.key("acme", eventhook.ScopeRead)
+	r.wrong(attacker) // no right key has been shown from there so far
+	for range 2 * burst {
+		r.from(attacker, api.NewKey()).want(http.StatusTooManyRequests)
+		for _, key := range []string{adminKey, fresh, revoked} {
+			r.from(attacker, key).want(http.StatusOK)
+		}
+	}
+	r.must(r.db.DeleteKey(t.Context(), operator, r.acme, stored.ID))
+	r.clock.advance(time.Second) // in which the budget grows by one
+	r.from(attacker, revoked).want(http.StatusUnauthorized)
+	r.from(attacker, revoked).want(http.StatusTooManyRequests)
+	r.from(attacker, fresh).want(http.StatusOK)
+}
+
+// slowKeys answers a lookup when it is told to, and knows how many it is asked
+// for at once.
+type slowKeys struct {
+	api.KeyStore
+	began  chan struct{}
+	answer chan struct{}
+	atOnce atomic.Int64
+	most   atomic.Int64
+}
+
+func newSlowKeys() *slowKeys {
+	return &slowKeys{began: make(chan struct{}, 1000), answer: make(chan struct{})}
+}
+
+func (s *slowKeys) over(d *api.Deps) { s.KeyStore, d.Keys = d.Keys, s }
+
+func (s *slowKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
+	now := s.atOnce.Add(1)
+	defer s.atOnce.Add(-1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	s.began <- struct{}{}
+	<-s.answer
+	return eventhook.APIKey{}, eventhook.Tenant{}, &eventhook.Error{Kind: eventhook.KindUnauthorized}
+}
+
+// guess shows n made-up keys of an address at once and counts the answers when
+// all are there.
+func (r *fixture) guess(ctx context.Context, address string, n int) (statuses func() map[int]int) {
+	var all sync.WaitGroup
+	answers := make([]int, n)
+	for i := range n {
+		all.Go(func() {
+			req := httptest.NewRequestWithContext(ctx, "GET", T("acme")+"/events", nil)
+			req.RemoteAddr = address
+			req.Header.Set("Authorization", "Bearer "+api.NewKey())
+			answers[i] = r.do(req).Code
+		})
+	}
+	return func() map[int]int {
+		all.Wait()
+		waitCounts := map[int]int{}
+		for _, status := range answers {
+			waitCounts[status]++
+		}
+		return waitCounts
+	}
+}
+
+func TestGuessesAtOnceDoNotExceedTheBudget(t *testing.T) {
+	store := newSlowKeys()
+	r := setUp(t, peer, store.over)
+	statuses := r.guess(t.Context(), attacker, 3*burst)
+	for range burst + places {
+		<-store.began
+	}
+	close(store.answer)
+	if diff := cmp.Diff(map[int]int{http.StatusUnauthorized: burst, http.StatusTooManyRequests: 2 * burst}, statuses()); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if most := store.most.Load(); most > burst+places {
+		t.Errorf("%d lookups at once, want at most %d", most, burst+places)
+	}
+}
+
+func TestAFloodOfMadeUpKeysIsLookedUpAFewAtOnce(t *testing.T) {
+	store := newSlowKeys()
+	r := setUp(t, peer, store.over)
+	r.wrong(attacker)
+	r.wrong("198.51.100.8:1")
+	leaving, leave := context.WithCancel(t.Context())
+	gone := r.guess(leaving, attacker, places)
+	for range places {
+		<-store.began
+	}
+	leave() // which ends no lookup, and frees no place
+	const flood = 50
+	first, second := r.guess(t.Context(), attacker, flood), r.guess(t.Context(), "198.51.100.8:1", flood)
+	r.from(attacker, adminKey).want(http.StatusOK) // it does not wait
+	for range places + 2*flood {
+		store.answer <- struct{}{}
+	}
+	gone()
+	for _, statuses := range []func() map[int]int{first, second} {
+		if diff := cmp.Diff(map[int]int{http.StatusTooManyRequests: flood}, statuses()); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	}
+	if most := store.most.Load(); most != places {
+		t.Errorf("%d lookups at once, want %d", most, places)
+	}
+}
+
+func TestWhoLeavesHasDrawnAllTheSame(t *testing.T) {
+	store := newSlowKeys()
+	r := setUp(t, peer, store.over)
+	leaving, leave := context.WithCancel(t.Context())
+	all := r.guess(leaving, attacker, burst)
+	for range burst {
+		<-store.began
+	}
+	leave()
+	close(store.answer)
+	all()
+	r.from(attacker, "ehk_wrong").want(http.StatusTooManyRequests)
+}
+
+func TestWhoLeavesDoesNotWaitForAPlace(t *testing.T) {
+	store := newSlowKeys()
+	r := setUp(t, peer, store.over)
+	r.wrong(attacker)
+	all := r.guess(t.Context(), attacker, places)
+	for range places {
+		<-store.began
+	}
+	leaving, leave := context.WithCancel(t.Context())
+	waiting := r.guess(leaving, attacker, 5)
+	leave()
+	waiting()
+	close(store.answer)
+	all()
+	if n := len(store.began); n > 0 {
+		t.Errorf("%d keys were looked up for who has left, want none", n)
+	}
+}
+
+func TestWhatIsNoGuessCostsNothing(t *testing.T) {
+	r := setUp(t, peer)
+	good, _ := r.key("acme", eventhook.ScopeRead)
+	for range 3 * burst {
+		fresh, _ := r.key("acme", eventhook.ScopeRead)
+		r.from(attacker, fresh).want(http.StatusOK)
+		r.from(attacker, "").want(http.StatusUnauthorized)
+		r.withAuthorization("Basic dTpw", "GET", T("acme")+"/events").want(http.StatusUnauthorized)
+		r.call(good, "GET", T("umbrella")+"/events", nil).want(http.StatusNotFound)
+		r.call(good, "GET", "/api/admin/tenants", nil).want(http.StatusForbidden)
+	}
+	r.wrong(attacker) // has all of the budget
+	r.from(attacker, "ehk_wrong").want(http.StatusTooManyRequests)
+}
+
+func TestAFailingDatabaseIsNoGuess(t *testing.T) {
+	var isUp atomic.Bool
+	r := setUp(t, peer, func(d *api.Deps) { d.Keys = flakyKeys{d.Keys, &isUp} })
+	for range 3 * burst {
+		r.from(attacker, api.NewKey()).want(http.StatusInternalServerError)
+	}
+	isUp.Store(true)
+	r.from(attacker, api.NewKey()).want(http.StatusUnauthorized)
+}
+
+// flakyKeys answers while it is up.
+type flakyKeys struct {
+	api.KeyStore
+	isUp *atomic.Bool
+}
+
+func (f flakyKeys) KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error) {
+	if !f.isUp.Load() {
+		return brokenKeys{}.KeyByHash(ctx, hash)
+	}
+	return f.KeyStore.KeyByHash(ctx, hash)
+}
+
+func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
+	r := setUp(t, peer)
+	good, _ := r.key("acme", eventhook.ScopeRead)
+	r.wrong("[2001:db8::1]:1")
+	r.from("[2001:db8::ffff:0:0:1]:1", "ehk_wrong").want(http.StatusTooManyRequests)
+	r.from("[2001:db8::6]:1", good).want(http.StatusOK)
+	r.from("[2001:db8:0:1::1]:1", "ehk_wrong").want(http.StatusUnauthorized)
+}

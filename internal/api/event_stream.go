@@ -1,0 +1,212 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+const (
+	streamHeartbeat    = 15 * time.Second // between two signs of life
+	streamWriteTimeout = 30 * time.Second // for a client to take what is written
+	maxStreamReplay    = 1000             // events that are told again
+	// streamReplayOverlap is how much earlier than the last id a replay begins: ids
+	// are made before their events are stored, and not stored in their order.
+	streamReplayOverlap = time.Second
+)
+
+type streamInput struct {
+	TenantPath
+	LastEventID string `header:"Last-Event-ID" doc:"Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated."`
+	After       string `query:"after" doc:"Same as Last-Event-ID, for clients that cannot set headers."`
+	Source      string `query:"source" doc:"Send only events of the source with this slug."`
+	Status      string `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"Send only events with this status."`
+	EventType   string `query:"event_type" doc:"Send only events of this type."`
+}
+
+// last is the id to begin after; zero without one.
+func (q *streamInput) last() (id eventhook.EventID, err error) {
+	at, text := "header.Last-Event-ID", q.LastEventID
+	if text == "" {
+		at, text = "query.after", q.After
+	}
+	if text == "" {
+		return id, nil
+	}
+	var faults eventhook.Faults
+	id = idAt[eventhook.Event](&faults, at, text)
+	return id, malformed(faults)
+}
+
+func (s *server) registerStream(api huma.API) {
+	op := operation{id: "stream-events", method: http.MethodGet, path: base + "/events/stream", scope: eventhook.ScopeRead, tag: "events", class: ownLimits,
+		summary: "Stream events as server-sent events",
+		about: "Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. " +
+			"Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. " +
+			fmt.Sprintf("Each instance serves at most %d streams per tenant and %d in total.", maxTenantStreams, maxInstanceStreams)}
+	register(s, api, op, s.streamEvents)
+	described := api.OpenAPI().Paths[op.path].Get.Responses
+	described["200"] = &huma.Response{Description: "A stream of server-sent events, which stays open until the client disconnects.", Content: map[string]*huma.MediaType{
+		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+	}}
+}
+
+func (s *server) streamEvents(_ context.Context, by caller, in *streamInput) (*huma.StreamResponse, error) {
+	after, err := in.last()
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.streams.acquire(by.tenant)
+	if err != nil {
+		return nil, err
+	}
+	by.reservation.releaseForWait()
+	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType)}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer release()
+		st := &eventStream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
+		if err := st.run(); err != nil && !errors.Is(err, errStreamEnded) && hc.Context().Err() == nil {
+			s.Log.Warn("a stream of events broke off", "request_id", by.requestID, "error", err)
+		}
+	}}, nil
+}
+
+// errStreamEnded says that the client is gone, or may read no longer.
+var errStreamEnded = errors.New("the stream ends")
+
+// stream is one client's.
+type eventStream struct {
+	*server
+	request huma.Context
+	tenant  eventhook.TenantID
+	filter  eventhook.EventFilter
+	after   eventhook.EventID // zero: nothing is told again
+
+	out        io.Writer
+	control    *http.ResponseController
+	hasStarted bool
+}
+
+// run ends with the request, with the gateway, and with the client's key.
+func (st *eventStream) run() error {
+	w, ok := st.request.BodyWriter().(http.ResponseWriter)
+	if !ok {
+		return errors.New("the answer cannot be streamed")
+	}
+	st.out, st.control = w, http.NewResponseController(w)
+	ctx, cancel := context.WithCancel(st.request.Context())
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	defer cancel()
+	watcher.Go(func() {
+		select {
+		case <-st.Stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	st.request.SetHeader("Content-Type", "text/event-stream")
+	st.request.SetHeader("Cache-Control", "no-store")
+	st.request.SetHeader("X-Accel-Buffering", "no") // proxies pass it on at once
+	st.request.SetStatus(http.StatusOK)
+	return st.Events.WatchEvents(ctx, st.tenant, streamHeartbeat, func(news eventhook.EventUpdates) error { return st.send(ctx, news) })
+}
+
+// tell writes news, or a sign of life.
+func (st *eventStream) send(ctx context.Context, news eventhook.EventUpdates) error {
+	if err := st.checkAccess(ctx); err != nil {
+		return err
+	}
+	var text []byte
+	if !st.hasStarted {
+		st.hasStarted = true
+		var err error
+		if text, err = st.replay(ctx); err != nil {
+			return err
+		}
+	}
+	for _, e := range news.Events {
+		if st.matches(e) {
+			text = appendEvent(text, e)
+		}
+	}
+	if news.Missed {
+		text = append(text, gapMessage...)
+	}
+	if len(text) == 0 {
+		text = []byte(": nothing new\n\n")
+	}
+	return st.write(text)
+}
+
+// checkAccess holds that the key is valid and may read. That we cannot find out
+// is no reason to end.
+func (st *eventStream) checkAccess(ctx context.Context) error {
+	token, _ := bearerToken(st.request.Header("Authorization"))
+	h, err := st.keys.authenticate(ctx, token, sha256.Sum256([]byte(token)))
+	if err == nil {
+		_, err = st.keys.permit(ctx, h, requirementOf(st.request))
+	}
+	if eventhook.KindOf(err) != "" {
+		return errStreamEnded
+	}
+	return nil
+}
+
+// replay is what was received since the client was last told, as it is now; if
+// that is too much, the newest, after a gap.
+func (st *eventStream) replay(ctx context.Context) (text []byte, err error) {
+	if st.after.IsZero() {
+		return []byte(": here is what happens from now on\n\n"), nil
+	}
+	f := st.filter
+	f.ReceivedAfter, f.Limit = sinceEpoch(st.after.Time().Add(-streamReplayOverlap)), maxStreamReplay+1
+	list, err := st.Events.Events(ctx, st.tenant, f)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > maxStreamReplay {
+		list, text = list[:maxStreamReplay], append(text, gapMessage...)
+	}
+	for _, e := range slices.Backward(list) {
+		if e.ID != st.after {
+			text = appendEvent(text, e)
+		}
+	}
+	return text, nil
+}
+
+func (st *eventStream) matches(e eventhook.Event) bool {
+	f := st.filter
+	return (f.Source == "" || f.Source == e.SourceSlug) && (f.Status == "" || f.Status == e.Status) && (f.EventType == "" || f.EventType == e.EventType)
+}
+
+// write sends at once, and ends the stream of a client that does not take it.
+func (st *eventStream) write(text []byte) error {
+	_ = st.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // a recorder has none
+	if _, err := st.out.Write(text); err != nil {
+		return errStreamEnded
+	}
+	if err := st.control.Flush(); err != nil {
+		return errStreamEnded
+	}
+	return nil
+}
+
+const gapMessage = "event: gap\ndata: {}\n\n"
+
+func appendEvent(text []byte, e eventhook.Event) []byte {
+	data, _ := json.Marshal(viewEvent(e)) // texts, numbers and times; on one line
+	return fmt.Appendf(text, "event: event\nid: %s\ndata: %s\n\n", e.ID, data)
+}

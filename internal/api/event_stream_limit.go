@@ -1,0 +1,44 @@
+package api
+
+import (
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+const (
+	maxTenantStreams   = 20
+	maxInstanceStreams = 500
+)
+
+// streams bounds how many there are at once on this instance.
+type streamLimiter struct {
+	mu sync.Mutex
+	n  int
+	of map[eventhook.TenantID]int
+}
+
+// enter counts one more; leave must be called once, when it has ended.
+func (s *streamLimiter) acquire(tenant eventhook.TenantID) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n >= maxInstanceStreams || s.of[tenant] >= maxTenantStreams {
+		return nil, &eventhook.Error{Kind: eventhook.KindRateLimited, Message: "There are too many streams; end one, or try again later.", RetryAfter: 30 * time.Second}
+	}
+	if s.of == nil {
+		s.of = map[eventhook.TenantID]int{}
+	}
+	s.n++
+	s.of[tenant]++
+	return func() { s.release(tenant) }, nil
+}
+
+func (s *streamLimiter) release(tenant eventhook.TenantID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n--
+	if s.of[tenant]--; s.of[tenant] == 0 {
+		delete(s.of, tenant)
+	}
+}

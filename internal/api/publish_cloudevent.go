@@ -1,0 +1,270 @@
+package api
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// CloudEvent is an event in the JSON format of CloudEvents 1.0, with its
+// extensions.
+type CloudEvent struct {
+	_               struct{}        `json:"-" additionalProperties:"true"`
+	SpecVersion     string          `json:"specversion" enum:"1.0"`
+	ID              string          `json:"id" minLength:"1" doc:"Event id. Source and id together are the idempotency key."`
+	Source          string          `json:"source" minLength:"1" format:"uri-reference"`
+	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type."`
+	Subject         string          `json:"subject,omitempty" doc:"Scope of the event."`
+	Time            *time.Time      `json:"time,omitempty"`
+	DataContentType string          `json:"datacontenttype,omitempty"`
+	DataSchema      string          `json:"dataschema,omitempty" format:"uri"`
+	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON value up to 1 MiB."`
+	DataBase64      string          `json:"data_base64,omitempty" doc:"Binary data as base64, instead of data."`
+}
+
+const (
+	maxAttributes = 100  // of a CloudEvent
+	maxSource     = 2048 // bytes
+)
+
+// cloudEvent publishes one CloudEvent and answers.
+func (p *publishCall) publishCloudEvent(raw []byte) {
+	var x parsedEvent
+	var err error
+	switch s := (scanner{raw: raw}); {
+	case len(raw) > maxSingleBody:
+		err = tooLarge("The body", maxSingleBody)
+	case !s.skipValue() || !s.isAtEnd():
+		err = notJSON(raw)
+	case p.ctx.Header("Idempotency-Key") != "":
+		err = invalid("header.Idempotency-Key", "the key of a CloudEvent is its source and id")
+	default:
+		x, err = readCloudEvent(raw)
+	}
+	if err != nil {
+		p.writeError(err)
+		return
+	}
+	if x.traceparent == "" {
+		x.traceparent = p.ctx.Header("traceparent")
+	}
+	p.publishSingle(x)
+}
+
+// cloudEvents publishes a batch of CloudEvents and answers.
+func (p *publishCall) publishCloudEvents(raw []byte) {
+	var faults eventhook.Faults
+	s := scanner{raw: raw}
+	list, ok := s.batchElements("body", &faults)
+	if !ok || !s.isAtEnd() {
+		p.writeError(notJSON(raw))
+		return
+	}
+	p.publishBatch(list, faults, "body", readCloudEvent)
+}
+
+// readCloudEvent reads a CloudEvent. raw is JSON.
+func readCloudEvent(raw []byte) (parsedEvent, error) {
+	if !utf8.Valid(raw) {
+		return parsedEvent{}, checkTexts(raw).Err(notValid)
+	}
+	c := cloudEventReader{}
+	if !c.readMembers(raw) {
+		return parsedEvent{}, c.faults.Err(notValid)
+	}
+	x, err := c.mapAttributes()
+	if err != nil {
+		return x, err
+	}
+	rules := x.check("")
+	for i := range rules {
+		rules[i].Location = cmp.Or(attributeByMember[rules[i].Location], rules[i].Location)
+	}
+	return x, combinedError(c.faults, rules)
+}
+
+// attributeByMember are the attributes from which members of EventPublish are made.
+var attributeByMember = map[string]string{"body.event_type": "body.type", "body.scope": "body.subject", "body.correlation_id": "body.correlationid"}
+
+// cloudEventReader reads the members of a CloudEvent.
+type cloudEventReader struct {
+	members map[string][]byte // values, as they are written; null is left out
+	faults  eventhook.Faults
+}
+
+// readMembers reports whether the event is an object that can be read on.
+func (c *cloudEventReader) readMembers(raw []byte) bool {
+	c.members = map[string][]byte{}
+	s := scanner{raw: raw}
+	if !s.consume('{') {
+		c.faults.Add("body", "expected object")
+		return false
+	}
+	seen := map[string]bool{}
+	for s.next() == '"' {
+		name, _ := s.member()
+		value, _ := s.valueBytes()
+		known := name.decoded()
+		switch {
+		case seen[known]:
+			c.faults.Add("body."+readable(known), "is given twice")
+		case known != "data_base64" && strings.Trim(known, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || known == "":
+			c.faults.Add("body."+readable(known), "is no name of an attribute: lower-case letters and digits")
+		case string(value) != "null" || known == "data":
+			c.members[known] = value
+		}
+		seen[known] = true
+		if len(seen) > maxAttributes {
+			c.faults.Add("body", "has more than %d attributes", maxAttributes)
+			return false
+		}
+		s.consume(',')
+	}
+	return true
+}
+
+// take removes a member that must be a text, and returns the text.
+func (c *cloudEventReader) takeString(name string, isRequired bool) string {
+	value, isPresent := c.members[name]
+	delete(c.members, name)
+	s := scanner{raw: value}
+	switch {
+	case !isPresent && isRequired:
+		c.faults.Add("body."+name, "is required")
+		return ""
+	case !isPresent:
+		return ""
+	case s.next() != '"':
+		c.faults.Add("body."+name, "expected string")
+		return ""
+	}
+	t, _ := s.string()
+	if len(t.raw) == 0 {
+		c.faults.Add("body."+name, "must not be empty")
+	}
+	return t.decoded()
+}
+
+// publication maps the attributes, and removes those that it has mapped.
+func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
+	if v := c.takeString("specversion", true); v != "" && v != "1.0" {
+		c.faults.Add("body.specversion", "must be 1.0")
+	}
+	kind, subject := c.members["datacontenttype"], c.members["subject"]
+	if text := c.takeString("subject", false); text != "" {
+		x.Scope = subject
+	}
+	x.EventType, x.source = c.takeString("type", true), c.takeString("source", true)
+	x.CorrelationID, x.traceparent = c.takeString("correlationid", false), c.takeString("traceparent", false)
+	if isNoReference := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.source, isNoReference) || len(x.source) > maxSource {
+		c.faults.Add("body.source", "must be a URI reference of at most %d bytes", maxSource)
+	}
+	if x.Data, err = c.takeData(kind); err != nil {
+		return x, err
+	}
+	id := c.members["id"]
+	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.takeString("id", true))
+	if id != nil {
+		c.members["id"] = id // subscribers are told
+	}
+	x.Metadata = c.metadata()
+	return x, nil
+}
+
+// data removes the data and returns it as JSON.
+func (c *cloudEventReader) takeData(kind []byte) (json.RawMessage, error) {
+	data, isJSON := c.members["data"]
+	_, isBase64 := c.members["data_base64"]
+	delete(c.members, "data")
+	encoded := c.takeOptionalString("data_base64")
+	switch {
+	case isJSON && isBase64:
+		c.faults.Add("body.data_base64", "stands beside data; an event has one of them")
+	case isBase64:
+		decoded, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			c.faults.Add("body.data_base64", "is not base64")
+		}
+		if data = asJSON(kind, decoded); len(data) > MaxData {
+			return nil, tooLarge("body.data_base64", MaxData)
+		}
+	case !isJSON:
+		return json.RawMessage("null"), nil
+	case len(data) > MaxData:
+		return nil, tooLarge("body.data", MaxData)
+	}
+	return data, nil
+}
+
+// optionalText is take for a text that may be empty.
+func (c *cloudEventReader) takeOptionalString(name string) string {
+	if string(c.members[name]) == `""` {
+		delete(c.members, name)
+		return ""
+	}
+	return c.takeString(name, false)
+}
+
+// asJSON returns bytes as JSON: themselves, a text, or an object with their base64.
+// kind is the attribute datacontenttype as it is written.
+func asJSON(kind, decoded []byte) []byte {
+	contentType := scanner{raw: kind}
+	isJSON := kind == nil
+	if contentType.next() == '"' {
+		t, _ := contentType.string()
+		isJSON = payload.IsJSON(t.decoded())
+	}
+	switch {
+	case isJSON && json.Valid(decoded) && utf8.Valid(decoded):
+		return decoded
+	case utf8.Valid(decoded):
+		return payload.AppendJSONString(nil, string(decoded))
+	}
+	return append(base64.StdEncoding.AppendEncode([]byte(`{"base64":"`), decoded), `"}`...)
+}
+
+// metadata is an object of the attributes that are left.
+func (c *cloudEventReader) metadata() jsonObject {
+	b := []byte{'{'}
+	for _, name := range slices.Sorted(maps.Keys(c.members)) {
+		value := c.members[name]
+		if wrong := checkAttribute(name, value); wrong != "" {
+			c.faults.Add("body."+name, "%s", wrong)
+			continue
+		}
+		b = append(append(payload.AppendJSONString(b, name), ':'), value...)
+		b = append(b, ',')
+	}
+	if len(b) == 1 {
+		return nil
+	}
+	b[len(b)-1] = '}'
+	return b
+}
+
+// checkAttribute says what is wrong with the value of an attribute, "" if nothing.
+func checkAttribute(name string, value []byte) string {
+	isText := value[0] == '"'
+	switch {
+	case !isText && slices.Contains([]string{"time", "datacontenttype", "dataschema"}, name):
+		return "expected string"
+	case value[0] == '{' || value[0] == '[':
+		return "an extension must be a string, a number or a truth value"
+	case hasHugeNumber(value):
+		return "is too large a number"
+	case name != "time":
+		return ""
+	}
+	if _, err := time.Parse(`"`+time.RFC3339+`"`, string(value)); err != nil {
+		return "must be a time such as 2030-01-31T12:00:00Z"
+	}
+	return ""
+}

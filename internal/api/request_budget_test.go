@@ -1,0 +1,402 @@
+package api_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+// shared is a gateway that two tenants use, on a store whose answers wait until
+// the test lets them go.
+type budgetHarness struct {
+	api.EventStore
+	api.WorkStore
+	api.KeyStore
+	t      *testing.T
+	router *echo.Echo
+	keys   map[string]eventhook.Tenant // by key
+
+	mu      sync.Mutex
+	running []string // tenants whose requests are in the store, as they came
+	goOn    chan struct{}
+	refused map[string]int
+	size    int // of every event's body
+}
+
+func newBudgetHarness(t *testing.T, limits api.Limits) *budgetHarness {
+	s := &budgetHarness{t: t, router: echo.New(), keys: map[string]eventhook.Tenant{}, goOn: make(chan struct{}), refused: map[string]int{}}
+	api.Register(s.router, api.Deps{
+		Events: s, Work: s, Keys: s, Limits: limits, OnWorkerAct: func(string, int) {}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		OnRefusal: func(reason string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.refused[reason]++
+		},
+	})
+	return s
+}
+
+// key makes a key with all scopes.
+func (s *budgetHarness) key(tenant string) string {
+	text := api.NewKey()
+	hash := sha256.Sum256([]byte(text))
+	id := sha256.Sum256([]byte(tenant))
+	s.keys[string(hash[:])] = eventhook.Tenant{ID: eventhook.TenantID(id[:16]), Slug: tenant, Status: eventhook.TenantActive}
+	return text
+}
+
+func (s *budgetHarness) KeyByHash(_ context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error) {
+	t, ok := s.keys[string(hash)]
+	if !ok {
+		return eventhook.APIKey{}, t, &eventhook.Error{Kind: eventhook.KindUnauthorized}
+	}
+	return eventhook.APIKey{ID: eventhook.KeyID(hash[:16]), TenantID: t.ID, Scopes: []eventhook.Scope{eventhook.ScopeRead, eventhook.ScopeWork}}, t, nil
+}
+
+// visit is a request in the store.
+func (s *budgetHarness) visit(ctx context.Context, tenant eventhook.TenantID) error {
+	for _, t := range s.keys {
+		if t.ID == tenant {
+			s.mu.Lock()
+			s.running = append(s.running, t.Slug)
+			s.mu.Unlock()
+			break
+		}
+	}
+	select {
+	case <-s.goOn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *budgetHarness) Events(ctx context.Context, tenant eventhook.TenantID, _ eventhook.EventFilter) ([]eventhook.Event, error) {
+	return nil, s.visit(ctx, tenant)
+}
+
+func (s *budgetHarness) Event(_ context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error) {
+	return eventhook.Event{ID: id, TenantID: tenant, BodySize: s.size}, nil
+}
+
+func (s *budgetHarness) Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
+	return map[eventhook.EventID]eventhook.Payload{ids[0]: {Headers: []byte("A: b"), Body: []byte("{}")}}, s.visit(ctx, eventhook.TenantID{})
+}
+
+func (s *budgetHarness) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
+	return x, s.visit(ctx, x.TenantID)
+}
+
+// entered are the tenants whose requests have come to the store since the last
+// call.
+func (s *budgetHarness) entered() (list []string) {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, s.running = s.running, nil
+	return list
+}
+
+// start sends requests one after the other; the answers come later.
+func (s *budgetHarness) start(n int, key, method, path string, body func() io.Reader) *answers {
+	all := &answers{t: s.t}
+	for range n {
+		all.wait.Go(func() {
+			var from io.Reader = http.NoBody
+			if body != nil {
+				from = body()
+			}
+			r := httptest.NewRequestWithContext(s.t.Context(), method, path, from)
+			r.Header.Set("Authorization", "Bearer "+key)
+			a := httptest.NewRecorder()
+			s.router.ServeHTTP(a, r)
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.list = append(all.list, a)
+		})
+		synctest.Wait()
+	}
+	return all
+}
+
+// answers are those that have come.
+type answers struct {
+	t    *testing.T
+	wait sync.WaitGroup
+	mu   sync.Mutex
+	list []*httptest.ResponseRecorder
+}
+
+// statuses counts the answers, and holds that refusals say when to come again.
+func (a *answers) statuses() map[int]int {
+	a.t.Helper()
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := map[int]int{}
+	for _, one := range a.list {
+		n[one.Code]++
+		if one.Code == http.StatusTooManyRequests || one.Code == http.StatusServiceUnavailable {
+			var p problem
+			if err := json.Unmarshal(one.Body.Bytes(), &p); err != nil || p.Detail == "" || one.Header().Get("Retry-After") == "" {
+				a.t.Errorf("answered %d %s with Retry-After %q, want a problem that says when to come again", one.Code, one.Body, one.Header().Get("Retry-After"))
+			}
+		}
+	}
+	return n
+}
+
+func (a *answers) want(when string, want map[int]int) {
+	a.t.Helper()
+	got := a.statuses()
+	if len(got) != len(want) {
+		a.t.Errorf("%s: answered %v, want %v", when, got, want)
+		return
+	}
+	for status, n := range want {
+		if got[status] != n {
+			a.t.Errorf("%s: answered %v, want %v", when, got, want)
+		}
+	}
+}
+
+func count(list []string, of string) (n int) {
+	for _, one := range list {
+		if one == of {
+			n++
+		}
+	}
+	return n
+}
+
+// TestListsTakeTurns is attack 11: a tenant's many slow lists leave room for
+// another tenant's, which is next.
+func TestListsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 4})
+		loud, quiet, third := s.key("loud"), s.key("quiet"), s.key("third")
+		lists := s.start(50, loud, "GET", T("loud")+"/events?status=delivered", nil)
+		if in := s.entered(); len(in) != 2 {
+			t.Fatalf("%d lists of one tenant run, want half of the 4 connections", len(in))
+		}
+		lists.want("with 2 running and 32 waiting", map[int]int{429: 16})
+		s.start(3, quiet, "GET", T("quiet")+"/events", nil)
+		if in := s.entered(); !slices.Equal(in, []string{"quiet", "quiet"}) {
+			t.Fatalf("another tenant's lists: %v run, want 2 at once", in)
+		}
+		s.start(1, third, "GET", T("third")+"/events", nil)
+		for range 3 { // three slots become free, whosever they are
+			s.goOn <- struct{}{}
+		}
+		if in := s.entered(); len(in) != 3 || count(in, "third") != 1 {
+			t.Errorf("then %v run, want the third tenant among them", in)
+		}
+		time.Sleep(6 * time.Second) // nobody waits longer for a turn than 5 s
+		synctest.Wait()
+		if s.refused["no_slot_in_time"] == 0 || s.refused["queue_full"] != 16 {
+			t.Errorf("refused %v, want 16 for a full queue and the others for their time", s.refused)
+		}
+		time.Sleep(10 * time.Second) // and no read goes on for more than 10 s
+		if n := lists.statuses(); n[200]+n[429]+n[503] != 50 {
+			t.Errorf("answered %v, want all 50", n)
+		}
+	})
+}
+
+// TestLargeBodiesAreBounded is attack 9: the bytes that one key, one tenant and
+// all of them may hold.
+func TestLargeBodiesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{})
+		loud, quiet := s.key("loud"), s.key("quiet")
+		path := func(tenant string) string {
+			return T(tenant) + "/work/" + eventhook.NewID[eventhook.Execution](noon).String() + "/complete"
+		}
+		text := `{"lease_token":1,"output":[` + strings.TrimSuffix(strings.Repeat("{},", 300_000), ",") + `]}`
+		large := func() io.Reader { return strings.NewReader(text) }
+		small := func() io.Reader { return strings.NewReader(`{"lease_token":1}`) }
+		all := s.start(40, loud, "POST", path("loud"), large)
+		if in := s.entered(); len(in) != 2 {
+			t.Errorf("%d large bodies of one tenant are decoded at once, want 2", len(in))
+		}
+		all.want("with 2 being decoded and 32 waiting", map[int]int{429: 6})
+		s.start(1, quiet, "POST", path("quiet"), small)
+		s.start(1, quiet, "POST", path("quiet"), large)
+		if in := s.entered(); !slices.Equal(in, []string{"quiet", "quiet"}) {
+			t.Errorf("%v came to the store, want both requests of the other tenant", in)
+		}
+		s.start(1, loud, "POST", path("loud"), small)
+		if in := s.entered(); len(in) != 1 {
+			t.Errorf("a small request beside large ones: %v, want it served", in)
+		}
+		for s.let() > 0 {
+			if in := s.entered(); len(in) > 2 {
+				t.Errorf("%d large bodies were decoded at once, want at most 2", len(in))
+			}
+		}
+		all.want("when all had their turn", map[int]int{200: 34, 429: 6})
+		again := s.start(1, loud, "POST", path("loud"), large)
+		s.let()
+		again.want("when the others are gone", map[int]int{200: 1})
+	})
+}
+
+// let lets the requests go on that are in the store, and counts them.
+func (s *budgetHarness) let() (n int) {
+	synctest.Wait()
+	for {
+		select {
+		case s.goOn <- struct{}{}:
+			n++
+		default:
+			synctest.Wait()
+			return n
+		}
+	}
+}
+
+// TestBytesAreHeldAsTheyCome has bodies announced that do not come.
+func TestBytesAreHeldAsTheyCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{})
+		key := s.key("acme")
+		path := T("acme") + "/work/" + eventhook.NewID[eventhook.Execution](noon).String() + "/complete"
+		var bodies []*io.PipeWriter
+		stalled := s.start(5, key, "POST", path, func() io.Reader {
+			r, w := io.Pipe()
+			bodies = append(bodies, w)
+			return r
+		})
+		s.start(1, key, "POST", path, func() io.Reader { return strings.NewReader(`{"lease_token":1}`) })
+		if in := s.entered(); len(in) != 1 {
+			t.Errorf("beside bodies that do not come: %v, want the request served", in)
+		}
+		for _, w := range bodies {
+			w.CloseWithError(io.ErrUnexpectedEOF)
+		}
+		stalled.want("when they break off", map[int]int{400: 5})
+		s.let()
+	})
+}
+
+// TestLimitsOfRequestsInFlight holds them for a key and for a tenant.
+func TestLimitsOfRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{TenantRequests: 6, KeyRequests: 4})
+		one, two, other := s.key("acme"), s.key("acme"), s.key("umbrella")
+		path := T("acme") + "/work/" + eventhook.NewID[eventhook.Execution](noon).String() + "/complete"
+		small := func() io.Reader { return strings.NewReader(`{"lease_token":1}`) }
+		s.start(6, one, "POST", path, small).want("of one key", map[int]int{429: 2})
+		s.start(6, two, "POST", path, small).want("of another of the tenant's", map[int]int{429: 4})
+		s.start(1, other, "POST", T("umbrella")+"/work/"+eventhook.NewID[eventhook.Execution](noon).String()+"/complete", small)
+		if in := s.entered(); len(in) != 7 || in[6] != "umbrella" {
+			t.Errorf("%v came to the store, want 6 of one tenant and then the other's", in)
+		}
+		if s.refused["key_requests"] != 2 || s.refused["tenant_requests"] != 4 {
+			t.Errorf("refused %v, want 2 for the key and 4 for the tenant", s.refused)
+		}
+		s.let()
+		s.start(4, one, "POST", path, small).want("when they have ended", map[int]int{})
+		s.let()
+	})
+}
+
+// TestStoredBodiesAreShownWithinTheBudget has one tenant read large events.
+func TestStoredBodiesAreShownWithinTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 8})
+		s.size = eventhook.LargestMaxBodyBytes
+		loud, quiet := s.key("loud"), s.key("quiet")
+		path := func(tenant string) string {
+			return T(tenant) + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
+		}
+		s.start(4, loud, "GET", path("loud"), nil).want("beside one that is read", map[int]int{429: 3})
+		read := s.start(1, quiet, "GET", path("quiet"), nil)
+		read.want("while it is read", map[int]int{})
+		s.let()
+		read.want("in the end", map[int]int{200: 1})
+	})
+}
+
+// unread fails the test when it is read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+// TestBodiesAreNotReadInVain holds for requests that are refused anyway.
+func TestBodiesAreNotReadInVain(t *testing.T) {
+	s := newBudgetHarness(t, api.Limits{})
+	key := s.key("acme")
+	for _, c := range []struct {
+		claim, key, path string
+		length           int64
+		want             int
+	}{
+		{"without a key", "", T("acme") + "/work/claim", 10, http.StatusUnauthorized},
+		{"with a wrong key", api.NewKey(), T("acme") + "/work/claim", 10, http.StatusUnauthorized},
+		{"of another tenant", key, T("umbrella") + "/work/claim", 10, http.StatusNotFound},
+		{"without the scope", key, T("acme") + "/events", 10, http.StatusForbidden},
+		{"announced too large", key, T("acme") + "/work/claim", 64<<10 + 1, http.StatusRequestEntityTooLarge},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", c.path, unread{t})
+		r.ContentLength = c.length
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		a := httptest.NewRecorder()
+		s.router.ServeHTTP(a, r)
+		if a.Code != c.want {
+			t.Errorf("%s: answered %d, want %d", c.claim, a.Code, c.want)
+		}
+	}
+}
+
+// TestBytesInFlightAreBounded holds the limits of a key, of a tenant and of all,
+// with requests of 1.4 MB each, decoded.
+func TestBytesInFlightAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{Bytes: 8 << 20, TenantBytes: 3 << 20, KeyBytes: 2 << 20})
+		body := func() io.Reader {
+			return strings.NewReader(`{"lease_token":1,"output":"` + strings.Repeat("x", 10_000) + `"}`)
+		}
+		send := func(n int, tenant, key string) *answers {
+			return s.start(n, key, "POST", T(tenant)+"/work/"+eventhook.NewID[eventhook.Execution](noon).String()+"/complete", body)
+		}
+		send(3, "acme", s.key("acme")).want("of one key", map[int]int{429: 2})
+		send(1, "acme", s.key("acme")).want("of another key", map[int]int{})
+		send(1, "acme", s.key("acme")).want("beyond the tenant's share", map[int]int{429: 1})
+		last := s.key("last")
+		for _, tenant := range []string{"b", "c"} {
+			send(1, tenant, s.key(tenant)).want("of another tenant", map[int]int{})
+		}
+		send(1, "last", last).want("beyond what all may hold", map[int]int{503: 1})
+		list := s.start(1, last, "GET", T("last")+"/events", nil)
+		list.want("a small request then", map[int]int{})
+		if in := s.entered(); !slices.Equal(in, []string{"acme", "acme", "b", "c", "last"}) {
+			t.Errorf("%v came to the store", in)
+		}
+		if s.refused["key_bytes"] != 2 || s.refused["tenant_bytes"] != 1 || s.refused["instance_bytes"] != 1 {
+			t.Errorf("refused %v, want 2 for the key, 1 for the tenant and 1 for all", s.refused)
+		}
+		s.let()
+		list.want("in the end", map[int]int{200: 1})
+		send(1, "last", last).want("when the others have ended", map[int]int{})
+		s.let()
+	})
+}

@@ -1,0 +1,33 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+// A key that is gone costs the sources it sealed, and no others: they are
+// listed, and can be given new secrets, switched off, or deleted.
+func TestASourceWhoseKeyIsLostCanBeSeenAndMended(t *testing.T) {
+	r := setUp(t)
+	sources := T("acme") + "/sources"
+	for _, slug := range []string{"hub", "shut"} {
+		r.admin("POST", sources, object{"slug": slug, "provider": "github", "secrets": []string{lostKeyMarker}}).want(http.StatusCreated)
+	}
+	got := map[string]any{}
+	for _, item := range r.admin("GET", sources, nil).want(http.StatusOK).object()["items"].([]any) {
+		source := item.(object)
+		got[source["slug"].(string)] = source["secrets_lost"]
+	}
+	if got["hub"] != true || got["crm"] != nil || len(got) != 4 {
+		t.Errorf("listed as lost: %v, want hub and shut among four", got)
+	}
+	if one := r.admin("GET", sources+"/hub", nil).want(http.StatusOK).object(); one["provider"] != "github" || one["secrets_lost"] != true {
+		t.Errorf("got %v, want the provider and that its secrets are lost", one)
+	}
+	r.admin("PATCH", sources+"/hub", object{"name": "Hub"}).want(http.StatusUnprocessableEntity) // it still has no secret
+	mended := r.admin("PATCH", sources+"/hub", object{"secrets": []string{"new"}}).want(http.StatusOK).object()
+	if mended["secrets_lost"] != nil || mended["secrets_count"] != 1.0 {
+		t.Errorf("got %v, want it mended", mended)
+	}
+	r.admin("DELETE", sources+"/shut", nil).want(http.StatusNoContent)
+}
