@@ -15,26 +15,25 @@ import (
 
 const base = "/api/tenants/acme/eventhook"
 
-// gateway keeps the contract as far as a worker sees it, in memory and by the
-// clock of the bubble that it is in.
+// gateway is a fake gateway in memory. It implements the endpoints that a worker calls.
 type gateway struct {
-	mu       sync.Mutex
-	work     []*execution
-	promises []*promise
-	changed  chan struct{} // closed when something may have become due
-	calls    []string      // what was asked of executions, such as "complete 1"
-	claims   []claimBody
-	busiest  int // most executions that were leased at once
+	mu        sync.Mutex
+	work      []*execution
+	promises  []*promise
+	changed   chan struct{} // closed when the state changes
+	calls     []string      // operations on executions, such as "complete 1"
+	claims    []claimBody
+	maxLeased int // maximum number of executions that were leased at the same time
 
 	retryDelay time.Duration
-	fault      faulty
+	fault      faultFunc
 }
 
-// faulty may answer a request in the gateway's place, and says so.
-type faulty func(w http.ResponseWriter, r *http.Request) bool
+// faultFunc may answer a request instead of the gateway. It returns whether it did.
+type faultFunc func(w http.ResponseWriter, r *http.Request) bool
 
-// breaks lets a gateway do something else than it should from now on.
-func (g *gateway) breaks(f faulty) {
+// setFault makes the gateway call f before it handles a request.
+func (g *gateway) setFault(f faultFunc) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fault = f
@@ -57,7 +56,7 @@ type execution struct {
 	Status string          `json:"status"`
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  string          `json:"error,omitempty"`
-	due    time.Time       // zero: nothing is owed
+	due    time.Time       // zero: never
 }
 
 type promise struct {
@@ -73,7 +72,7 @@ func newGateway() *gateway {
 	return &gateway{changed: make(chan struct{}), retryDelay: 10 * time.Second}
 }
 
-// add makes work of a kind that is due.
+// add adds an execution that is due now.
 func (g *gateway) add(typ, kind, input string) *execution {
 	defer g.lock()()
 	id := fmt.Sprint(len(g.work) + 1)
@@ -82,7 +81,7 @@ func (g *gateway) add(typ, kind, input string) *execution {
 	return x
 }
 
-// lock returns the unlock, which wakes who waits for a change.
+// lock locks the gateway and returns a function that unlocks it and wakes waiting claims.
 func (g *gateway) lock() func() {
 	g.mu.Lock()
 	return func() {
@@ -92,33 +91,33 @@ func (g *gateway) lock() func() {
 	}
 }
 
-// see reads an execution as it is now.
-func (g *gateway) see(x *execution) execution {
+// current returns a copy of the execution.
+func (g *gateway) current(x *execution) execution {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return *x
 }
 
-// asked are the calls of an act so far.
-func (g *gateway) asked(act string) (n int) {
+// countCalls returns the number of calls of an operation, such as "complete".
+func (g *gateway) countCalls(operation string) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range g.calls {
-		if strings.HasPrefix(c, act+" ") {
+		if strings.HasPrefix(c, operation+" ") {
 			n++
 		}
 	}
 	return n
 }
 
-// cancel ends an execution as a person does.
+// cancel cancels an execution, as an operator would.
 func (g *gateway) cancel(x *execution) {
 	defer g.lock()()
 	x.Status, x.due = "cancelled", time.Time{}
 	x.LeaseToken++
 }
 
-// settle gives the promise with a key its outcome.
+// settle settles the promise with a key.
 func (g *gateway) settle(key, status, value string) {
 	defer g.lock()()
 	for _, p := range g.promises {
@@ -138,7 +137,7 @@ func (g *gateway) settle(key, status, value string) {
 	}
 }
 
-// client reaches the gateway without a network.
+// client returns an HTTP client that calls the gateway without a network.
 func (g *gateway) client() *http.Client { return &http.Client{Transport: inMemory{g}} }
 
 type inMemory struct{ http.Handler }
@@ -170,8 +169,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /work/claim", g.claim)
-	mux.HandleFunc("POST /work/{id}/{act}", g.act)
-	mux.HandleFunc("POST /promises", g.makePromise)
+	mux.HandleFunc("POST /work/{id}/{operation}", g.operate)
+	mux.HandleFunc("POST /promises", g.createPromise)
 	http.StripPrefix(base, mux).ServeHTTP(w, r)
 }
 
@@ -209,7 +208,8 @@ func (g *gateway) claim(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lease leases what is due, and tells when to look again.
+// lease leases the executions that are due. It returns a channel that is closed at the next
+// change, and the time until the next execution is due.
 func (g *gateway) lease(body claimBody) (items []execution, changed <-chan struct{}, next time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,11 +236,11 @@ func (g *gateway) lease(body claimBody) (items []execution, changed <-chan struc
 			leased++
 		}
 	}
-	g.busiest = max(g.busiest, leased)
+	g.maxLeased = max(g.maxLeased, leased)
 	return items, g.changed, next
 }
 
-func (g *gateway) act(w http.ResponseWriter, r *http.Request) {
+func (g *gateway) operate(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		LeaseToken     int64           `json:"lease_token"`
 		LeaseSeconds   int             `json:"lease_seconds"`
@@ -255,8 +255,8 @@ func (g *gateway) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.lock()()
-	act, id := r.PathValue("act"), r.PathValue("id")
-	g.calls = append(g.calls, act+" "+id)
+	operation, id := r.PathValue("operation"), r.PathValue("id")
+	g.calls = append(g.calls, operation+" "+id)
 	i := slices.IndexFunc(g.work, func(x *execution) bool { return x.ID == id })
 	if i < 0 {
 		problem(w, http.StatusNotFound, "")
@@ -267,7 +267,7 @@ func (g *gateway) act(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusConflict, "the lease is lost")
 		return
 	}
-	switch act {
+	switch operation {
 	case "heartbeat":
 		x.due = now.Add(time.Duration(body.LeaseSeconds) * time.Second)
 		answer(w, map[string]any{"lease_until": x.due})
@@ -295,7 +295,7 @@ func (g *gateway) act(w http.ResponseWriter, r *http.Request) {
 	answer(w, x)
 }
 
-func (g *gateway) makePromise(w http.ResponseWriter, r *http.Request) {
+func (g *gateway) createPromise(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Key            string  `json:"idempotency_key"`
 		Workflow       *string `json:"workflow_execution_id"`
@@ -314,7 +314,7 @@ func (g *gateway) makePromise(w http.ResponseWriter, r *http.Request) {
 	answer(w, g.promises[i])
 }
 
-// read is as strict as the gateway: unknown members are refused.
+// read decodes a request. It is as strict as the gateway and rejects unknown members.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -333,8 +333,8 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	answer(w, map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 }
 
-// until waits until a condition holds of an execution, or ctx ends.
-func (g *gateway) until(ctx context.Context, x *execution, status string) {
+// waitForStatus waits until an execution has a status, or ctx ends.
+func (g *gateway) waitForStatus(ctx context.Context, x *execution, status string) {
 	for {
 		g.mu.Lock()
 		got, changed := x.Status, g.changed

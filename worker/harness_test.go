@@ -22,8 +22,8 @@ const (
 	key       = "ehk_acme"
 )
 
-// rig is a worker and its gateway in a bubble, where hours take no time.
-type rig struct {
+// harness is a worker and a fake gateway in a synctest bubble.
+type harness struct {
 	*gateway
 	t      *testing.T
 	worker *worker.Worker
@@ -32,11 +32,11 @@ type rig struct {
 	ended  chan error
 }
 
-// inBubble runs a test with a worker that is not running yet.
-func inBubble(t *testing.T, test func(*rig), options ...worker.Option) {
+// runTest runs a test in a synctest bubble with a worker that has not been started.
+func runTest(t *testing.T, test func(*harness), options ...worker.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{gateway: newGateway(), t: t, ended: make(chan error, 1)}
+		r := &harness{gateway: newGateway(), t: t, ended: make(chan error, 1)}
 		log := slog.New(slog.NewTextHandler(&r.log, nil))
 		options = append([]worker.Option{worker.WithHTTPClient(r.client()), worker.WithLogger(log)}, options...)
 		r.worker = worker.New(tenantURL, key, options...)
@@ -44,16 +44,16 @@ func inBubble(t *testing.T, test func(*rig), options ...worker.Option) {
 	})
 }
 
-// start lets the worker run; the test's end stops it.
-func (r *rig) start() {
+// start starts the worker. It is stopped when the test ends.
+func (r *harness) start() {
 	ctx, stop := context.WithCancel(r.t.Context())
 	r.stop = stop
 	go func() { r.ended <- r.worker.Run(ctx) }()
 	r.t.Cleanup(stop)
 }
 
-// stopped stops the worker, and fails the test if that is an error.
-func (r *rig) stopped() {
+// stopAndWait stops the worker, waits until Run returns and fails the test if Run returned an error.
+func (r *harness) stopAndWait() {
 	r.t.Helper()
 	r.stop()
 	if err := <-r.ended; err != nil {
@@ -61,40 +61,41 @@ func (r *rig) stopped() {
 	}
 }
 
-// want holds how an execution stands.
-func (r *rig) want(x *execution, status, output, err string) {
+// want fails the test if the execution does not have this status, output and error.
+func (r *harness) want(x *execution, status, output, err string) {
 	r.t.Helper()
-	got := r.see(x)
+	got := r.current(x)
 	if got.Status != status || string(got.Output) != output || got.Error != err {
 		r.t.Errorf("work %s is %s, output %s, error %q\nwant %s, output %s, error %q\nlog:\n%s",
 			x.ID, got.Status, got.Output, got.Error, status, output, err, &r.log)
 	}
 }
 
-// done waits until work has a status, at most an hour of the bubble.
-func (r *rig) done(x *execution, status string) {
+// waitFor waits until the execution has a status, for at most an hour of fake time.
+func (r *harness) waitFor(x *execution, status string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Hour)
 	defer cancel()
-	r.until(ctx, x, status)
-	if got := r.see(x); got.Status != status {
+	r.waitForStatus(ctx, x, status)
+	if got := r.current(x); got.Status != status {
 		r.t.Fatalf("work %s is %s after an hour, want %s\nlog:\n%s", x.ID, got.Status, status, &r.log)
 	}
 }
 
-var errBroken = errors.New("the printer is on fire")
+var errPrinter = errors.New("the printer is on fire")
 
-// crowd counts who is in it.
-type crowd struct {
-	mu        sync.Mutex
-	now, most int
+// concurrencyCounter counts concurrent calls.
+type concurrencyCounter struct {
+	mu       sync.Mutex
+	now, max int
 }
 
-func (c *crowd) enter() (leave func()) {
+// start counts a call until the returned function is called.
+func (c *concurrencyCounter) start() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now++
-	c.most = max(c.most, c.now)
+	c.max = max(c.max, c.now)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
