@@ -238,14 +238,14 @@ func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 	f := setUp(t)
 	const n = 1500
 	ctx, stop := context.WithCancel(t.Context())
-	heard, ready := make(chan string, 4*n), make(chan struct{})
+	received, ready := make(chan string, 4*n), make(chan struct{})
 	ended := make(chan error)
 	go func() {
 		ended <- f.other.Listen(ctx, func(c ConfigChange) {
 			if (c == ConfigChange{}) {
 				close(ready)
 			}
-			heard <- c.SourceSlug
+			received <- c.SourceSlug
 		})
 	}()
 	<-ready
@@ -256,7 +256,7 @@ func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 		missing[s.Slug] = true
 	}
 	for len(missing) > 0 {
-		delete(missing, <-heard)
+		delete(missing, <-received)
 	}
 	same(t, "sources", f.count("source", "tenant_id <> $1", [16]byte(f.tenant)), n)
 	same(t, "routes", f.count("route", "tenant_id <> $1", [16]byte(f.tenant)), n)

@@ -116,7 +116,7 @@ func TestInstancesAreNotifiedOfARevealedSecret(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsTheLearnedSecret unless the provider changes.
+// A configuration without secrets keeps the learned secret unless it changes the provider.
 func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))

@@ -15,7 +15,7 @@ var _ usage.Store = (*DB)(nil)
 
 var today = noon.Truncate(day)
 
-func TestCountsOfUsageKeepTheMetersContract(t *testing.T) {
+func TestUsageCountsConformToTheStore(t *testing.T) {
 	usagetest.Check(t, func(t *testing.T) usage.Store { return setUp(t).db })
 }
 
@@ -51,7 +51,7 @@ func TestTenantUsageSumsInstancesAndDays(t *testing.T) {
 	f := setUp(t)
 	f.wantUsage("before the first event", eventhook.TenantUsage{})
 	f.countTenant(f.db, 3, today, 10, 100)
-	f.countTenant(f.other, 3, today, 5, 50) // they drew the same slot
+	f.countTenant(f.other, 3, today, 5, 50) // both instances have the same slot
 	f.countTenant(f.other, 4, today, 1, 10)
 	f.countTenant(f.db, 3, today, -2, -20) // not stored after all
 	f.countTenant(f.db, 3, today.Add(-day), 7, 1000)
@@ -183,13 +183,13 @@ func TestSweepUsage(t *testing.T) {
 }
 
 // TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by hand: in each
-// interval, each instance is asked for events concurrently, and then flushes. The number of
+// interval, each instance accepts events concurrently, and then flushes. The number of
 // accepted events stays within the bound in the documentation.
 func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	const instances, perInterval, quota = 4, 100, 2017
 	f := setUp(t)
-	most := int64(quota)
-	source := eventhook.Source{ID: f.crm, TenantID: f.tenant, Quota: eventhook.Quota{MaxEventsPerDay: &most}}
+	maxAccepted := int64(quota)
+	source := eventhook.Source{ID: f.crm, TenantID: f.tenant, Quota: eventhook.Quota{MaxEventsPerDay: &maxAccepted}}
 	meters, accounts := make([]*usage.Meter, instances), make([]*usage.Account, instances)
 	for i := range meters {
 		db := []*DB{f.db, f.other}[i%2]
@@ -225,7 +225,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	f.wantUsage("written down", eventhook.TenantUsage{EventsToday: n, StorageBytes: n})
 	for i, a := range accounts {
 		if a.Take(1, f.clock.now()) == nil {
-			t.Errorf("instance %d takes more after all have flushed", i)
+			t.Errorf("instance %d accepts more after all have flushed", i)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (f *fixture) downgrade() legacy {
 
 func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.createSubscription()
 	generation := f.generation()
 	w := f.downgrade()
 	until := noon.Add(lease)
@@ -165,7 +165,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 
 func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.createSubscription()
 	a := f.arrival(f.event(), f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
 	a.Plan.Actions[3].Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
 	own := f.publishes("payment.seen", "", `{"own":1}`, s)

@@ -50,7 +50,7 @@ func (f *fixture) planned() (acme, umbrella *effects.Arrival) {
 	f.Helper()
 	other := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.tenant (id, slug, name) VALUES (gen_random_uuid(), 'globex', 'Globex')`)
-	s := f.subscriber()
+	s := f.createSubscription()
 	acme = f.arrival(f.event(), f.makes(eventhook.Task, "k"), f.publishes("payment.made", "", `{}`, s), requests(""))
 	umbrella = f.arrival(f.event(func(e *eventhook.Event) { e.TenantID = other }), f.makes(eventhook.Task, "k"))
 	return acme, umbrella
@@ -104,7 +104,7 @@ func TestAStalePlanIsNotSettled(t *testing.T) {
 
 func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	f := setUp(t)
-	f.subscriber()
+	f.createSubscription()
 	before := f.generation()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)

@@ -66,7 +66,7 @@ func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 		}
 	}
 	f.formerAction(f.accepted(1)[0])
-	f.publishTo(1, f.subscriber())
+	f.publishTo(1, f.createSubscription())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
 		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
@@ -167,7 +167,7 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.createSubscription()
 	made := f.publishes("payment.made", "", `{}`, s)
 	f.accept(f.db, f.arrival(f.event(), made))
 	same(t, "payloads", f.placed("event_payload"), map[string]int{"20260310": 1})
@@ -289,7 +289,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.createSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}
