@@ -14,7 +14,7 @@ import (
 )
 
 // Verifying a request costs work, in units of about 50 µs (verify.Verifier.CPUCost). Requests
-// that turn out to be forged use two budgets (docs/adr/0007-forgeries.md):
+// that turn out to be forged use two budgets (docs/adr/0007-unverified-requests.md):
 //
 //   - the budget of the client, Config.ForgeriesPerSec and Config.ForgeriesBurst;
 //   - the budgets of the source and of its tenant, Config.UnverifiedWorkPerSec.

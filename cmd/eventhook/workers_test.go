@@ -155,9 +155,9 @@ func TestGoWorkerReportsWhyItsKeyIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ claim, url, key, want string }{
-		{"an invalid key", o.tenantURL(), "ehk_none", "the gateway does not take the key: 401"},
+		{"an invalid key", o.tenantURL(), "ehk_none", "the key is not valid: 401"},
 		{"a key without the scope", o.tenantURL(), reader.Key, "the key lacks the scope work: 403"},
-		{"another tenant", o.url + "/api/tenants/other/eventhook", o.key, "there is no such tenant for this key: 404"},
+		{"another tenant", o.url + "/api/tenants/other/eventhook", o.key, "the key has no access to the tenant, or the tenant does not exist: 404"},
 	} {
 		err := worker.New(c.url, c.key).Handle("send-invoice", func(context.Context, *worker.Job) error { return nil }).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.key) {
