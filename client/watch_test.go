@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-const streamed = ": here is what happens from now on\n\n" +
+const streamed = ": stream started\n\n" +
 	"event: event\nid: 1\ndata: {\"id\":\"1\",\"status\":\"pending\"}\n\n" +
-	": nothing new\n\n" +
+	": heartbeat\n\n" +
 	"event: invented\ndata: {}\n\n" +
 	"event: gap\ndata: {}\n\n" +
 	"event: event\r\nid: 2\r\ndata: {\"id\":\"2\",\r\ndata: \"status\":\"dead\"}\r\n\r\n"
