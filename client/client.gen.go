@@ -3450,4 +3450,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "5ee123c8e79e0502fb345f47b8a5b21d6c9372691341293255f2e20ac617accb"
+const madeFrom = "33335c1406e9ea90381e4dd4398987e98bc80af6aff1aa05d2a815445cad999e"
