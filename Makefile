@@ -76,7 +76,7 @@ fmt:
 docs: build ## write the pages that are made from the code
 	$(BIN)/eventhook providers -o markdown >docs/providers.md
 
-# What the client is made of, in the order in which its test reads them.
+# The sources of the client, in the order in which its test reads them.
 CLIENT_FROM = docs/openapi.json client/oapi-codegen.yaml client/overlay.yaml client/methods.tmpl
 
 generate: $(CODEGEN) ## write the API's document and the Go client that is made of it
@@ -84,7 +84,7 @@ generate: $(CODEGEN) ## write the API's document and the Go client that is made 
 	$(GO) run ./internal/docs/openapi >$(BIN)/openapi.json
 	mv $(BIN)/openapi.json docs/openapi.json
 	$(CODEGEN) -config client/oapi-codegen.yaml docs/openapi.json
-	@printf '\n// madeFrom is the SHA-256 of what this file was made from.\nconst madeFrom = "%s"\n' \
+	@printf '\n// generatedFrom is the SHA-256 of the sources of this file.\nconst generatedFrom = "%s"\n' \
 		"$$(cat $(CLIENT_FROM) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64)" >>client/client.gen.go
 
 $(CODEGEN):

@@ -17,14 +17,14 @@ func TestDiff(t *testing.T) {
 	}{
 		{"nothing changes", `{"a":1,"b":{"c":[1,2]}}`, `{"b":{"c":[1,2]},"a":1}`, nil},
 		{"a member", `{"a":1}`, `{"a":2}`, []string{"a"}},
-		{"one that comes and one that goes", `{"a":1}`, `{"b":1}`, []string{"a", "b"}},
-		{"a member of a member", `{"a":{"b":1,"c":1}}`, `{"a":{"b":1,"c":2}}`, []string{"a.c"}},
-		{"a list, whole", `{"a":[1,{"b":2}]}`, `{"a":[1,{"b":3}]}`, []string{"a"}},
-		{"an empty object that comes", `{"a":{}}`, `{"a":{"b":{}}}`, []string{"a", "a.b"}},
-		{"an empty object instead of nothing", `{}`, `{"a":{}}`, []string{"a"}},
-		{"a dot in a name is no step", `{"a.b":1}`, `{"a":{"b":1}}`, []string{`["a.b"]`, "a.b"}},
-		{"nor is a quote", `{"a":{"\"].b":1}}`, `{"a":{"\"]":{"b":1}}}`, []string{`a["\"]"].b`, `a["\"].b"]`}},
-		{"null is not nothing", `{}`, `{"a":null}`, []string{"a"}},
+		{"one member added and one removed", `{"a":1}`, `{"b":1}`, []string{"a", "b"}},
+		{"a nested member", `{"a":{"b":1,"c":1}}`, `{"a":{"b":1,"c":2}}`, []string{"a.c"}},
+		{"a list is compared as a whole", `{"a":[1,{"b":2}]}`, `{"a":[1,{"b":3}]}`, []string{"a"}},
+		{"a member in an empty object", `{"a":{}}`, `{"a":{"b":{}}}`, []string{"a", "a.b"}},
+		{"an added empty object", `{}`, `{"a":{}}`, []string{"a"}},
+		{"a dot in a name does not separate members", `{"a.b":1}`, `{"a":{"b":1}}`, []string{`["a.b"]`, "a.b"}},
+		{"a quote in a name is escaped", `{"a":{"\"].b":1}}`, `{"a":{"\"]":{"b":1}}}`, []string{`a["\"]"].b`, `a["\"].b"]`}},
+		{"an added null", `{}`, `{"a":null}`, []string{"a"}},
 		{"an object becomes a list", `{"a":{}}`, `{"a":[]}`, []string{"a"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -23,12 +23,15 @@ const (
 	root       = "."
 )
 
-// borders says who may know whom (DESIGN, section 6). A new package adds its
-// line here. Tests may know anybody.
-var borders = map[string][]string{
+// allowedImports lists the packages of this module that each package may import
+// (docs/architecture.md). A new package needs a line here. Tests may import any
+// package.
+var allowedImports = map[string][]string{
 	root:                  nil,
 	"cmd/eventhook":       {everything},
-	"bench":               {everything}, // measures it all, ships with nothing
+	"bench":               {everything}, // measures all packages and is not part of the product
+	"bench/measure":       nil,
+	"bench/seed":          nil,
 	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
@@ -86,24 +89,24 @@ var borders = map[string][]string{
 	"internal/httpguard":               nil,
 	"internal/httpguard/httpguardtest": nil,
 
-	"client":                nil, // for other programs: it knows nothing of ours
+	"client":                nil, // for other programs
 	"worker":                {"client"},
 	"internal/docs/openapi": {"internal/api"},
 }
 
-// keepers are the packages that may know a technique of others.
-var keepers = map[string][]string{
+// libraryUsers lists the packages that may import a library.
+var libraryUsers = map[string][]string{
 	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
-	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed"},
 }
 
-// forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+// testPackages lists the packages that only tests and the bench may import.
+var testPackages = []string{"bench/measure", "bench/seed", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
-	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
-		t.Errorf("borders crossed, got:\n%s\nwant none (DESIGN, section 6)", strings.Join(crossed, "\n"))
+	if found := violations(t, os.DirFS(".")); len(found) > 0 {
+		t.Errorf("forbidden imports, got:\n%s\nwant none (see allowedImports)", strings.Join(found, "\n"))
 	}
 }
 
@@ -120,31 +123,31 @@ func TestImportViolationsAreReported(t *testing.T) {
 		tree  fstest.MapFS
 		want  []string
 	}{
-		{"an empty tree is a fault", fstest.MapFS{}, []string{"no Go files were found"}},
-		{"a new package needs a line", fstest.MapFS{"shop/x.go": file()}, []string{"shop: has no line in borders"}},
-		{"rooms do not know each other", fstest.MapFS{"route/x.go": file(module, module+"/targets")}, []string{"route: imports targets"}},
-		{"the root knows the standard library only", fstest.MapFS{"x.go": file("net/http", "golang.org/x/text")}, []string{".: imports golang.org/x/text"}},
-		{"the root knows no room", fstest.MapFS{"x.go": file(module + "/verify")}, []string{".: imports verify"}},
-		{"echo stays at the door", fstest.MapFS{"verify/x.go": file("github.com/labstack/echo/v4")}, []string{"verify: imports github.com/labstack/echo/v4"}},
-		{"pgx stays in the store", fstest.MapFS{"route/x.go": file("github.com/jackc/pgx/v5/pgxpool")}, []string{"route: imports github.com/jackc/pgx/v5/pgxpool"}},
-		{"nothing that ships needs pgtest", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/pgtest")}, []string{"cmd/eventhook: imports internal/pgtest"}},
-		{"nor usagetest", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/usage/usagetest")}, []string{"cmd/eventhook: imports internal/usage/usagetest"}},
-		{"tests know anybody", fstest.MapFS{"x.go": file(), "route/x_test.go": file(module+"/targets", module+"/internal/pgtest")}, nil},
-		{"cmd knows everybody", fstest.MapFS{"cmd/eventhook/x.go": file(module+"/internal/pg", module+"/route")}, nil},
-		{"testdata and hidden folders are no packages", fstest.MapFS{"x.go": file(), "testdata/x.go": file(), ".git/x.go": file()}, nil},
+		{"a tree without Go files", fstest.MapFS{}, []string{"no Go files were found"}},
+		{"a package without a line", fstest.MapFS{"shop/x.go": file()}, []string{"shop: has no line in allowedImports"}},
+		{"a package that is not allowed", fstest.MapFS{"route/x.go": file(module, module+"/targets")}, []string{"route: imports targets"}},
+		{"the root imports the standard library only", fstest.MapFS{"x.go": file("net/http", "golang.org/x/text")}, []string{".: imports golang.org/x/text"}},
+		{"the root imports no package of the module", fstest.MapFS{"x.go": file(module + "/verify")}, []string{".: imports verify"}},
+		{"echo outside of the HTTP handlers", fstest.MapFS{"verify/x.go": file("github.com/labstack/echo/v4")}, []string{"verify: imports github.com/labstack/echo/v4"}},
+		{"pgx outside of the store", fstest.MapFS{"route/x.go": file("github.com/jackc/pgx/v5/pgxpool")}, []string{"route: imports github.com/jackc/pgx/v5/pgxpool"}},
+		{"pgtest in the product", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/pgtest")}, []string{"cmd/eventhook: imports internal/pgtest"}},
+		{"usagetest in the product", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/usage/usagetest")}, []string{"cmd/eventhook: imports internal/usage/usagetest"}},
+		{"tests may import any package", fstest.MapFS{"x.go": file(), "route/x_test.go": file(module+"/targets", module+"/internal/pgtest")}, nil},
+		{"cmd may import any package", fstest.MapFS{"cmd/eventhook/x.go": file(module+"/internal/pg", module+"/route")}, nil},
+		{"testdata and hidden folders are skipped", fstest.MapFS{"x.go": file(), "testdata/x.go": file(), ".git/x.go": file()}, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, crossings(t, c.tree)); diff != "" {
-				t.Errorf("crossings (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, violations(t, c.tree)); diff != "" {
+				t.Errorf("violations (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// crossings lists the imports that the tables forbid.
-func crossings(t *testing.T, tree fs.FS) []string {
+// violations lists the imports that the tables do not allow.
+func violations(t *testing.T, tree fs.FS) []string {
 	t.Helper()
-	var crossed []string
+	var all []string
 	files := 0
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch base := path.Base(name); {
@@ -159,8 +162,8 @@ func crossings(t *testing.T, tree fs.FS) []string {
 		if strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		found, err := crossingsOf(tree, name)
-		crossed = append(crossed, found...)
+		found, err := violationsOf(tree, name)
+		all = append(all, found...)
 		return err
 	})
 	if err != nil {
@@ -169,15 +172,16 @@ func crossings(t *testing.T, tree fs.FS) []string {
 	if files == 0 {
 		return []string{"no Go files were found"}
 	}
-	slices.Sort(crossed)
-	return slices.Compact(crossed)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func crossingsOf(tree fs.FS, name string) ([]string, error) {
-	room := path.Dir(name)
-	allowed, known := borders[room]
+// violationsOf lists the violations of one file.
+func violationsOf(tree fs.FS, name string) ([]string, error) {
+	importer := path.Dir(name)
+	allowed, known := allowedImports[importer]
 	if !known {
-		return []string{room + ": has no line in borders"}, nil
+		return []string{importer + ": has no line in allowedImports"}, nil
 	}
 	text, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -187,35 +191,35 @@ func crossingsOf(tree fs.FS, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var crossed []string
+	var found []string
 	for _, spec := range f.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		ours, isOurs := strings.CutPrefix(imported+"/", module+"/")
-		if isOurs {
-			imported = path.Clean(ours)
+		inModule, isOwn := strings.CutPrefix(imported+"/", module+"/")
+		if isOwn {
+			imported = path.Clean(inModule)
 		}
-		if !mayImport(room, allowed, imported, isOurs) {
-			crossed = append(crossed, room+": imports "+imported)
+		if !mayImport(importer, allowed, imported, isOwn) {
+			found = append(found, importer+": imports "+imported)
 		}
 	}
-	return crossed, nil
+	return found, nil
 }
 
-func mayImport(room string, allowed []string, imported string, ours bool) bool {
+func mayImport(importer string, allowed []string, imported string, isOwn bool) bool {
 	switch {
-	case ours && slices.Contains(forTests, imported):
-		return room == "bench"
-	case ours:
+	case isOwn && slices.Contains(testPackages, imported):
+		return importer == "bench"
+	case isOwn:
 		return slices.Contains(allowed, everything) || slices.Contains(allowed, imported)
-	case room == root:
+	case importer == root:
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")
 	}
-	for technique, rooms := range keepers {
-		if strings.HasPrefix(imported, technique) && !slices.Contains(rooms, room) {
+	for library, users := range libraryUsers {
+		if strings.HasPrefix(imported, library) && !slices.Contains(users, importer) {
 			return false
 		}
 	}

@@ -41,15 +41,15 @@ var evaluators = map[string][]string{
 // unmetered lists the calls that pass no meter to a function with a meter parameter,
 // or create a meter without a tenant's share, each with its reason.
 var unmetered = map[string]string{
-	"ingest: New":               "a view of no bytes, for a body that was refused",
-	"ingest: meter.New":         "the paths to key and type of a verified request: within the limit of one event",
-	"internal/api: New":         "renders a stored body for an answer: no path is looked up",
+	"ingest: New":               "an empty body, of a request that was refused",
+	"ingest: meter.New":         "looks up the idempotency key and the event type of a verified request, within the limit of one event",
+	"internal/api: New":         "renders a stored body for a response: looks up no path",
 	"internal/payload: New":     "renders the data of a CloudEvent, which the caller's meter has counted",
-	"outbound/match: meter.New": "an event of the gateway's own is small, and has ten slices for each filter",
-	"targets: New":              "renders a stored body for a request, as it was rendered within the budget when it was planned: no path is looked up",
-	"verify: New":               "reads a body of JSON or a form once, before the tenant's expressions",
-	"verify: meter.New":         "reserved, within a limit of its own",
-	"bench: New":                "ships with nothing",
+	"outbound/match: meter.New": "a system event is small, and gets ten slices for each filter",
+	"targets: New":              "renders a stored body for a request, as the plan of the event did within the budget: looks up no path",
+	"verify: New":               "parses a JSON body or a form once, before any expression of the tenant",
+	"verify: meter.New":         "reserves steps, within a limit of its own",
+	"bench: New":                "is not part of the product",
 }
 
 func TestTenantCodeRunsWithinABudget(t *testing.T) {
@@ -66,11 +66,11 @@ func TestMissingBudgetsAreReported(t *testing.T) {
 		file  *fstest.MapFile
 		want  []string
 	}{
-		{"a library of expressions has its package", file("import \"regexp\""), []string{"shop/x.go: imports regexp"}},
-		{"and all of it", file("import \"cel.dev/cel-go/cel\""), []string{"shop/x.go: imports cel.dev/cel-go/cel"}},
+		{"a library of expressions in another package", file("import \"regexp\""), []string{"shop/x.go: imports regexp"}},
+		{"a package of such a library", file("import \"cel.dev/cel-go/cel\""), []string{"shop/x.go: imports cel.dev/cel-go/cel"}},
 		{"a call without a meter", file("var _ = f.Holds(nil, \"\")"), []string{"shop/x.go:2:9: Holds has no meter"}},
 		{"a meter without a share", file("var _ = meter.New(ctx, 1, nil)"), []string{"shop/x.go:2:9: meter.New has no meter"}},
-		{"one that is used again without a share", file("func f() { m.Reset(ctx, 1, nil) }"), []string{"shop/x.go:2:12: meter.New has no meter"}},
+		{"a meter that is reset without a share", file("func f() { m.Reset(ctx, 1, nil) }"), []string{"shop/x.go:2:12: meter.New has no meter"}},
 		{"a meter with a share", file("var _ = f.Holds(meter.New(ctx, 1, share), \"\")"), nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -134,8 +134,8 @@ func budgets(t *testing.T, tree fs.FS) (found []string) {
 func importsOf(name string, f *ast.File) (found []string) {
 	for _, spec := range f.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
-		for evaluator, rooms := range evaluators {
-			if (imported == evaluator || strings.HasSuffix(evaluator, "/") && strings.HasPrefix(imported, evaluator)) && !slices.Contains(rooms, path.Dir(name)) {
+		for evaluator, importers := range evaluators {
+			if (imported == evaluator || strings.HasSuffix(evaluator, "/") && strings.HasPrefix(imported, evaluator)) && !slices.Contains(importers, path.Dir(name)) {
 				found = append(found, fmt.Sprintf("%s: imports %s", name, imported))
 			}
 		}
@@ -163,17 +163,17 @@ func meters(fn *ast.FuncDecl) (positions []int) {
 // unmeteredCall returns the name of the called function if the call passes a nil
 // meter or creates a meter without a share.
 func unmeteredCall(call *ast.CallExpr, metered map[string][]int) string {
-	room, name := "", ""
+	qualifier, name := "", ""
 	switch fn := call.Fun.(type) {
 	case *ast.Ident:
 		name = fn.Name
 	case *ast.SelectorExpr:
 		name = fn.Sel.Name
 		if x, ok := fn.X.(*ast.Ident); ok {
-			room = x.Name
+			qualifier = x.Name
 		}
 	}
-	if room == "meter" && name == "New" || name == "Reset" && len(call.Args) == 3 {
+	if qualifier == "meter" && name == "New" || name == "Reset" && len(call.Args) == 3 {
 		if isNil(call.Args, 2) {
 			return "meter.New"
 		}

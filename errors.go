@@ -76,9 +76,9 @@ func KindOf(err error) Kind {
 var (
 	// ErrLeaseLost means that the lease token of a settle or heartbeat is not
 	// current: the lease expired, and another worker may hold the work.
-	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it ran out, or the work was settled"}
+	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it expired, or the work was settled"}
 	// ErrStale means that an update names a version that is not current.
-	ErrStale = &Error{Kind: KindStale, Message: "It has changed since you read it: read it again, and repeat the change with its new version."}
+	ErrStale = &Error{Kind: KindStale, Message: "The resource has changed since it was read: read it again, and repeat the change with its current version."}
 	// ErrNotFound means that a resource does not exist or belongs to another tenant.
 	ErrNotFound = &Error{Kind: KindNotFound, Message: "not found"}
 )

@@ -41,15 +41,15 @@ func TestErrorsIsMatchesKindAndMessage(t *testing.T) {
 		err, target error
 		want        bool
 	}{
-		{"a sentinel is itself", eventhook.ErrLeaseLost, eventhook.ErrLeaseLost, true},
-		{"wrapped too", fmt.Errorf("settle: %w", eventhook.ErrLeaseLost), eventhook.ErrLeaseLost, true},
-		{"with a cause of its own", &eventhook.Error{Kind: eventhook.KindConflict, Message: eventhook.ErrLeaseLost.Message, Cause: io.EOF}, eventhook.ErrLeaseLost, true},
-		{"another conflict is not a lost lease", taken, eventhook.ErrLeaseLost, false},
-		{"the cause counts", taken, io.EOF, true},
-		{"a named thing is not found", eventhook.NotFound("event"), eventhook.ErrNotFound, true},
-		{"nor is a wrapped one", fmt.Errorf("read: %w", eventhook.NotFound("event")), eventhook.ErrNotFound, true},
-		{"what is not found at all is no named thing", eventhook.ErrNotFound, eventhook.NotFound("event"), false},
-		{"a conflict is found", taken, eventhook.ErrNotFound, false},
+		{"a sentinel matches itself", eventhook.ErrLeaseLost, eventhook.ErrLeaseLost, true},
+		{"a wrapped sentinel", fmt.Errorf("settle: %w", eventhook.ErrLeaseLost), eventhook.ErrLeaseLost, true},
+		{"a sentinel's text with a cause", &eventhook.Error{Kind: eventhook.KindConflict, Message: eventhook.ErrLeaseLost.Message, Cause: io.EOF}, eventhook.ErrLeaseLost, true},
+		{"another conflict", taken, eventhook.ErrLeaseLost, false},
+		{"the cause", taken, io.EOF, true},
+		{"a named resource matches ErrNotFound", eventhook.NotFound("event"), eventhook.ErrNotFound, true},
+		{"a wrapped named resource matches ErrNotFound", fmt.Errorf("read: %w", eventhook.NotFound("event")), eventhook.ErrNotFound, true},
+		{"ErrNotFound does not match a named resource", eventhook.ErrNotFound, eventhook.NotFound("event"), false},
+		{"a conflict does not match ErrNotFound", taken, eventhook.ErrNotFound, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := errors.Is(c.err, c.target); got != c.want {

@@ -19,7 +19,7 @@ func TestTraceFallsBackToTheEventID(t *testing.T) {
 		strings.Repeat("0", 32):            own,
 	} {
 		if got := (&eventhook.Event{ID: id, TraceID: given}).Trace(); got != want {
-			t.Errorf("the trace id %q: got %s, want %s", given, got, want)
+			t.Errorf("Trace with the trace id %q: got %s, want %s", given, got, want)
 		}
 	}
 }

@@ -49,10 +49,10 @@ func (t EventType) Validate() Faults {
 	}
 	for _, text := range []struct {
 		field, value string
-		most         int
+		maxBytes     int
 	}{{"description", t.Description, maxDescription}, {"category", t.Category, maxName}} {
-		if len(text.value) > text.most || !isText(text.value) {
-			f.Add(text.field, "must be UTF-8 without NUL of at most %d bytes", text.most)
+		if len(text.value) > text.maxBytes || !isText(text.value) {
+			f.Add(text.field, "must be UTF-8 without NUL of at most %d bytes", text.maxBytes)
 		}
 	}
 	if t.Visibility != VisibleToTenant && t.Visibility != VisibleToAdmin {

@@ -24,7 +24,7 @@ var systemEventTypes = []EventType{
 	newSystemEventType("source.handshake_secret_revealed", "The secret from a source's handshake was revealed to a caller.", VisibleToTenant),
 	newSystemEventType("source.updated", "A source was updated.", VisibleToTenant),
 	newSystemEventType("system.webhook_delivery_failed", "A delivery failed and has no retries left.", VisibleToTenant),
-	newSystemEventType("system.webhook_test", "A caller tests a subscription.", VisibleToTenant),
+	newSystemEventType("system.webhook_test", "A caller tested a subscription.", VisibleToTenant),
 	newSystemEventType("tenant.activated", "The tenant was activated.", VisibleToTenant),
 	newSystemEventType("tenant.closed", "The tenant was closed.", VisibleToAdmin),
 	newSystemEventType("tenant.created", "The tenant was created.", VisibleToAdmin),

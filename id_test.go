@@ -19,7 +19,7 @@ func TestNewIDIsAUniqueUUIDv7WithTheGivenTime(t *testing.T) {
 	for range many {
 		id := eventhook.NewID[eventhook.Event](noon)
 		if seen[id] {
-			t.Fatalf("%s was made twice", id)
+			t.Fatalf("%s was created twice", id)
 		}
 		seen[id] = true
 		if version, variant := id[6]>>4, id[8]>>6; version != 7 || variant != 2 {
@@ -36,7 +36,7 @@ func TestIDsSortByMillisecond(t *testing.T) {
 		for range 100 {
 			older, younger := eventhook.NewID[eventhook.Event](noon), eventhook.NewID[eventhook.Event](noon.Add(step))
 			if bytes.Compare(older[:], younger[:]) >= 0 || older.String() >= younger.String() {
-				t.Fatalf("%s is not before %s, made %s later", older, younger, step)
+				t.Fatalf("%s does not sort before %s, created %s later", older, younger, step)
 			}
 		}
 	}
@@ -71,8 +71,8 @@ func TestParseID(t *testing.T) {
 		{"no second hyphen", text[:13] + "0" + text[14:], false},
 		{"no third hyphen", text[:18] + "0" + text[19:], false},
 		{"no fourth hyphen", text[:23] + "0" + text[24:], false},
-		{"a hyphen too many", "0195a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a-b", false},
-		{"no hexadecimal", "0195a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2g", false},
+		{"an additional hyphen", "0195a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a-b", false},
+		{"a character that is not hexadecimal", "0195a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2g", false},
 		{"braces", "{" + text + "}", false},
 		{"urn", "urn:uuid:" + text, false},
 		{"space before", " " + text, false},
@@ -82,7 +82,7 @@ func TestParseID(t *testing.T) {
 			id, err := eventhook.ParseID[eventhook.Event](c.in)
 			switch {
 			case c.ok && (err != nil || id.String() != strings.ToLower(c.in)):
-				t.Errorf("ParseID(%q): got %s, %v; want it back", c.in, id, err)
+				t.Errorf("ParseID(%q): got %s, %v; want the same id", c.in, id, err)
 			case !c.ok && (eventhook.KindOf(err) != eventhook.KindMalformed || !id.IsZero()):
 				t.Errorf("ParseID(%q): got %s, %v; want the zero id and KindMalformed", c.in, id, err)
 			}

@@ -31,18 +31,18 @@ func TestDelay(t *testing.T) {
 		policy eventhook.RetryPolicy
 		want   []time.Duration
 	}{
-		{"events: three times as long each time", events, []time.Duration{10 * s, 30 * s, 90 * s}},
-		{"and at most an hour", more, []time.Duration{10 * s, 30 * s, 90 * s, 270 * s, 810 * s, 2430 * s, h, h}},
+		{"the delay of events triples", events, []time.Duration{10 * s, 30 * s, 90 * s}},
+		{"the delay of events is at most an hour", more, []time.Duration{10 * s, 30 * s, 90 * s, 270 * s, 810 * s, 2430 * s, h, h}},
 		{"never", eventhook.RetryPolicy{MaxRetries: new(0)}.WithDefaults(events), nil},
-		{"the zero policy never", eventhook.RetryPolicy{}, nil},
-		{"a schedule as it stands", eventhook.RetryPolicy{ScheduleSeconds: []int{30, 120, 0, 7200}}.WithDefaults(events), []time.Duration{30 * s, 2 * m, 0, 2 * h}},
-		{"a schedule counts itself", eventhook.RetryPolicy{MaxRetries: new(0), ScheduleSeconds: []int{1}}, []time.Duration{s}},
+		{"the zero policy has no retries", eventhook.RetryPolicy{}, nil},
+		{"a schedule", eventhook.RetryPolicy{ScheduleSeconds: []int{30, 120, 0, 7200}}.WithDefaults(events), []time.Duration{30 * s, 2 * m, 0, 2 * h}},
+		{"a schedule overrides max_retries", eventhook.RetryPolicy{MaxRetries: new(0), ScheduleSeconds: []int{1}}, []time.Duration{s}},
 		{
-			"a steady pace", eventhook.RetryPolicy{MaxRetries: new(3), InitialDelayMS: 1500, BackoffMultiplier: 1, MaxDelayMS: 60_000},
+			"a constant delay", eventhook.RetryPolicy{MaxRetries: new(3), InitialDelayMS: 1500, BackoffMultiplier: 1, MaxDelayMS: 60_000},
 			[]time.Duration{1500 * time.Millisecond, 1500 * time.Millisecond, 1500 * time.Millisecond},
 		},
 		{
-			"never beyond the cap, not even at first", eventhook.RetryPolicy{MaxRetries: new(1), InitialDelayMS: 5000, BackoffMultiplier: 2, MaxDelayMS: 1000},
+			"the first delay is limited, too", eventhook.RetryPolicy{MaxRetries: new(1), InitialDelayMS: 5000, BackoffMultiplier: 2, MaxDelayMS: 1000},
 			[]time.Duration{s},
 		},
 	} {
@@ -101,8 +101,8 @@ func TestWithDefaultsKeepsSetFields(t *testing.T) {
 		claim                 string
 		policy, other, wanted eventhook.RetryPolicy
 	}{
-		{"all of it", set, eventhook.EventRetry, set},
-		{"the rest is the fallback's", eventhook.RetryPolicy{InitialDelayMS: 7}, eventhook.EventRetry,
+		{"every field is set", set, eventhook.EventRetry, set},
+		{"zero fields get the defaults", eventhook.RetryPolicy{InitialDelayMS: 7}, eventhook.EventRetry,
 			eventhook.RetryPolicy{MaxRetries: new(3), InitialDelayMS: 7, BackoffMultiplier: 3, MaxDelayMS: 3_600_000}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -120,11 +120,11 @@ func TestAddJitter(t *testing.T) {
 		chance float64
 		want   time.Duration
 	}{
-		{"never sooner by default", "", 0, 10 * time.Second},
-		{"up to a tenth later", "", 0.5, 10500 * time.Millisecond},
-		{"which some spells out", eventhook.JitterSome, 0.999, 10999 * time.Millisecond},
-		{"full: at once", eventhook.JitterFull, 0, 0},
-		{"full: any moment", eventhook.JitterFull, 0.5, 5 * time.Second},
+		{"default jitter is never negative", "", 0, 10 * time.Second},
+		{"default jitter adds up to a tenth", "", 0.5, 10500 * time.Millisecond},
+		{"some is the default", eventhook.JitterSome, 0.999, 10999 * time.Millisecond},
+		{"full jitter can be zero", eventhook.JitterFull, 0, 0},
+		{"full jitter replaces the delay", eventhook.JitterFull, 0.5, 5 * time.Second},
 	} {
 		if got := (eventhook.RetryPolicy{Jitter: c.jitter}).AddJitter(10*time.Second, c.chance); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.claim, got, c.want)
@@ -133,18 +133,18 @@ func TestAddJitter(t *testing.T) {
 }
 
 func TestRetryPolicyValidate(t *testing.T) {
-	checkFaults(t, "a jitter nobody knows", eventhook.RetryPolicy{Jitter: "much"}.Validate(), "jitter")
+	checkFaults(t, "an unknown jitter", eventhook.RetryPolicy{Jitter: "much"}.Validate(), "jitter")
 	checkFaults(t, "full jitter", eventhook.RetryPolicy{Jitter: eventhook.JitterFull}.Validate())
-	checkFaults(t, "of a source", eventhook.SourceSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}.Validate(), "retry.jitter")
+	checkFaults(t, "a source with jitter", eventhook.SourceSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}.Validate(), "retry.jitter")
 	checkFaults(t, "the default", eventhook.EventRetry.Validate())
 	checkFaults(t, "the zero policy", eventhook.RetryPolicy{}.Validate())
-	checkFaults(t, "all at once", eventhook.RetryPolicy{
+	checkFaults(t, "several faults", eventhook.RetryPolicy{
 		MaxRetries: new(-1), InitialDelayMS: -1, BackoffMultiplier: 0.5, MaxDelayMS: math.MaxInt, ScheduleSeconds: []int{1, -1, math.MaxInt},
 	}.Validate(), "max_retries", "initial_delay_ms", "backoff_multiplier", "max_delay_ms", "schedule_seconds[1]", "schedule_seconds[2]")
 	checkFaults(t, "too many steps", eventhook.RetryPolicy{ScheduleSeconds: slices.Repeat([]int{1}, 26)}.Validate(), "schedule_seconds")
 	checkFaults(t, "a cap below the first delay", eventhook.RetryPolicy{InitialDelayMS: 2, MaxDelayMS: 1}.Validate(), "max_delay_ms")
 	checkFaults(t, "a cap at the first delay", eventhook.RetryPolicy{InitialDelayMS: 2, MaxDelayMS: 2}.Validate())
-	checkFaults(t, "a cap, and the default delay", eventhook.RetryPolicy{MaxDelayMS: 1}.Validate())
+	checkFaults(t, "a cap without an initial delay", eventhook.RetryPolicy{MaxDelayMS: 1}.Validate())
 	for _, m := range []float64{math.NaN(), math.Inf(1), -2, 10.5} {
 		checkFaults(t, "multiplier", eventhook.RetryPolicy{BackoffMultiplier: m}.Validate(), "backoff_multiplier")
 	}
@@ -157,7 +157,7 @@ func checkFaults(t *testing.T, claim string, got eventhook.Faults, want ...strin
 	for _, f := range got {
 		at = append(at, f.Location)
 		if f.Message == "" {
-			t.Errorf("%s: the fault at %s says nothing", claim, f.Location)
+			t.Errorf("%s: the fault at %s has no message", claim, f.Location)
 		}
 	}
 	slices.Sort(at)

@@ -94,9 +94,9 @@ func TestRevealReturnsTheText(t *testing.T) {
 		want   string
 		zero   bool
 	}{
-		{"what it holds", eventhook.NewSecret(hidden), hidden, false},
-		{"nothing when empty", eventhook.NewSecret(""), "", true},
-		{"nothing when never set", eventhook.Secret{}, "", true},
+		{"a text", eventhook.NewSecret(hidden), hidden, false},
+		{"an empty text", eventhook.NewSecret(""), "", true},
+		{"the zero secret", eventhook.Secret{}, "", true},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got, zero := c.secret.Reveal(), c.secret.IsZero(); got != c.want || zero != c.zero {
@@ -109,6 +109,6 @@ func TestRevealReturnsTheText(t *testing.T) {
 func TestSecretEqualComparesTexts(t *testing.T) {
 	var zero eventhook.Secret
 	if !zero.Equal(eventhook.NewSecret("")) || !eventhook.NewSecret("a").Equal(eventhook.NewSecret("a")) || eventhook.NewSecret("a").Equal(eventhook.NewSecret("b")) {
-		t.Error("want those equal that hold the same text")
+		t.Error("want secrets with the same text to be equal, and different texts not")
 	}
 }

@@ -17,38 +17,38 @@ func TestCheckSigningSecret(t *testing.T) {
 		claim, secret string
 		ok            bool
 	}{
-		{"the one of the specification", example, true},
-		{"the shortest", standard(24), true},
-		{"the longest", standard(64), true},
-		{"a shorter one", standard(23), false},
-		{"a longer one", standard(65), false},
-		{"one without its padding", strings.TrimRight(standard(32), "="), false},
-		{"one with bits beyond its last byte, which not everybody decodes", strings.TrimSuffix(standard(25), "A==") + "B==", false},
-		{"one in the alphabet of URLs", "whsec_" + strings.Repeat("-_", 16), false},
-		{"one on two lines", example[:20] + "\n" + example[20:], false},
+		{"the example of the specification", example, true},
+		{"a key of the minimum length", standard(24), true},
+		{"a key of the maximum length", standard(64), true},
+		{"a shorter key", standard(23), false},
+		{"a longer key", standard(65), false},
+		{"base64 without padding", strings.TrimRight(standard(32), "="), false},
+		{"base64 with trailing bits, which some decoders refuse", strings.TrimSuffix(standard(25), "A==") + "B==", false},
+		{"base64url", "whsec_" + strings.Repeat("-_", 16), false},
+		{"base64 with a line break", example[:20] + "\n" + example[20:], false},
 		{"the prefix alone", "whsec_", false},
 		{"a text", "correct-horse-battery", true},
-		{"the shortest text", strings.Repeat("x", 16), true},
+		{"a text of the minimum length", strings.Repeat("x", 16), true},
 		{"a shorter text", strings.Repeat("x", 15), false},
-		{"the longest text", strings.Repeat("x", 255), true},
+		{"a text of the maximum length", strings.Repeat("x", 255), true},
 		{"a longer text", strings.Repeat("x", 256), false},
 		{"nothing", "", false},
 		{"a text with a space", "correct horse battery", false},
 		{"a text that is not ASCII", "correct-hörse-battery", false},
-		{"a text on two lines", "correct-horse\nbattery", false},
+		{"a text with a line break", "correct-horse\nbattery", false},
 	} {
 		got := eventhook.CheckSigningSecret(c.secret)
 		if (got == "") != c.ok || c.secret != "" && strings.Contains(got, c.secret) && c.secret != "whsec_" {
-			t.Errorf("%s: got %q, want it taken: %t", c.claim, got, c.ok)
+			t.Errorf("%s: got %q, want valid: %t", c.claim, got, c.ok)
 		}
 	}
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(example, "whsec_"))
 	if got := eventhook.SigningKey(eventhook.NewSecret(example)); !bytes.Equal(got, key) {
-		t.Errorf("the key is %x, want what is encoded, %x", got, key)
+		t.Errorf("the key is %x, want the decoded bytes %x", got, key)
 	}
 	const text = "correcthorsebattery8" // valid base64, but not decoded without the prefix whsec_
 	if got := eventhook.SigningKey(eventhook.NewSecret(text)); string(got) != text {
-		t.Errorf("the key of a text is %q, want the text", got)
+		t.Errorf("the key of a plain text is %q, want the text", got)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestNewSigningSecretIsValid(t *testing.T) {
 		t.Errorf("%q: %s", a.Reveal(), wrong)
 	}
 	if a.Equal(b) {
-		t.Error("two are the same")
+		t.Error("two generated secrets are equal")
 	}
 }
 
@@ -67,18 +67,18 @@ func TestEd25519PublicKey(t *testing.T) {
 	text := eventhook.Ed25519PublicKey(seed)
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whpk_"))
 	if err != nil || !strings.HasPrefix(text, "whpk_") || len(public) != ed25519.PublicKeySize {
-		t.Fatalf("the public key is %q", text)
+		t.Fatalf("got the public key %q, want whpk_ and base64", text)
 	}
 	message := []byte("id.1.body")
 	if !ed25519.Verify(public, message, ed25519.Sign(eventhook.Ed25519Key(seed), message)) {
-		t.Error("it does not verify what the seed signs")
+		t.Error("the public key does not verify a signature of the seed")
 	}
 	if seed.Equal(eventhook.NewEd25519Seed()) {
-		t.Error("two seeds are the same")
+		t.Error("two generated seeds are equal")
 	}
 	for _, bad := range []string{"", "x", "AAAA"} {
 		if got := eventhook.Ed25519PublicKey(eventhook.NewSecret(bad)); got != "" {
-			t.Errorf("of the seed %q got the public key %q", bad, got)
+			t.Errorf("Ed25519PublicKey(%q): got %q, want an empty text", bad, got)
 		}
 	}
 }

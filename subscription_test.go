@@ -35,31 +35,31 @@ func TestSubscriptionValidate(t *testing.T) {
 	}{
 		{"nothing", func(*eventhook.Subscription) {}, nil},
 		{"no name", func(s *eventhook.Subscription) { s.Name = " " }, []string{"name"}},
-		{"no types", func(s *eventhook.Subscription) { s.EventTypes = nil }, []string{"event_types"}},
-		{"patterns that are none", func(s *eventhook.Subscription) { s.EventTypes = []string{"a", "a*", "*.a", "", "a.**", "a.*.b"} },
+		{"no event types", func(s *eventhook.Subscription) { s.EventTypes = nil }, []string{"event_types"}},
+		{"invalid patterns", func(s *eventhook.Subscription) { s.EventTypes = []string{"a", "a*", "*.a", "", "a.**", "a.*.b"} },
 			[]string{"event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]"}},
-		{"types that nothing is published under", func(s *eventhook.Subscription) {
+		{"types that no event for subscriptions can have", func(s *eventhook.Subscription) {
 			s.EventTypes = []string{"a b", "a..b", ".a", "a.", "a..*", "a\u200bb", " *", "tenant.created", "é/x", "tenant.updated", "tenant.*", "Push"}
 		}, []string{"event_types[0]", "event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]", "event_types[6]", "event_types[7]"}},
-		{"as many types as it may have", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 100) }, nil},
-		{"more", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 101) }, []string{"event_types"}},
+		{"the maximum number of types", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 100) }, nil},
+		{"too many types", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 101) }, []string{"event_types"}},
 		{"no URL", func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} }, []string{"url"}},
-		{"an auth header of two lines", func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("Bearer x\r\nX: y") }, []string{"auth_header"}},
-		{"a weak secret", func(s *eventhook.Subscription) { s.Signing[0].Secret = eventhook.NewSecret("short") }, []string{"signing_secret"}},
-		{"all of one whose key is lost", func(s *eventhook.Subscription) {
+		{"an auth header with a line break", func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("Bearer x\r\nX: y") }, []string{"auth_header"}},
+		{"a short secret", func(s *eventhook.Subscription) { s.Signing[0].Secret = eventhook.NewSecret("short") }, []string{"signing_secret"}},
+		{"lost secrets are not checked", func(s *eventhook.Subscription) {
 			s.SubscriptionSecrets, s.SecretsLost = eventhook.SubscriptionSecrets{}, true
 		}, nil},
-		{"headers of ours and others", settings(func(s *eventhook.SubscriptionSettings) {
+		{"reserved and custom headers", settings(func(s *eventhook.SubscriptionSettings) {
 			s.Headers = map[string]string{"X-Env": "prod", "webhook-id": "x", "X-Eventhook-Attempt": "1", "Host": "a", "Authorization": "b", "X-Empty": "", "X-Line": "a\nb", "": "x", "x-env": "p"}
 		}), []string{"headers.", "headers.Authorization", "headers.Host", "headers.X-Empty", "headers.X-Eventhook-Attempt", "headers.X-Line", "headers.webhook-id", "headers.x-env"}},
 		{"labels", settings(func(s *eventhook.SubscriptionSettings) {
 			s.TargetLabels = []string{"env:prod", "region:eu/west-1", "prod", "a:", ":b", "a:b c", "a:b:c", "ü:b", strings.Repeat("a", 128) + ":b"}
 		}), []string{"target_labels[2]", "target_labels[3]", "target_labels[4]", "target_labels[5]", "target_labels[6]", "target_labels[7]", "target_labels[8]"}},
-		{"the least of all", settings(func(s *eventhook.SubscriptionSettings) {
+		{"minimum values", settings(func(s *eventhook.SubscriptionSettings) {
 			s.Retry = eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 100, BackoffMultiplier: 1, MaxDelayMS: 1000}
 			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond, s.Signatures = 1, new(0), 1, 1, []string{"v1a"}
 		}), nil},
-		{"the most of all", settings(func(s *eventhook.SubscriptionSettings) {
+		{"maximum values", settings(func(s *eventhook.SubscriptionSettings) {
 			s.Retry = eventhook.RetryPolicy{MaxRetries: new(10), InitialDelayMS: 60_000, BackoffMultiplier: 10, MaxDelayMS: 3_600_000, ScheduleSeconds: slices.Repeat([]int{86_400}, 10)}
 			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond, s.Signatures = 60, new(1000), 1000, 10_000, []string{"v1", "v1a"}
 		}), nil},
@@ -68,14 +68,14 @@ func TestSubscriptionValidate(t *testing.T) {
 			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond = -1, new(-1), -1, -1
 		}), []string{"retry.max_retries", "retry.initial_delay_ms", "retry.max_delay_ms", "retry.backoff_multiplier", "retry.schedule_seconds[0]",
 			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
-		{"more than the most", settings(func(s *eventhook.SubscriptionSettings) {
+		{"values above the maximum", settings(func(s *eventhook.SubscriptionSettings) {
 			s.Retry = eventhook.RetryPolicy{MaxRetries: new(11), InitialDelayMS: 60_001, BackoffMultiplier: 10.1, MaxDelayMS: 3_600_001, ScheduleSeconds: slices.Repeat([]int{86_401}, 1)}
 			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond = 61, new(1001), 1001, 10_001
 		}), []string{"retry.max_retries", "retry.initial_delay_ms", "retry.max_delay_ms", "retry.backoff_multiplier", "retry.schedule_seconds[0]",
 			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
-		{"a schedule of more retries than there may be", retry(eventhook.RetryPolicy{ScheduleSeconds: make([]int, 11)}), []string{"retry.schedule_seconds"}},
-		{"delays the wrong way round", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
-		{"signatures", settings(func(s *eventhook.SubscriptionSettings) { s.Signatures = []string{"v1", "v2", "v1"} }), []string{"signatures[1]", "signatures[2]"}},
+		{"a schedule with too many retries", retry(eventhook.RetryPolicy{ScheduleSeconds: make([]int, 11)}), []string{"retry.schedule_seconds"}},
+		{"a maximum delay below the initial delay", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
+		{"an unknown and a repeated signature", settings(func(s *eventhook.SubscriptionSettings) { s.Signatures = []string{"v1", "v2", "v1"} }), []string{"signatures[1]", "signatures[2]"}},
 	} {
 		checkFaults(t, c.claim, validSubscription(c.change).Validate(), c.want...)
 	}
@@ -85,7 +85,7 @@ func TestSubscriptionValidate(t *testing.T) {
 	}
 	checkFaults(t, "too many headers", validSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = many })).Validate(), "headers")
 	delete(many, "X-a")
-	checkFaults(t, "as many as it may have", validSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = maps.Clone(many) })).Validate())
+	checkFaults(t, "the maximum number of headers", validSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = maps.Clone(many) })).Validate())
 }
 
 func TestSubscriptionFaultsContainNoSecret(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSubscriptionFaultsContainNoSecret(t *testing.T) {
 		s.Headers = map[string]string{"X-Token": planted + "\r"}
 	})
 	faults := s.Validate()
-	checkFaults(t, "all of it", faults, "url", "auth_header", "signing_secret", "headers.X-Token")
+	checkFaults(t, "faults of secrets", faults, "url", "auth_header", "signing_secret", "headers.X-Token")
 	for _, f := range faults {
 		if strings.Contains(f.Message, planted) {
 			t.Errorf("%s: %s, which shows a secret", f.Location, f.Message)
@@ -155,14 +155,14 @@ func TestRotateSigningSecret(t *testing.T) {
 		next  string
 		want  []string
 	}{
-		{"the first", nil, "a", []string{"a"}},
-		{"another", current, "b", []string{"b", "a 1h0m0s"}},
-		{"the same", current, "a", []string{"a"}},
-		{"the same, beside one whose time is over", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "b", []string{"b", "a 0s"}},
-		{"a third, while the first still signs", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "c", []string{"c", "b 1h0m0s"}},
-		{"one whose time is over goes", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "c", []string{"c", "b 1h0m0s"}},
-		{"a former one again", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "a", []string{"a", "b 1h0m0s"}},
-		{"a fourth", []eventhook.SigningSecret{{Secret: secret("c")}, {Secret: secret("b"), ExpiresAt: at(time.Minute)}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "d",
+		{"the first secret", nil, "a", []string{"a"}},
+		{"another secret", current, "b", []string{"b", "a 1h0m0s"}},
+		{"the current secret", current, "a", []string{"a"}},
+		{"the current secret, beside an expired one", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "b", []string{"b", "a 0s"}},
+		{"a third secret during a rotation", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "c", []string{"c", "b 1h0m0s"}},
+		{"an expired secret is removed", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "c", []string{"c", "b 1h0m0s"}},
+		{"the previous secret", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "a", []string{"a", "b 1h0m0s"}},
+		{"a fourth secret", []eventhook.SigningSecret{{Secret: secret("c")}, {Secret: secret("b"), ExpiresAt: at(time.Minute)}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "d",
 			[]string{"d", "c 1h0m0s"}},
 	} {
 		before := slices.Clone(c.have)
@@ -170,27 +170,27 @@ func TestRotateSigningSecret(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)
 		}
 		if !slices.Equal(shown(before), shown(c.have)) {
-			t.Errorf("%s: it has changed what it was given", c.claim)
+			t.Errorf("%s: RotateSigningSecret changed its argument", c.claim)
 		}
 	}
 	if got := eventhook.RotateSigningSecret(current, secret("b"), now, 0); len(got) != 1 {
-		t.Errorf("without grace: got %q, want the new one alone", shown(got))
+		t.Errorf("without grace: got %q, want the new secret only", shown(got))
 	}
 }
 
 func TestWithGeneratedSecrets(t *testing.T) {
 	plain := eventhook.Subscription{}.WithGeneratedSecrets()
 	if wrong := eventhook.CheckSigningSecret(plain.Signing[0].Secret.Reveal()); wrong != "" || !plain.Ed25519Seed.IsZero() {
-		t.Errorf("made the secret %v (%s) and the key %v, want a secret alone", plain.Signing, wrong, plain.Ed25519Seed)
+		t.Errorf("generated the secret %v (%s) and the seed %v, want a secret only", plain.Signing, wrong, plain.Ed25519Seed)
 	}
 	both := eventhook.Subscription{SubscriptionSettings: eventhook.SubscriptionSettings{Signatures: []string{"v1", "v1a"}}}.WithGeneratedSecrets()
 	if eventhook.Ed25519PublicKey(both.Ed25519Seed) == "" {
-		t.Error("made no key for v1a")
+		t.Error("generated no seed for v1a")
 	}
 	if again := both.WithGeneratedSecrets(); !again.Ed25519Seed.Equal(both.Ed25519Seed) || !again.Signing[0].Secret.Equal(both.Signing[0].Secret) {
-		t.Error("what is there was made again")
+		t.Error("existing secrets were generated again")
 	}
 	if !plain.IsSignedWith("v1") || plain.IsSignedWith("v1a") || !both.IsSignedWith("v1a") {
-		t.Error("without signatures it is signed with v1, else with those")
+		t.Error("want v1 without Signatures, otherwise the listed signatures")
 	}
 }

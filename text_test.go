@@ -13,14 +13,14 @@ func TestSanitizeText(t *testing.T) {
 		{"empty stays", "", ""},
 		{"text stays", "naïve 日本 🎣", "naïve 日本 🎣"},
 		{"the replacement character stays", "a\uFFFDb", "a\uFFFDb"},
-		{"NUL is spelled", "a\x00b", `a\x00b`},
-		{"a broken byte is spelled", "a\xffb", `a\xffb`},
-		{"a cut character is spelled", "\xe2\x82", `\xe2\x82`},
-		{"what surrounds it stays", "é\xffé", `é\xffé`},
+		{"NUL is escaped", "a\x00b", `a\x00b`},
+		{"an invalid byte is escaped", "a\xffb", `a\xffb`},
+		{"an incomplete character is escaped", "\xe2\x82", `\xe2\x82`},
+		{"valid text around it stays", "é\xffé", `é\xffé`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := eventhook.SanitizeText(c.in); got != c.want {
-				t.Errorf("Text(%q): got %q, want %q", c.in, got, c.want)
+				t.Errorf("SanitizeText(%q): got %q, want %q", c.in, got, c.want)
 			}
 		})
 	}
@@ -36,16 +36,16 @@ func TestNormalizeKeyKeepsKeysDifferent(t *testing.T) {
 	} {
 		key := eventhook.NormalizeKey(in)
 		if other, taken := seen[key]; taken {
-			t.Errorf("%q and %q: got the one key %q, want two", in, other, key)
+			t.Errorf("%q and %q: got the same key %q, want different keys", in, other, key)
 		}
 		seen[key] = in
 		checkStorable(t, "Key", in, key)
 		if again := eventhook.NormalizeKey(key); again != key {
-			t.Errorf("Key(%q) again: got %q, want %q", in, again, key)
+			t.Errorf("NormalizeKey(%q) again: got %q, want %q", in, again, key)
 		}
 	}
 	if got := eventhook.NormalizeKey(long); got != long {
-		t.Errorf("Key of %d bytes: got %q, want it as it is", len(long), got)
+		t.Errorf("NormalizeKey of %d bytes: got %q, want it unchanged", len(long), got)
 	}
 }
 
@@ -66,18 +66,18 @@ func TestTruncateEndsAtACharacter(t *testing.T) {
 		{"🎣!", 3, ""},
 	} {
 		if got := eventhook.Truncate(c.in, c.n); got != c.want {
-			t.Errorf("Cut(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
+			t.Errorf("Truncate(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
 		}
 	}
 }
 
 func TestSanitizeLabelEndsAtACharacter(t *testing.T) {
 	for _, c := range []struct{ claim, in, want string }{
-		{"a short one stays", "push", "push"},
-		{"the longest stays", strings.Repeat("x", 255), strings.Repeat("x", 255)},
-		{"a longer one is cut", strings.Repeat("x", 256), strings.Repeat("x", 255)},
-		{"not within a character", strings.Repeat("x", 254) + "é", strings.Repeat("x", 254)},
-		{"broken bytes count as spelled", strings.Repeat("\xff", 100), strings.Repeat(`\xff`, 63) + `\xf`},
+		{"a short label", "push", "push"},
+		{"a label of the maximum length", strings.Repeat("x", 255), strings.Repeat("x", 255)},
+		{"a longer label is truncated", strings.Repeat("x", 256), strings.Repeat("x", 255)},
+		{"a character is not split", strings.Repeat("x", 254) + "é", strings.Repeat("x", 254)},
+		{"invalid bytes count as escaped", strings.Repeat("\xff", 100), strings.Repeat(`\xff`, 63) + `\xf`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := eventhook.SanitizeLabel(c.in); got != c.want {
@@ -94,13 +94,13 @@ func FuzzSanitizedTextIsStorable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		text := eventhook.SanitizeText(s)
 		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
-			t.Errorf("Text(%q): got %q, want UTF-8 without NUL", s, text)
+			t.Errorf("SanitizeText(%q): got %q, want UTF-8 without NUL", s, text)
 		}
 		if utf8.ValidString(s) && !strings.Contains(s, "\x00") && text != s {
-			t.Errorf("Text(%q): got %q, want it as it is", s, text)
+			t.Errorf("SanitizeText(%q): got %q, want it unchanged", s, text)
 		}
 		if again := eventhook.SanitizeText(text); again != text {
-			t.Errorf("Text(%q): got %q, want the same", text, again)
+			t.Errorf("SanitizeText(%q): got %q, want the same", text, again)
 		}
 		checkStorable(t, "Key", s, eventhook.NormalizeKey(s))
 		checkStorable(t, "Label", s, eventhook.SanitizeLabel(s))

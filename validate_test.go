@@ -48,8 +48,8 @@ func TestNames(t *testing.T) {
 func TestValidateReturnsEveryFault(t *testing.T) {
 	checkFaults(t, "tenant", eventhook.Tenant{}.Validate(), "slug", "name")
 	checkFaults(t, "key", eventhook.APIKey{}.Validate(), "name", "scopes")
-	checkFaults(t, "key with strange scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes[1]", "scopes[2]")
-	checkFaults(t, "key with a scope twice", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "work", "read"}}.Validate(), "scopes[2]")
+	checkFaults(t, "a key with unknown scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes[1]", "scopes[2]")
+	checkFaults(t, "a key with a repeated scope", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "work", "read"}}.Validate(), "scopes[2]")
 	checkFaults(t, "source", eventhook.Source{SourceSettings: eventhook.SourceSettings{
 		IdempotencyKeyPaths: []string{"body.id", "id"},
 		EventTypePaths:      []string{"header.", "header.x-type"},
@@ -75,7 +75,7 @@ func TestHeaderPathsAreTokens(t *testing.T) {
 		"header.bad name": false, "header.x:y": false, "header.x-\u00e9": false, "header.x-id + header.bad name": false, "header.a\t": false, "header.": false,
 	} {
 		if got := eventhook.CheckPath(path); (got == "") != ok {
-			t.Errorf("%q: got %q, want none: %t", path, got, ok)
+			t.Errorf("%q: got %q, want valid: %t", path, got, ok)
 		}
 	}
 }

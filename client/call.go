@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// mostAnswer bounds an answer: a body of 32 MiB in JSON is well within it.
-const mostAnswer = 256 << 20
+// maxResponseBytes limits the body of a response. The largest response of the API contains an
+// event with a body of 32 MiB as JSON.
+const maxResponseBytes = 256 << 20
 
-// request is one call of an operation.
+// request is a call of an operation of the API.
 type request struct {
 	method string
 	path   operationPath
 	query  url.Values
 	header url.Values
-	body   any // nil for none; a json.RawMessage is sent as it is
+	body   any // nil: no body; a json.RawMessage is sent unchanged
 }
 
-// CallOption changes one call.
+// CallOption configures one call.
 type CallOption func(*call)
 
 type call struct {
@@ -33,36 +34,37 @@ type call struct {
 	header     http.Header
 }
 
-// KeepBody keeps the answer as it came, to the byte, whatever this version
-// knows of it.
+// KeepBody stores the body of the response in *into. It also contains members of JSON objects
+// that this version of the package does not know.
 func KeepBody(into *[]byte) CallOption { return func(c *call) { c.keepBody = into } }
 
-// KeepHeader keeps the answer's header fields, such as ETag.
+// KeepHeader stores the header of the response, for example its ETag, in *into.
 func KeepHeader(into *http.Header) CallOption { return func(c *call) { c.keepHeader = into } }
 
-// WithHeader adds a header field to the request, such as X-Request-Id.
+// WithHeader sets a header field of the request, for example X-Request-Id.
 func WithHeader(name, value string) CallOption { return func(c *call) { c.header.Set(name, value) } }
 
-// operationPath is the path of an operation, or what is wrong with it.
+// operationPath is the path of an operation, or the error of path.
 type operationPath struct {
 	text string
 	err  error
 }
 
-// path puts names into the path of an operation. Those that would lead to
-// another path are an error.
+// path inserts names into the path of an operation. An empty name or a dot segment is an error,
+// because the resulting URL would name another resource.
 func path(format string, names ...any) operationPath {
 	for i, name := range names {
 		text := fmt.Sprint(name)
 		if text == "" || text == "." || text == ".." {
-			return operationPath{err: fmt.Errorf("%q can name nothing", text)}
+			return operationPath{err: fmt.Errorf("%q is not the name of a resource", text)}
 		}
 		names[i] = url.PathEscape(text)
 	}
 	return operationPath{text: fmt.Sprintf(format, names...)}
 }
 
-// set adds a value, if it is there, as the API reads it.
+// set sets a query parameter or header field to the text that the API expects. It does nothing
+// if value is nil.
 func set[T any](values url.Values, name string, value *T) {
 	if value == nil {
 		return
@@ -79,45 +81,45 @@ func set[T any](values url.Values, name string, value *T) {
 	}
 }
 
-// answer makes a call whose answer is JSON.
-func answer[T any](ctx context.Context, c *Client, r request, options []CallOption) (out T, err error) {
-	ctx, cancel := c.bounded(ctx)
+// callJSON makes a call and decodes the JSON of the response.
+func callJSON[T any](ctx context.Context, c *Client, r request, options []CallOption) (out T, err error) {
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	raw, err := c.read(ctx, r, options)
 	if err != nil {
 		return out, err
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // in members of any shape
+	d.UseNumber() // in members of type any, so that no digit is lost
 	if err := d.Decode(&out); err != nil {
-		return out, fmt.Errorf("%s %s: the answer cannot be read: %w", r.method, r.path.text, err)
+		return out, fmt.Errorf("%s %s: decode the response: %w", r.method, r.path.text, err)
 	}
 	return out, nil
 }
 
-// done makes a call that has no answer but that it is done.
-func done(ctx context.Context, c *Client, r request, options []CallOption) error {
-	ctx, cancel := c.bounded(ctx)
+// callNoContent makes a call whose response has no body.
+func callNoContent(ctx context.Context, c *Client, r request, options []CallOption) error {
+	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	_, err := c.read(ctx, r, options)
 	return err
 }
 
-// stream makes a call whose answer the caller reads, and closes.
-func stream(ctx context.Context, c *Client, r request, options []CallOption) (*http.Response, error) {
+// callStream makes a call and returns the response. The caller must close its body.
+func callStream(ctx context.Context, c *Client, r request, options []CallOption) (*http.Response, error) {
 	return c.do(ctx, r, options)
 }
 
-// read makes a call and reads its whole answer.
+// read makes a call and returns the body of the response.
 func (c *Client) read(ctx context.Context, r request, options []CallOption) ([]byte, error) {
 	resp, err := c.do(ctx, r, options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: read the answer: %w", r.method, r.path.text, err)
+		return nil, fmt.Errorf("%s %s: read the response: %w", r.method, r.path.text, err)
 	}
 	if keep := optionsOf(options).keepBody; keep != nil {
 		*keep = raw
@@ -125,7 +127,7 @@ func (c *Client) read(ctx context.Context, r request, options []CallOption) ([]b
 	return raw, nil
 }
 
-// do makes a call. Whatever is not a success is a *Problem.
+// do makes a call. It returns a *Problem if the status of the response is not 2xx.
 func (c *Client) do(ctx context.Context, r request, options []CallOption) (*http.Response, error) {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -137,7 +139,7 @@ func (c *Client) do(ctx context.Context, r request, options []CallOption) (*http
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err // a *url.Error, which says what was called
+		return nil, err // a *url.Error, which contains the method and the URL
 	}
 	if o.keepHeader != nil {
 		*o.keepHeader = resp.Header
@@ -157,9 +159,9 @@ func optionsOf(options []CallOption) call {
 	return c
 }
 
-// written is a body as it is sent: JSON stays as it is, to the byte, as far as
-// it is JSON.
-func written(body any) ([]byte, error) {
+// encode returns the JSON of a request body. A valid json.RawMessage is returned unchanged,
+// which json.Marshal does not guarantee.
+func encode(body any) ([]byte, error) {
 	if raw, isJSON := body.(json.RawMessage); isJSON && json.Valid(raw) {
 		return raw, nil
 	}
@@ -176,9 +178,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	var body io.Reader
 	if r.body != nil {
-		raw, err := written(r.body)
+		raw, err := encode(r.body)
 		if err != nil {
-			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, r.path.text, err)
+			return nil, fmt.Errorf("%s %s: encode the request: %w", r.method, r.path.text, err)
 		}
 		body = bytes.NewReader(raw)
 	}

@@ -2458,16 +2458,17 @@ type ListWorkParams struct {
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 }
 
-// ListAudit: List audit entries of all tenants.
+// ListAudit calls GET /api/admin/audit.
 //
-// Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
+// List audit entries of all tenants. Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams, options ...CallOption) (AuditEntryPage, error) {
-	return answer[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/audit"), query: params.query(), header: nil}, options)
+	return callJSON[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/audit"), query: params.query(), header: nil}, options)
 }
 
-// AllAudit walks the pages of ListAudit, from params.Cursor on. It ends after an error.
+// AllAudit returns an iterator over the items of all pages of ListAudit, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllAudit(ctx context.Context, params ListAuditParams, options ...CallOption) iter.Seq2[AuditEntry, error] {
-	return walk(params.Cursor, func(cursor *string) ([]AuditEntry, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]AuditEntry, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListAudit(ctx, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2483,16 +2484,17 @@ func (params ListAuditParams) query() url.Values {
 	return values
 }
 
-// ListTenants: List tenants.
+// ListTenants calls GET /api/admin/tenants.
 //
-// Requires the admin key.
+// List tenants. Requires the admin key.
 func (c *Client) ListTenants(ctx context.Context, params ListTenantsParams, options ...CallOption) (TenantPage, error) {
-	return answer[TenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants"), query: params.query(), header: nil}, options)
+	return callJSON[TenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants"), query: params.query(), header: nil}, options)
 }
 
-// AllTenants walks the pages of ListTenants, from params.Cursor on. It ends after an error.
+// AllTenants returns an iterator over the items of all pages of ListTenants, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllTenants(ctx context.Context, params ListTenantsParams, options ...CallOption) iter.Seq2[Tenant, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Tenant, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Tenant, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListTenants(ctx, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2506,35 +2508,35 @@ func (params ListTenantsParams) query() url.Values {
 	return values
 }
 
-// CreateTenant: Create a tenant.
+// CreateTenant calls POST /api/admin/tenants.
 //
-// Requires the admin key.
+// Create a tenant. Requires the admin key.
 func (c *Client) CreateTenant(ctx context.Context, body TenantCreate, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
 }
 
-// CreateTenantFrom is CreateTenant with a body that is JSON already.
+// CreateTenantFrom is like CreateTenant, but sends body unchanged.
 func (c *Client) CreateTenantFrom(ctx context.Context, body json.RawMessage, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
 }
 
-// GetTenant: Get a tenant.
+// GetTenant calls GET /api/admin/tenants/{tenant}.
 //
-// Requires the admin key.
+// Get a tenant. Requires the admin key.
 func (c *Client) GetTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s", tenant), query: nil, header: nil}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s", tenant), query: nil, header: nil}, options)
 }
 
-// UpdateTenant: Update a tenant.
+// UpdateTenant calls PATCH /api/admin/tenants/{tenant}.
 //
-// Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit. Requires the admin key.
+// Update a tenant. Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit. Requires the admin key.
 func (c *Client) UpdateTenant(ctx context.Context, tenant string, params UpdateTenantParams, body TenantPatch, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/tenants/%s", tenant), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/tenants/%s", tenant), query: nil, header: params.header(), body: body}, options)
 }
 
-// UpdateTenantFrom is UpdateTenant with a body that is JSON already.
+// UpdateTenantFrom is like UpdateTenant, but sends body unchanged.
 func (c *Client) UpdateTenantFrom(ctx context.Context, tenant string, params UpdateTenantParams, body json.RawMessage, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/tenants/%s", tenant), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/tenants/%s", tenant), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params UpdateTenantParams) header() url.Values {
@@ -2543,23 +2545,24 @@ func (params UpdateTenantParams) header() url.Values {
 	return values
 }
 
-// CloseTenant: Close a tenant.
+// CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
-	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
 
-// ListKeys: List the API keys of a tenant.
+// ListKeys calls GET /api/admin/tenants/{tenant}/keys.
 //
-// Requires the admin key.
+// List the API keys of a tenant. Requires the admin key.
 func (c *Client) ListKeys(ctx context.Context, tenant string, params ListKeysParams, options ...CallOption) (KeyPage, error) {
-	return answer[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s/keys", tenant), query: params.query(), header: nil}, options)
+	return callJSON[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s/keys", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllKeys walks the pages of ListKeys, from params.Cursor on. It ends after an error.
+// AllKeys returns an iterator over the items of all pages of ListKeys, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllKeys(ctx context.Context, tenant string, params ListKeysParams, options ...CallOption) iter.Seq2[Key, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Key, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Key, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListKeys(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2573,35 +2576,36 @@ func (params ListKeysParams) query() url.Values {
 	return values
 }
 
-// CreateKey: Create an API key.
+// CreateKey calls POST /api/admin/tenants/{tenant}/keys.
 //
-// The response contains the key, which is returned only once. Requires the admin key.
+// Create an API key. The response contains the key, which is returned only once. Requires the admin key.
 func (c *Client) CreateKey(ctx context.Context, tenant string, body KeyCreate, options ...CallOption) (Key, error) {
-	return answer[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CreateKeyFrom is CreateKey with a body that is JSON already.
+// CreateKeyFrom is like CreateKey, but sends body unchanged.
 func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (Key, error) {
-	return answer[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// DeleteKey: Delete an API key.
+// DeleteKey calls DELETE /api/admin/tenants/{tenant}/keys/{id}.
 //
-// Revokes the key. Every instance refuses it within a second. Requires the admin key.
+// Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListTenantAudit: List audit entries of a tenant.
+// ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
 //
-// Newest first. Requires a key with the scope manage, or the admin key.
+// List audit entries of a tenant. Newest first. Requires a key with the scope manage, or the admin key.
 func (c *Client) ListTenantAudit(ctx context.Context, tenant string, params ListTenantAuditParams, options ...CallOption) (AuditEntryPage, error) {
-	return answer[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/audit", tenant), query: params.query(), header: nil}, options)
+	return callJSON[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/audit", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllTenantAudit walks the pages of ListTenantAudit, from params.Cursor on. It ends after an error.
+// AllTenantAudit returns an iterator over the items of all pages of ListTenantAudit, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllTenantAudit(ctx context.Context, tenant string, params ListTenantAuditParams, options ...CallOption) iter.Seq2[AuditEntry, error] {
-	return walk(params.Cursor, func(cursor *string) ([]AuditEntry, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]AuditEntry, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListTenantAudit(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2616,16 +2620,17 @@ func (params ListTenantAuditParams) query() url.Values {
 	return values
 }
 
-// ListDeliveries: List deliveries.
+// ListDeliveries calls GET /api/tenants/{tenant}/eventhook/deliveries.
 //
-// Requires a key with the scope read, or the admin key.
+// List deliveries. Requires a key with the scope read, or the admin key.
 func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
-	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
+	return callJSON[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllDeliveries walks the pages of ListDeliveries, from params.Cursor on. It ends after an error.
+// AllDeliveries returns an iterator over the items of all pages of ListDeliveries, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListDeliveries(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2645,42 +2650,43 @@ func (params ListDeliveriesParams) query() url.Values {
 	return values
 }
 
-// RetryDeliveries: Retry failed and dead deliveries.
+// RetryDeliveries calls POST /api/tenants/{tenant}/eventhook/deliveries/retry.
 //
-// Queues the newest deliveries that match the filter for sending at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
+// Retry failed and dead deliveries. Queues the newest deliveries that match the filter for sending at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDeliveries(ctx context.Context, tenant string, body DeliveriesRetry, options ...CallOption) (DeliveriesRetried, error) {
-	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// RetryDeliveriesFrom is RetryDeliveries with a body that is JSON already.
+// RetryDeliveriesFrom is like RetryDeliveries, but sends body unchanged.
 func (c *Client) RetryDeliveriesFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (DeliveriesRetried, error) {
-	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetDelivery: Get a delivery with its attempts.
+// GetDelivery calls GET /api/tenants/{tenant}/eventhook/deliveries/{id}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get a delivery with its attempts. Requires a key with the scope read, or the admin key.
 func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
-	return answer[DeliveryDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s", tenant, id), query: nil, header: nil}, options)
+	return callJSON[DeliveryDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// RetryDelivery: Retry a delivery.
+// RetryDelivery calls POST /api/tenants/{tenant}/eventhook/deliveries/{id}/retry.
 //
-// Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. If the delivery belongs to a route, its event returns to the status processing. 409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index. Requires a key with the scope manage, or the admin key.
+// Retry a delivery. Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. If the delivery belongs to a route, its event returns to the status processing. 409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
-	return answer[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
+	return callJSON[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListEventTypes: List event types.
+// ListEventTypes calls GET /api/tenants/{tenant}/eventhook/event-types.
 //
-// Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events. Requires a key with the scope read, or the admin key.
+// List event types. Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEventTypes(ctx context.Context, tenant string, params ListEventTypesParams, options ...CallOption) (EventTypePage, error) {
-	return answer[EventTypePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types", tenant), query: params.query(), header: nil}, options)
+	return callJSON[EventTypePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllEventTypes walks the pages of ListEventTypes, from params.Cursor on. It ends after an error.
+// AllEventTypes returns an iterator over the items of all pages of ListEventTypes, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllEventTypes(ctx context.Context, tenant string, params ListEventTypesParams, options ...CallOption) iter.Seq2[EventType, error] {
-	return walk(params.Cursor, func(cursor *string) ([]EventType, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]EventType, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListEventTypes(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2694,11 +2700,11 @@ func (params ListEventTypesParams) query() url.Values {
 	return values
 }
 
-// DeleteEventType: Delete an event type.
+// DeleteEventType calls DELETE /api/tenants/{tenant}/eventhook/event-types/{name}.
 //
-// Removes the entry from the catalogue. Events of this type are not affected. Requires a key with the scope manage, or the admin key.
+// Delete an event type. Removes the entry from the catalogue. Events of this type are not affected. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteEventType(ctx context.Context, tenant string, name string, params DeleteEventTypeParams, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header()}, options)
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header()}, options)
 }
 
 func (params DeleteEventTypeParams) header() url.Values {
@@ -2707,23 +2713,23 @@ func (params DeleteEventTypeParams) header() url.Values {
 	return values
 }
 
-// GetEventType: Get an event type.
+// GetEventType calls GET /api/tenants/{tenant}/eventhook/event-types/{name}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get an event type. Requires a key with the scope read, or the admin key.
 func (c *Client) GetEventType(ctx context.Context, tenant string, name string, options ...CallOption) (EventType, error) {
-	return answer[EventType](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: nil}, options)
+	return callJSON[EventType](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: nil}, options)
 }
 
-// PutEventType: Create or update an event type.
+// PutEventType calls PUT /api/tenants/{tenant}/eventhook/event-types/{name}.
 //
-// Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed. Requires a key with the scope manage, or the admin key.
+// Create or update an event type. Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed. Requires a key with the scope manage, or the admin key.
 func (c *Client) PutEventType(ctx context.Context, tenant string, name string, params PutEventTypeParams, body EventTypePut, options ...CallOption) (EventType, error) {
-	return answer[EventType](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header(), body: body}, options)
+	return callJSON[EventType](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header(), body: body}, options)
 }
 
-// PutEventTypeFrom is PutEventType with a body that is JSON already.
+// PutEventTypeFrom is like PutEventType, but sends body unchanged.
 func (c *Client) PutEventTypeFrom(ctx context.Context, tenant string, name string, params PutEventTypeParams, body json.RawMessage, options ...CallOption) (EventType, error) {
-	return answer[EventType](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header(), body: body}, options)
+	return callJSON[EventType](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params PutEventTypeParams) header() url.Values {
@@ -2732,16 +2738,17 @@ func (params PutEventTypeParams) header() url.Values {
 	return values
 }
 
-// ListEvents: List events.
+// ListEvents calls GET /api/tenants/{tenant}/eventhook/events.
 //
-// Newest first. Requires a key with the scope read, or the admin key.
+// List events. Newest first. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) (EventPage, error) {
-	return answer[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
+	return callJSON[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllEvents walks the pages of ListEvents, from params.Cursor on. It ends after an error.
+// AllEvents returns an iterator over the items of all pages of ListEvents, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) iter.Seq2[Event, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Event, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Event, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListEvents(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2761,16 +2768,16 @@ func (params ListEventsParams) query() url.Values {
 	return values
 }
 
-// PublishEvent: Publish an event or a batch of events.
+// PublishEvent calls POST /api/tenants/{tenant}/eventhook/events.
 //
-// 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
+// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
-	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
+	return callJSON[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
 
-// PublishEventFrom is PublishEvent with a body that is JSON already.
+// PublishEventFrom is like PublishEvent, but sends body unchanged.
 func (c *Client) PublishEventFrom(ctx context.Context, tenant string, params PublishEventParams, body json.RawMessage, options ...CallOption) (EventPublished, error) {
-	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
+	return callJSON[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params PublishEventParams) header() url.Values {
@@ -2780,23 +2787,25 @@ func (params PublishEventParams) header() url.Values {
 	return values
 }
 
-// ReprocessEvents: Reprocess failed, dead or unrouted events.
+// ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess failed, dead or unrouted events. Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
-	return answer[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ReprocessEventsFrom is ReprocessEvents with a body that is JSON already.
+// ReprocessEventsFrom is like ReprocessEvents, but sends body unchanged.
 func (c *Client) ReprocessEventsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (EventsReprocessed, error) {
-	return answer[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// StreamEvents: Stream events as server-sent events.
+// StreamEvents calls GET /api/tenants/{tenant}/eventhook/events/stream.
 //
-// Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
+// Stream events as server-sent events. Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
+//
+// The caller must close the body of the response.
 func (c *Client) StreamEvents(ctx context.Context, tenant string, params StreamEventsParams, options ...CallOption) (*http.Response, error) {
-	return stream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/stream", tenant), query: params.query(), header: params.header()}, options)
+	return callStream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/stream", tenant), query: params.query(), header: params.header()}, options)
 }
 
 func (params StreamEventsParams) query() url.Values {
@@ -2814,37 +2823,40 @@ func (params StreamEventsParams) header() url.Values {
 	return values
 }
 
-// GetEvent: Get an event with its headers, body, actions and deliveries.
+// GetEvent calls GET /api/tenants/{tenant}/eventhook/events/{id}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get an event with its headers, body, actions and deliveries. Requires a key with the scope read, or the admin key.
 func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventDetail, error) {
-	return answer[EventDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s", tenant, id), query: nil, header: nil}, options)
+	return callJSON[EventDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// GetEventPayload: Get the payload of an event.
+// GetEventPayload calls GET /api/tenants/{tenant}/eventhook/events/{id}/payload.
 //
-// Returns the exact bytes of the event's body. Requires a key with the scope read, or the admin key.
+// Get the payload of an event. Returns the exact bytes of the event's body. Requires a key with the scope read, or the admin key.
+//
+// The caller must close the body of the response.
 func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, options ...CallOption) (*http.Response, error) {
-	return stream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: nil, header: nil}, options)
+	return callStream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: nil, header: nil}, options)
 }
 
-// TestEvent: Explain how a stored event would be routed today.
+// TestEvent calls POST /api/tenants/{tenant}/eventhook/events/{id}/test.
 //
-// Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
+// Explain how a stored event would be routed today. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
-	return answer[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
+	return callJSON[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListPromises: List promises.
+// ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
-// Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
+// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
 func (c *Client) ListPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) (PromisePage, error) {
-	return answer[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
+	return callJSON[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllPromises walks the pages of ListPromises, from params.Cursor on. It ends after an error.
+// AllPromises returns an iterator over the items of all pages of ListPromises, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) iter.Seq2[Promise, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Promise, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Promise, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListPromises(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2859,23 +2871,23 @@ func (params ListPromisesParams) query() url.Values {
 	return values
 }
 
-// CreatePromise: Create a promise.
+// CreatePromise calls POST /api/tenants/{tenant}/eventhook/promises.
 //
-// 201 if the promise is new; 200 with the existing promise if the idempotency key is known. Requires a key with the scope work, or the admin key.
+// Create a promise. 201 if the promise is new; 200 with the existing promise if the idempotency key is known. Requires a key with the scope work, or the admin key.
 func (c *Client) CreatePromise(ctx context.Context, tenant string, body CreatePromiseRequest, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CreatePromiseFrom is CreatePromise with a body that is JSON already.
+// CreatePromiseFrom is like CreatePromise, but sends body unchanged.
 func (c *Client) CreatePromiseFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetPromise: Get a promise.
+// GetPromise calls GET /api/tenants/{tenant}/eventhook/promises/{id}.
 //
-// With wait_seconds, waits until the promise is settled or the time is over. Requires a key with the scope work, or the admin key.
+// Get a promise. With wait_seconds, waits until the promise is settled or the time is over. Requires a key with the scope work, or the admin key.
 func (c *Client) GetPromise(ctx context.Context, tenant string, id string, params GetPromiseParams, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises/%s", tenant, id), query: params.query(), header: nil}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises/%s", tenant, id), query: params.query(), header: nil}, options)
 }
 
 func (params GetPromiseParams) query() url.Values {
@@ -2884,40 +2896,41 @@ func (params GetPromiseParams) query() url.Values {
 	return values
 }
 
-// RejectPromise: Reject a promise with an error.
+// RejectPromise calls POST /api/tenants/{tenant}/eventhook/promises/{id}/reject.
 //
-// Requires a key with the scope work, or the admin key.
+// Reject a promise with an error. Requires a key with the scope work, or the admin key.
 func (c *Client) RejectPromise(ctx context.Context, tenant string, id string, body RejectRequest, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// RejectPromiseFrom is RejectPromise with a body that is JSON already.
+// RejectPromiseFrom is like RejectPromise, but sends body unchanged.
 func (c *Client) RejectPromiseFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ResolvePromise: Resolve a promise with a value.
+// ResolvePromise calls POST /api/tenants/{tenant}/eventhook/promises/{id}/resolve.
 //
-// Requires a key with the scope work, or the admin key.
+// Resolve a promise with a value. Requires a key with the scope work, or the admin key.
 func (c *Client) ResolvePromise(ctx context.Context, tenant string, id string, body ResolveRequest, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ResolvePromiseFrom is ResolvePromise with a body that is JSON already.
+// ResolvePromiseFrom is like ResolvePromise, but sends body unchanged.
 func (c *Client) ResolvePromiseFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (Promise, error) {
-	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ListProviders: List providers.
+// ListProviders calls GET /api/tenants/{tenant}/eventhook/providers.
 //
-// Lists the presets that a source can use, ordered by id. A provider with several schemes has one entry per scheme, its default first. Requires a key with the scope read, or the admin key.
+// List providers. Lists the presets that a source can use, ordered by id. A provider with several schemes has one entry per scheme, its default first. Requires a key with the scope read, or the admin key.
 func (c *Client) ListProviders(ctx context.Context, tenant string, params ListProvidersParams, options ...CallOption) (ProviderPage, error) {
-	return answer[ProviderPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/providers", tenant), query: params.query(), header: nil}, options)
+	return callJSON[ProviderPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/providers", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllProviders walks the pages of ListProviders, from params.Cursor on. It ends after an error.
+// AllProviders returns an iterator over the items of all pages of ListProviders, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllProviders(ctx context.Context, tenant string, params ListProvidersParams, options ...CallOption) iter.Seq2[Provider, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Provider, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Provider, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListProviders(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2931,28 +2944,29 @@ func (params ListProvidersParams) query() url.Values {
 	return values
 }
 
-// BacktestRoute: Test a proposed route against past events.
+// BacktestRoute calls POST /api/tenants/{tenant}/eventhook/routes/backtest.
 //
-// Runs a backtest: evaluates the route for stored events of a source and counts the outcomes. Nothing is stored and no target is executed. A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After. Requires a key with the scope manage, or the admin key.
+// Test a proposed route against past events. Runs a backtest: evaluates the route for stored events of a source and counts the outcomes. Nothing is stored and no target is executed. A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After. Requires a key with the scope manage, or the admin key.
 func (c *Client) BacktestRoute(ctx context.Context, tenant string, body RouteBacktest, options ...CallOption) (Backtest, error) {
-	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// BacktestRouteFrom is BacktestRoute with a body that is JSON already.
+// BacktestRouteFrom is like BacktestRoute, but sends body unchanged.
 func (c *Client) BacktestRouteFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (Backtest, error) {
-	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListSources: List sources.
+// ListSources calls GET /api/tenants/{tenant}/eventhook/sources.
 //
-// Requires a key with the scope read, or the admin key.
+// List sources. Requires a key with the scope read, or the admin key.
 func (c *Client) ListSources(ctx context.Context, tenant string, params ListSourcesParams, options ...CallOption) (SourcePage, error) {
-	return answer[SourcePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources", tenant), query: params.query(), header: nil}, options)
+	return callJSON[SourcePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllSources walks the pages of ListSources, from params.Cursor on. It ends after an error.
+// AllSources returns an iterator over the items of all pages of ListSources, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllSources(ctx context.Context, tenant string, params ListSourcesParams, options ...CallOption) iter.Seq2[Source, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Source, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Source, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListSources(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -2966,23 +2980,23 @@ func (params ListSourcesParams) query() url.Values {
 	return values
 }
 
-// CreateSource: Create a source.
+// CreateSource calls POST /api/tenants/{tenant}/eventhook/sources.
 //
-// Requires either a provider, which defines how requests are verified, or a custom verifier. Requires a key with the scope manage, or the admin key.
+// Create a source. Requires either a provider, which defines how requests are verified, or a custom verifier. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateSource(ctx context.Context, tenant string, body SourceCreate, options ...CallOption) (Source, error) {
-	return answer[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CreateSourceFrom is CreateSource with a body that is JSON already.
+// CreateSourceFrom is like CreateSource, but sends body unchanged.
 func (c *Client) CreateSourceFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (Source, error) {
-	return answer[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// DeleteSource: Delete a source.
+// DeleteSource calls DELETE /api/tenants/{tenant}/eventhook/sources/{slug}.
 //
-// Events of the source are not deleted. 409 if the source has routes or events that are still to be processed, unless cascade is true. With cascade, such events become unrouted: actions that succeeded stay, the others are never executed. Requires a key with the scope manage, or the admin key.
+// Delete a source. Events of the source are not deleted. 409 if the source has routes or events that are still to be processed, unless cascade is true. With cascade, such events become unrouted: actions that succeeded stay, the others are never executed. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteSource(ctx context.Context, tenant string, slug string, params DeleteSourceParams, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: params.query(), header: params.header()}, options)
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: params.query(), header: params.header()}, options)
 }
 
 func (params DeleteSourceParams) query() url.Values {
@@ -2997,23 +3011,23 @@ func (params DeleteSourceParams) header() url.Values {
 	return values
 }
 
-// GetSource: Get a source.
+// GetSource calls GET /api/tenants/{tenant}/eventhook/sources/{slug}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get a source. Requires a key with the scope read, or the admin key.
 func (c *Client) GetSource(ctx context.Context, tenant string, slug string, options ...CallOption) (Source, error) {
-	return answer[Source](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: nil}, options)
+	return callJSON[Source](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: nil}, options)
 }
 
-// UpdateSource: Update a source.
+// UpdateSource calls PATCH /api/tenants/{tenant}/eventhook/sources/{slug}.
 //
-// The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier. Requires a key with the scope manage, or the admin key.
+// Update a source. The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSource(ctx context.Context, tenant string, slug string, params UpdateSourceParams, body SourcePatch, options ...CallOption) (Source, error) {
-	return answer[Source](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Source](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: params.header(), body: body}, options)
 }
 
-// UpdateSourceFrom is UpdateSource with a body that is JSON already.
+// UpdateSourceFrom is like UpdateSource, but sends body unchanged.
 func (c *Client) UpdateSourceFrom(ctx context.Context, tenant string, slug string, params UpdateSourceParams, body json.RawMessage, options ...CallOption) (Source, error) {
-	return answer[Source](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Source](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params UpdateSourceParams) header() url.Values {
@@ -3022,37 +3036,38 @@ func (params UpdateSourceParams) header() url.Values {
 	return values
 }
 
-// GetHandshake: Get the handshake status of a source.
+// GetHandshake calls GET /api/tenants/{tenant}/eventhook/sources/{slug}/handshake.
 //
-// Requires a key with the scope read, or the admin key.
+// Get the handshake status of a source. Requires a key with the scope read, or the admin key.
 func (c *Client) GetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) (Handshake, error) {
-	return answer[Handshake](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/handshake", tenant, slug), query: nil, header: nil}, options)
+	return callJSON[Handshake](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/handshake", tenant, slug), query: nil, header: nil}, options)
 }
 
-// ResetHandshake: Reset a handshake.
+// ResetHandshake calls POST /api/tenants/{tenant}/eventhook/sources/{slug}/handshake/reset.
 //
-// Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour. Requires a key with the scope manage, or the admin key.
+// Reset a handshake. Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour. Requires a key with the scope manage, or the admin key.
 func (c *Client) ResetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reset", tenant, slug), query: nil, header: nil}, options)
+	return callNoContent(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reset", tenant, slug), query: nil, header: nil}, options)
 }
 
-// RevealHandshakeSecret: Reveal the secret received by a handshake.
+// RevealHandshakeSecret calls POST /api/tenants/{tenant}/eventhook/sources/{slug}/handshake/reveal.
 //
-// Returns the secret, which must be confirmed at the provider. It can be revealed only once. A secret that needs confirmation, such as Notion's, is used from now on. Requires a key with the scope manage, or the admin key.
+// Reveal the secret received by a handshake. Returns the secret, which must be confirmed at the provider. It can be revealed only once. A secret that needs confirmation, such as Notion's, is used from now on. Requires a key with the scope manage, or the admin key.
 func (c *Client) RevealHandshakeSecret(ctx context.Context, tenant string, slug string, options ...CallOption) (SecretAnswer, error) {
-	return answer[SecretAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reveal", tenant, slug), query: nil, header: nil}, options)
+	return callJSON[SecretAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reveal", tenant, slug), query: nil, header: nil}, options)
 }
 
-// ListRejections: List requests that a source refused.
+// ListRejections calls GET /api/tenants/{tenant}/eventhook/sources/{slug}/rejections.
 //
-// Lists the most recent refused requests, newest first, and counts all refusals by reason. Requires a key with the scope read, or the admin key.
+// List requests that a source refused. Lists the most recent refused requests, newest first, and counts all refusals by reason. Requires a key with the scope read, or the admin key.
 func (c *Client) ListRejections(ctx context.Context, tenant string, slug string, params ListRejectionsParams, options ...CallOption) (RejectionsAnswer, error) {
-	return answer[RejectionsAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/rejections", tenant, slug), query: params.query(), header: nil}, options)
+	return callJSON[RejectionsAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/rejections", tenant, slug), query: params.query(), header: nil}, options)
 }
 
-// AllRejections walks the pages of ListRejections, from params.Cursor on. It ends after an error.
+// AllRejections returns an iterator over the items of all pages of ListRejections, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllRejections(ctx context.Context, tenant string, slug string, params ListRejectionsParams, options ...CallOption) iter.Seq2[Rejection, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Rejection, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Rejection, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListRejections(ctx, tenant, slug, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3066,16 +3081,17 @@ func (params ListRejectionsParams) query() url.Values {
 	return values
 }
 
-// ListRoutes: List the routes of a source.
+// ListRoutes calls GET /api/tenants/{tenant}/eventhook/sources/{slug}/routes.
 //
-// Requires a key with the scope read, or the admin key.
+// List the routes of a source. Requires a key with the scope read, or the admin key.
 func (c *Client) ListRoutes(ctx context.Context, tenant string, slug string, params ListRoutesParams, options ...CallOption) (RoutePage, error) {
-	return answer[RoutePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: params.query(), header: nil}, options)
+	return callJSON[RoutePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: params.query(), header: nil}, options)
 }
 
-// AllRoutes walks the pages of ListRoutes, from params.Cursor on. It ends after an error.
+// AllRoutes returns an iterator over the items of all pages of ListRoutes, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllRoutes(ctx context.Context, tenant string, slug string, params ListRoutesParams, options ...CallOption) iter.Seq2[Route, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Route, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Route, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListRoutes(ctx, tenant, slug, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3089,35 +3105,35 @@ func (params ListRoutesParams) query() url.Values {
 	return values
 }
 
-// CreateRoute: Create a route.
+// CreateRoute calls POST /api/tenants/{tenant}/eventhook/sources/{slug}/routes.
 //
-// A source can have at most 1000 routes, with at most 5000 targets in total. Requires a key with the scope manage, or the admin key.
+// Create a route. A source can have at most 1000 routes, with at most 5000 targets in total. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateRoute(ctx context.Context, tenant string, slug string, body RouteCreate, options ...CallOption) (Route, error) {
-	return answer[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// CreateRouteFrom is CreateRoute with a body that is JSON already.
+// CreateRouteFrom is like CreateRoute, but sends body unchanged.
 func (c *Client) CreateRouteFrom(ctx context.Context, tenant string, slug string, body json.RawMessage, options ...CallOption) (Route, error) {
-	return answer[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// ReorderRoutes: Reorder the routes of a source.
+// ReorderRoutes calls PUT /api/tenants/{tenant}/eventhook/sources/{slug}/routes/reorder.
 //
-// Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority. Requires a key with the scope manage, or the admin key.
+// Reorder the routes of a source. Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReorderRoutes(ctx context.Context, tenant string, slug string, body RouteOrder, options ...CallOption) (RouteList, error) {
-	return answer[RouteList](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/sources/%s/routes/reorder", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[RouteList](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/sources/%s/routes/reorder", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// ReorderRoutesFrom is ReorderRoutes with a body that is JSON already.
+// ReorderRoutesFrom is like ReorderRoutes, but sends body unchanged.
 func (c *Client) ReorderRoutesFrom(ctx context.Context, tenant string, slug string, body json.RawMessage, options ...CallOption) (RouteList, error) {
-	return answer[RouteList](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/sources/%s/routes/reorder", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[RouteList](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/sources/%s/routes/reorder", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// DeleteRoute: Delete a route.
+// DeleteRoute calls DELETE /api/tenants/{tenant}/eventhook/sources/{slug}/routes/{id}.
 //
-// Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route. Requires a key with the scope manage, or the admin key.
+// Delete a route. Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteRoute(ctx context.Context, tenant string, slug string, id string, params DeleteRouteParams, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header()}, options)
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header()}, options)
 }
 
 func (params DeleteRouteParams) header() url.Values {
@@ -3126,23 +3142,23 @@ func (params DeleteRouteParams) header() url.Values {
 	return values
 }
 
-// GetRoute: Get a route.
+// GetRoute calls GET /api/tenants/{tenant}/eventhook/sources/{slug}/routes/{id}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get a route. Requires a key with the scope read, or the admin key.
 func (c *Client) GetRoute(ctx context.Context, tenant string, slug string, id string, options ...CallOption) (Route, error) {
-	return answer[Route](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: nil}, options)
+	return callJSON[Route](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: nil}, options)
 }
 
-// UpdateRoute: Update a route.
+// UpdateRoute calls PATCH /api/tenants/{tenant}/eventhook/sources/{slug}/routes/{id}.
 //
-// The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter and targets are replaced as a whole. A target's secret that is sent as [redacted] keeps its value, unless the scheme, host or port of the target's url changes. Requires a key with the scope manage, or the admin key.
+// Update a route. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter and targets are replaced as a whole. A target's secret that is sent as [redacted] keeps its value, unless the scheme, host or port of the target's url changes. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateRoute(ctx context.Context, tenant string, slug string, id string, params UpdateRouteParams, body RoutePatch, options ...CallOption) (Route, error) {
-	return answer[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
 }
 
-// UpdateRouteFrom is UpdateRoute with a body that is JSON already.
+// UpdateRouteFrom is like UpdateRoute, but sends body unchanged.
 func (c *Client) UpdateRouteFrom(ctx context.Context, tenant string, slug string, id string, params UpdateRouteParams, body json.RawMessage, options ...CallOption) (Route, error) {
-	return answer[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params UpdateRouteParams) header() url.Values {
@@ -3151,28 +3167,29 @@ func (params UpdateRouteParams) header() url.Values {
 	return values
 }
 
-// TestSource: Test a request to a source.
+// TestSource calls POST /api/tenants/{tenant}/eventhook/sources/{slug}/test.
 //
-// Explains whether the request would be verified and how it would be routed. Nothing is stored, and the source may be disabled. The response contains no secret. The scope manage is required because repeated calls could confirm a guessed secret, and because a call can make the gateway fetch a provider's public keys. Requires a key with the scope manage, or the admin key.
+// Test a request to a source. Explains whether the request would be verified and how it would be routed. Nothing is stored, and the source may be disabled. The response contains no secret. The scope manage is required because repeated calls could confirm a guessed secret, and because a call can make the gateway fetch a provider's public keys. Requires a key with the scope manage, or the admin key.
 func (c *Client) TestSource(ctx context.Context, tenant string, slug string, body ExplainRequest, options ...CallOption) (Explanation, error) {
-	return answer[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// TestSourceFrom is TestSource with a body that is JSON already.
+// TestSourceFrom is like TestSource, but sends body unchanged.
 func (c *Client) TestSourceFrom(ctx context.Context, tenant string, slug string, body json.RawMessage, options ...CallOption) (Explanation, error) {
-	return answer[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
+	return callJSON[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// ListSubscriptions: List subscriptions.
+// ListSubscriptions calls GET /api/tenants/{tenant}/eventhook/subscriptions.
 //
-// Requires a key with the scope read, or the admin key.
+// List subscriptions. Requires a key with the scope read, or the admin key.
 func (c *Client) ListSubscriptions(ctx context.Context, tenant string, params ListSubscriptionsParams, options ...CallOption) (SubscriptionPage, error) {
-	return answer[SubscriptionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: params.query(), header: nil}, options)
+	return callJSON[SubscriptionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllSubscriptions walks the pages of ListSubscriptions, from params.Cursor on. It ends after an error.
+// AllSubscriptions returns an iterator over the items of all pages of ListSubscriptions, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllSubscriptions(ctx context.Context, tenant string, params ListSubscriptionsParams, options ...CallOption) iter.Seq2[Subscription, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Subscription, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Subscription, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListSubscriptions(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3186,23 +3203,23 @@ func (params ListSubscriptionsParams) query() url.Values {
 	return values
 }
 
-// CreateSubscription: Create a subscription.
+// CreateSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions.
 //
-// The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx. Requires a key with the scope manage, or the admin key.
+// Create a subscription. The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateSubscription(ctx context.Context, tenant string, body SubscriptionCreate, options ...CallOption) (SubscriptionCreated, error) {
-	return answer[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CreateSubscriptionFrom is CreateSubscription with a body that is JSON already.
+// CreateSubscriptionFrom is like CreateSubscription, but sends body unchanged.
 func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionCreated, error) {
-	return answer[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// DeleteSubscription: Delete a subscription.
+// DeleteSubscription calls DELETE /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
-// Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
+// Delete a subscription. Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteSubscription(ctx context.Context, tenant string, id string, params DeleteSubscriptionParams, options ...CallOption) error {
-	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header()}, options)
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header()}, options)
 }
 
 func (params DeleteSubscriptionParams) header() url.Values {
@@ -3211,23 +3228,23 @@ func (params DeleteSubscriptionParams) header() url.Values {
 	return values
 }
 
-// GetSubscription: Get a subscription.
+// GetSubscription calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
-// Requires a key with the scope read, or the admin key.
+// Get a subscription. Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// UpdateSubscription: Update a subscription.
+// UpdateSubscription calls PATCH /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
-// The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url and auth_header keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
+// Update a subscription. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url and auth_header keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
 
-// UpdateSubscriptionFrom is UpdateSubscription with a body that is JSON already.
+// UpdateSubscriptionFrom is like UpdateSubscription, but sends body unchanged.
 func (c *Client) UpdateSubscriptionFrom(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body json.RawMessage, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
 
 func (params UpdateSubscriptionParams) header() url.Values {
@@ -3236,16 +3253,17 @@ func (params UpdateSubscriptionParams) header() url.Values {
 	return values
 }
 
-// ListSubscriptionDeliveries: List the deliveries of a subscription.
+// ListSubscriptionDeliveries calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/deliveries.
 //
-// Requires a key with the scope read, or the admin key.
+// List the deliveries of a subscription. Requires a key with the scope read, or the admin key.
 func (c *Client) ListSubscriptionDeliveries(ctx context.Context, tenant string, id string, params ListSubscriptionDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
-	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/deliveries", tenant, id), query: params.query(), header: nil}, options)
+	return callJSON[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/deliveries", tenant, id), query: params.query(), header: nil}, options)
 }
 
-// AllSubscriptionDeliveries walks the pages of ListSubscriptionDeliveries, from params.Cursor on. It ends after an error.
+// AllSubscriptionDeliveries returns an iterator over the items of all pages of ListSubscriptionDeliveries, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllSubscriptionDeliveries(ctx context.Context, tenant string, id string, params ListSubscriptionDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListSubscriptionDeliveries(ctx, tenant, id, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3263,82 +3281,83 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
-// EnableSubscription: Enable a subscription.
+// EnableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/enable.
 //
-// Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
+// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
 
-// PauseSubscription: Pause a subscription.
+// PauseSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/pause.
 //
-// While paused, deliveries are created and held, up to the retention period of deliveries, and sent after resume. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
+// Pause a subscription. While paused, deliveries are created and held, up to the retention period of deliveries, and sent after resume. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
 func (c *Client) PauseSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/pause", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/pause", tenant, id), query: nil, header: nil}, options)
 }
 
-// GetSubscriptionPublicKey: Get the public key of a subscription.
+// GetSubscriptionPublicKey calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/public-key.
 //
-// The key verifies v1a signatures. 404 if the subscription does not sign with v1a. Requires a key with the scope read, or the admin key.
+// Get the public key of a subscription. The key verifies v1a signatures. 404 if the subscription does not sign with v1a. Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id string, options ...CallOption) (PublicKey, error) {
-	return answer[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/public-key", tenant, id), query: nil, header: nil}, options)
+	return callJSON[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/public-key", tenant, id), query: nil, header: nil}, options)
 }
 
-// ReplaySubscription: Replay deliveries of a subscription.
+// ReplaySubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replay.
 //
-// Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
+// Replay deliveries of a subscription. Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
-	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ReplaySubscriptionFrom is ReplaySubscription with a body that is JSON already.
+// ReplaySubscriptionFrom is like ReplaySubscription, but sends body unchanged.
 func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionReplayed, error) {
-	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ResumeSubscription: Resume a subscription.
+// ResumeSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/resume.
 //
-// Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
+// Resume a subscription. Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
 func (c *Client) ResumeSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
-	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/resume", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/resume", tenant, id), query: nil, header: nil}, options)
 }
 
-// RotateSubscriptionSecret: Rotate the signing secret of a subscription.
+// RotateSubscriptionSecret calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/rotate-secret.
 //
-// The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once. Requires a key with the scope manage, or the admin key.
+// Rotate the signing secret of a subscription. The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once. Requires a key with the scope manage, or the admin key.
 func (c *Client) RotateSubscriptionSecret(ctx context.Context, tenant string, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
-	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// RotateSubscriptionSecretFrom is RotateSubscriptionSecret with a body that is JSON already.
+// RotateSubscriptionSecretFrom is like RotateSubscriptionSecret, but sends body unchanged.
 func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SecretRotated, error) {
-	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// GetSubscriptionStats: Get statistics of a subscription.
+// GetSubscriptionStats calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/stats.
 //
-// Requires a key with the scope read, or the admin key.
+// Get statistics of a subscription. Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscriptionStats(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionStats, error) {
-	return answer[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/stats", tenant, id), query: nil, header: nil}, options)
+	return callJSON[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/stats", tenant, id), query: nil, header: nil}, options)
 }
 
-// TestSubscription: Test a subscription by sending a test event.
+// TestSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/test.
 //
-// Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored. Requires a key with the scope manage, or the admin key.
+// Test a subscription by sending a test event. Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored. Requires a key with the scope manage, or the admin key.
 func (c *Client) TestSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionTested, error) {
-	return answer[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
+	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListWork: List executions.
+// ListWork calls GET /api/tenants/{tenant}/eventhook/work.
 //
-// Newest first. Requires a key with the scope work, or the admin key.
+// List executions. Newest first. Requires a key with the scope work, or the admin key.
 func (c *Client) ListWork(ctx context.Context, tenant string, params ListWorkParams, options ...CallOption) (ExecutionPage, error) {
-	return answer[ExecutionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work", tenant), query: params.query(), header: nil}, options)
+	return callJSON[ExecutionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work", tenant), query: params.query(), header: nil}, options)
 }
 
-// AllWork walks the pages of ListWork, from params.Cursor on. It ends after an error.
+// AllWork returns an iterator over the items of all pages of ListWork, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
 func (c *Client) AllWork(ctx context.Context, tenant string, params ListWorkParams, options ...CallOption) iter.Seq2[Execution, error] {
-	return walk(params.Cursor, func(cursor *string) ([]Execution, *string, error) {
+	return allPages(params.Cursor, func(cursor *string) ([]Execution, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListWork(ctx, tenant, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3356,98 +3375,98 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
-// ClaimWork: Claim due executions.
+// ClaimWork calls POST /api/tenants/{tenant}/eventhook/work/claim.
 //
-// Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
+// Claim due executions. Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
 func (c *Client) ClaimWork(ctx context.Context, tenant string, body ClaimRequest, options ...CallOption) (ClaimAnswer, error) {
-	return answer[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ClaimWorkFrom is ClaimWork with a body that is JSON already.
+// ClaimWorkFrom is like ClaimWork, but sends body unchanged.
 func (c *Client) ClaimWorkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ClaimAnswer, error) {
-	return answer[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CompleteManyWork: Complete several executions.
+// CompleteManyWork calls POST /api/tenants/{tenant}/eventhook/work/complete.
 //
-// Always 200 if the request is valid, even if some executions could not be completed. items contains a status or an error per execution, in the order of the request. Requires a key with the scope work, or the admin key.
+// Complete several executions. Always 200 if the request is valid, even if some executions could not be completed. items contains a status or an error per execution, in the order of the request. Requires a key with the scope work, or the admin key.
 func (c *Client) CompleteManyWork(ctx context.Context, tenant string, body CompleteManyRequest, options ...CallOption) (CompleteManyAnswer, error) {
-	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CompleteManyWorkFrom is CompleteManyWork with a body that is JSON already.
+// CompleteManyWorkFrom is like CompleteManyWork, but sends body unchanged.
 func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (CompleteManyAnswer, error) {
-	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
+	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetWork: Get an execution.
+// GetWork calls GET /api/tenants/{tenant}/eventhook/work/{id}.
 //
-// Requires a key with the scope work, or the admin key.
+// Get an execution. Requires a key with the scope work, or the admin key.
 func (c *Client) GetWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/%s", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// CancelWork: Cancel an execution.
+// CancelWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/cancel.
 //
-// 409 if the execution has already ended. Requires a key with the scope work, or the admin key.
+// Cancel an execution. 409 if the execution has already ended. Requires a key with the scope work, or the admin key.
 func (c *Client) CancelWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/cancel", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/cancel", tenant, id), query: nil, header: nil}, options)
 }
 
-// CompleteWork: Complete an execution.
+// CompleteWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/complete.
 //
-// Stores the output and ends the execution. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
+// Complete an execution. Stores the output and ends the execution. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) CompleteWork(ctx context.Context, tenant string, id string, body CompleteRequest, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// CompleteWorkFrom is CompleteWork with a body that is JSON already.
+// CompleteWorkFrom is like CompleteWork, but sends body unchanged.
 func (c *Client) CompleteWorkFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// FailWork: Fail an execution.
+// FailWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/fail.
 //
-// Ends the current attempt with an error. The execution is retried with backoff if retryable is true and attempts are left, else it is dead. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
+// Fail an execution. Ends the current attempt with an error. The execution is retried with backoff if retryable is true and attempts are left, else it is dead. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) FailWork(ctx context.Context, tenant string, id string, body FailRequest, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// FailWorkFrom is FailWork with a body that is JSON already.
+// FailWorkFrom is like FailWork, but sends body unchanged.
 func (c *Client) FailWorkFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// HeartbeatWork: Extend the lease of an execution.
+// HeartbeatWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/heartbeat.
 //
-// Send a heartbeat after each third of the lease. 409 if the lease is lost: another worker may have claimed the execution. Requires a key with the scope work, or the admin key.
+// Extend the lease of an execution. Send a heartbeat after each third of the lease. 409 if the lease is lost: another worker may have claimed the execution. Requires a key with the scope work, or the admin key.
 func (c *Client) HeartbeatWork(ctx context.Context, tenant string, id string, body HeartbeatRequest, options ...CallOption) (HeartbeatAnswer, error) {
-	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// HeartbeatWorkFrom is HeartbeatWork with a body that is JSON already.
+// HeartbeatWorkFrom is like HeartbeatWork, but sends body unchanged.
 func (c *Client) HeartbeatWorkFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (HeartbeatAnswer, error) {
-	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// RetryWork: Retry a failed, dead or cancelled execution.
+// RetryWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/retry.
 //
-// The execution is due at once and its attempts are reset. A workflow continues with its state and its promises. Requires a key with the scope work, or the admin key.
+// Retry a failed, dead or cancelled execution. The execution is due at once and its attempts are reset. A workflow continues with its state and its promises. Requires a key with the scope work, or the admin key.
 func (c *Client) RetryWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/retry", tenant, id), query: nil, header: nil}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
 
-// SuspendWork: Suspend a workflow until promises are settled.
+// SuspendWork calls POST /api/tenants/{tenant}/eventhook/work/{id}/suspend.
 //
-// Stores the state and releases the lease. The workflow can be claimed again, with the state and the promises, when all promises are settled or the timeout is over. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
+// Suspend a workflow until promises are settled. Stores the state and releases the lease. The workflow can be claimed again, with the state and the promises, when all promises are settled or the timeout is over. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) SuspendWork(ctx context.Context, tenant string, id string, body SuspendRequest, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// SuspendWorkFrom is SuspendWork with a body that is JSON already.
+// SuspendWorkFrom is like SuspendWork, but sends body unchanged.
 func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (Execution, error) {
-	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "33335c1406e9ea90381e4dd4398987e98bc80af6aff1aa05d2a815445cad999e"
+// generatedFrom is the SHA-256 of the sources of this file.
+const generatedFrom = "93a5e2de8f5e86acfd51b90af4f1c1fbb93e890be22843327da180001b130d53"

@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// DefaultTimeout bounds a call. It is longer than the longest wait that the
-// API offers.
+// DefaultTimeout is the default timeout of a call. It is longer than the longest wait of any
+// operation of the API.
 const DefaultTimeout = 90 * time.Second
 
-// DefaultUserAgent is what a Client calls itself.
+// DefaultUserAgent is the default User-Agent of requests.
 const DefaultUserAgent = "eventhook-client"
 
-// Client calls the API of one gateway with one key. It may be used by several
-// goroutines at once.
+// Client calls the API of one gateway with one key. Create it with New. It is safe for
+// concurrent use by multiple goroutines.
 type Client struct {
 	server    *url.URL
-	authorize func(http.Header) // holds the key, so that nothing prints it
+	authorize func(http.Header) // a closure over the key, so that %+v does not print it
 	http      *http.Client
 	userAgent string
 	timeout   time.Duration
 }
 
-// Option changes how a Client calls.
+// Option configures a Client.
 type Option func(*Client)
 
-// WithHTTPClient makes calls through another HTTP client than the package's
-// own, which follows no redirects and bounds what it waits for.
+// WithHTTPClient sets the HTTP client. The default client follows no redirects, and waits for
+// the header of a response for at most DefaultTimeout.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithUserAgent names the program that calls.
+// WithUserAgent sets the User-Agent of requests. The default is DefaultUserAgent.
 func WithUserAgent(name string) Option { return func(c *Client) { c.userAgent = name } }
 
-// WithTimeout bounds each call, from its start until its answer is read; 0
-// leaves that to the call's context. Answers that are handed out as they come
-// are not bounded.
+// WithTimeout limits the duration of each call, including reading the body of the response. The
+// default is DefaultTimeout; 0 means no timeout. The timeout does not apply to methods that
+// return an *http.Response, nor to Watch.
 func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
 
-// New makes a client of the gateway at a server, such as
-// https://hooks.example.com, with a tenant's key or the admin key. It connects
-// to nothing. No error of it, nor of any call, holds the key.
+// New returns a client for the gateway at the URL server, for example
+// https://hooks.example.com. The key is a key of a tenant or the admin key. New makes no
+// connection. No error of New or of a call contains the key.
 func New(server, key string, options ...Option) (*Client, error) {
 	at, err := parseServer(server)
 	if err != nil {
@@ -80,8 +80,8 @@ func parseServer(server string) (*url.URL, error) {
 	return at, nil
 }
 
-// newHTTPClient follows no redirects: the API has none, and a key must not be
-// sent to where somebody points.
+// newHTTPClient returns a client that follows no redirects. The API has no redirects, and the key
+// must be sent to the configured server only.
 func newHTTPClient() *http.Client {
 	h := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -92,8 +92,8 @@ func newHTTPClient() *http.Client {
 	return h
 }
 
-// bounded is the context of a call that reads its whole answer.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns the context of a call that reads the whole response.
+func (c *Client) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout <= 0 {
 		return ctx, func() {}
 	}

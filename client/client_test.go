@@ -17,25 +17,24 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-const key = "ehk_a-key-that-nobody-must-see"
+const key = "ehk_a-secret-key"
 
-// answers is a gateway that answers every request in one way, and remembers
-// what it was asked.
-type answers struct {
+// fakeGateway answers every request with one handler and records the requests.
+type fakeGateway struct {
 	*client.Client
-	asked []*http.Request
-	body  string
+	requests []*http.Request
+	body     string // of the last request
 }
 
-func answering(t *testing.T, answer http.HandlerFunc, options ...client.Option) *answers {
+func newFakeGateway(t *testing.T, answer http.HandlerFunc, options ...client.Option) *fakeGateway {
 	t.Helper()
-	a := &answers{}
+	a := &fakeGateway{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		a.asked, a.body = append(a.asked, r), string(raw)
+		a.requests, a.body = append(a.requests, r), string(raw)
 		answer(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -46,7 +45,7 @@ func answering(t *testing.T, answer http.HandlerFunc, options ...client.Option) 
 	return a
 }
 
-func says(status int, body string, headers ...string) http.HandlerFunc {
+func respond(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -56,79 +55,79 @@ func says(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-func TestACallSaysWhoAsksForWhat(t *testing.T) {
-	a := answering(t, says(200, `{"items":[],"next_cursor":null}`), client.WithUserAgent("till/2"))
+func TestRequest(t *testing.T) {
+	a := newFakeGateway(t, respond(200, `{"items":[],"next_cursor":null}`), client.WithUserAgent("till/2"))
 	after := time.Date(2026, 3, 11, 1, 2, 3, 4, time.FixedZone("", 3600))
 	_, err := a.ListEvents(t.Context(), "shop", client.ListEventsParams{Status: new(client.EventStatusDead), EventType: new("a&b=c"), ReceivedAfter: &after, Limit: new(int64(7))},
 		client.WithHeader("X-Request-Id", "one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.asked[0]
+	r := a.requests[0]
 	got := []any{r.Method, r.URL.Path, r.URL.Query(), r.Header.Get("Authorization"), r.Header.Get("User-Agent"), r.Header.Get("X-Request-Id"), a.body}
 	want := []any{"GET", "/api/tenants/shop/eventhook/events",
 		url.Values{"status": {"dead"}, "event_type": {"a&b=c"}, "received_after": {"2026-03-11T01:02:03.000000004+01:00"}, "limit": {"7"}},
 		"Bearer " + key, "till/2", "one", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("request (-want +got):\n%s", diff)
 	}
 }
 
-func TestAChangeIsSentAsItWasGiven(t *testing.T) {
-	a := answering(t, says(200, `{"id":"1"}`))
+func TestFromMethodSendsTheBodyUnchanged(t *testing.T) {
+	a := newFakeGateway(t, respond(200, `{"id":"1"}`))
 	params := client.UpdateRouteParams{IfMatch: new(`"3"`)}
 	if _, err := a.UpdateRouteFrom(t.Context(), "shop", "a source", "r/1", params, json.RawMessage(`{"transform":null}`)); err != nil {
 		t.Fatal(err)
 	}
-	r := a.asked[0]
+	r := a.requests[0]
 	got := []string{r.Method, r.URL.EscapedPath(), r.Header.Get("If-Match"), r.Header.Get("Content-Type"), a.body}
 	want := []string{"PATCH", "/api/tenants/shop/eventhook/sources/a%20source/routes/r%2F1", `"3"`, "application/json", `{"transform":null}`}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("request (-want +got):\n%s", diff)
 	}
 }
 
-func TestTheAnswerCanBeKeptAsItCame(t *testing.T) {
+func TestKeepBodyAndHeader(t *testing.T) {
 	const text = `{"id":"1", "slug":"shop","invented_later":9007199254740993}`
-	a := answering(t, says(200, text, "ETag", `"4"`))
+	a := newFakeGateway(t, respond(200, text, "ETag", `"4"`))
 	var raw []byte
 	var header http.Header
 	got, err := a.GetTenant(t.Context(), "shop", client.KeepBody(&raw), client.KeepHeader(&header))
 	if err != nil || got.Slug != "shop" || string(raw) != text || header.Get("ETag") != `"4"` {
-		t.Errorf("got %+v, %s, %v, %v, want it to the byte", got, raw, header, err)
+		t.Errorf("got %+v, %s, %v, %v, want the exact body and the header", got, raw, header, err)
 	}
 }
 
-func TestNumbersOfAnyLengthStayWhatTheyAre(t *testing.T) {
-	a := answering(t, says(200, `{"id":"1","body":{"n":9007199254740993}}`))
+func TestNumbersKeepAllDigits(t *testing.T) {
+	a := newFakeGateway(t, respond(200, `{"id":"1","body":{"n":9007199254740993}}`))
 	got, err := a.GetEvent(t.Context(), "shop", "1")
 	if diff := cmp.Diff(map[string]any{"n": json.Number("9007199254740993")}, got.Body); diff != "" || err != nil {
 		t.Errorf("the body (-want +got), %v:\n%s", err, diff)
 	}
 }
 
-func TestWhatIsNoSuccessIsAProblem(t *testing.T) {
+func TestProblem(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		answer http.HandlerFunc
 		want   client.Problem
 		text   string
 	}{
-		{"with every fault", says(422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"body.a","message":"m"},{"location":"body.b","message":"n"}]}`,
+		{"every fault", respond(422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"body.a","message":"m"},{"location":"body.b","message":"n"}]}`,
 			"Content-Type", "application/problem+json", "X-Request-Id", "r1"),
 			client.Problem{Title: "T", Status: 422, Detail: "D.", RequestID: "r1", Errors: []client.Fault{{Location: "body.a", Message: "m"}, {Location: "body.b", Message: "n"}}},
 			"422 T: D. body.a: m; body.b: n"},
-		{"that says when to come again", says(429, `{"title":"T","status":429}`, "Content-Type", "application/problem+json", "Retry-After", "17"),
+		{"Retry-After", respond(429, `{"title":"T","status":429}`, "Content-Type", "application/problem+json", "Retry-After", "17"),
 			client.Problem{Title: "T", Status: 429, RetryAfter: 17 * time.Second}, "429 T"},
-		{"of a proxy", says(502, `<html>`, "Content-Type", "text/html"),
-			client.Problem{Title: "Bad Gateway", Status: 502, Detail: "The answer is not the gateway's: is the server right?"},
-			"502 Bad Gateway: The answer is not the gateway's: is the server right?"},
-		{"of a redirect, which is not followed", says(302, "", "Location", "http://127.0.0.1:1/"),
-			client.Problem{Title: "Found", Status: 302, Detail: "The answer is not the gateway's: is the server right?"},
-			"302 Found: The answer is not the gateway's: is the server right?"},
+		{"response of a proxy", respond(502, `<html>`, "Content-Type", "text/html"),
+			client.Problem{Title: "Bad Gateway", Status: 502, Detail: "The response is not from an Eventhook gateway; check the URL of the server."},
+			"502 Bad Gateway: The response is not from an Eventhook gateway; check the URL of the server."},
+		{"redirect, which is not followed", respond(302, "", "Location", "http://127.0.0.1:1/"),
+			client.Problem{Title: "Found", Status: 302, Detail: "The response is not from an Eventhook gateway; check the URL of the server."},
+			"302 Found: The response is not from an Eventhook gateway; check the URL of the server."},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			_, err := answering(t, c.answer).GetTenant(t.Context(), "shop")
+			_, err := newFakeGateway(t, c.answer).GetTenant(t.Context(), "shop")
 			got, ok := errors.AsType[*client.Problem](err)
 			if !ok {
 				t.Fatalf("got %v, want a problem", err)
@@ -140,20 +139,20 @@ func TestWhatIsNoSuccessIsAProblem(t *testing.T) {
 	}
 }
 
-func TestNoErrorHoldsTheKey(t *testing.T) {
+func TestErrorsDoNotContainTheKey(t *testing.T) {
 	odd := key + "\r\n"
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	errs := map[string]error{}
-	_, errs["a key that is none"] = client.New("http://localhost", odd)
+	_, errs["an invalid key"] = client.New("http://localhost", odd)
 	c, err := client.New(gone.URL, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, errs["nobody there"] = c.GetTenant(t.Context(), "shop")
-	_, errs["a problem"] = answering(t, says(500, `{}`)).GetTenant(t.Context(), "shop")
-	_, errs["no JSON"] = answering(t, says(200, `{`)).GetTenant(t.Context(), "shop")
-	_, errs["a body that is no JSON"] = c.UpdateTenantFrom(t.Context(), "shop", client.UpdateTenantParams{}, json.RawMessage(`{`))
+	_, errs["connection refused"] = c.GetTenant(t.Context(), "shop")
+	_, errs["a problem"] = newFakeGateway(t, respond(500, `{}`)).GetTenant(t.Context(), "shop")
+	_, errs["a response that is not JSON"] = newFakeGateway(t, respond(200, `{`)).GetTenant(t.Context(), "shop")
+	_, errs["a body that is not JSON"] = c.UpdateTenantFrom(t.Context(), "shop", client.UpdateTenantParams{}, json.RawMessage(`{`))
 	for claim, err := range errs {
 		if err == nil || strings.Contains(err.Error(), key) {
 			t.Errorf("%s: got %v, want an error without the key", claim, err)
@@ -174,38 +173,38 @@ func TestNewRefusesWhatCannotBeCalled(t *testing.T) {
 	}
 }
 
-func TestNamesThatLeadElsewhereAreNotAskedFor(t *testing.T) {
-	a := answering(t, says(204, ""))
+func TestInvalidNamesAreNotSent(t *testing.T) {
+	a := newFakeGateway(t, respond(204, ""))
 	for _, name := range []string{"", ".", ".."} {
-		if err := a.DeleteKey(t.Context(), "shop", name); err == nil || len(a.asked) > 0 {
-			t.Errorf("deleting the key %q: got %v and %d requests, want an error and none", name, err, len(a.asked))
+		if err := a.DeleteKey(t.Context(), "shop", name); err == nil || len(a.requests) > 0 {
+			t.Errorf("deleting the key %q: got %v and %d requests, want an error and no request", name, err, len(a.requests))
 		}
 	}
 }
 
-func TestACallEndsInTime(t *testing.T) {
-	a := answering(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, client.WithTimeout(time.Millisecond))
+func TestTimeout(t *testing.T) {
+	a := newFakeGateway(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, client.WithTimeout(time.Millisecond))
 	if _, err := a.GetTenant(t.Context(), "shop"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want a deadline that was exceeded", err)
+		t.Errorf("got %v, want context.DeadlineExceeded", err)
 	}
 }
 
-func TestALongListIsWalkedPageByPage(t *testing.T) {
+func TestAllTenants(t *testing.T) {
 	pages := map[string]string{"": `{"items":[{"slug":"a"},{"slug":"b"}],"next_cursor":"2"}`, "2": `{"items":[{"slug":"c"}],"next_cursor":"3"}`}
 	for _, c := range []struct {
 		claim  string
 		from   *string
-		most   int
+		stop   int // number of items after which the loop ends
 		want   []string
-		asked  int
+		calls  int
 		status int
 	}{
-		{"from the beginning, to an error", nil, 10, []string{"a", "b", "c"}, 3, 410},
+		{"from the beginning to an error", nil, 10, []string{"a", "b", "c"}, 3, 410},
 		{"from a cursor", new("2"), 10, []string{"c"}, 2, 410},
-		{"no further than is wanted", nil, 2, []string{"a", "b"}, 1, 0},
+		{"loop ends early", nil, 2, []string{"a", "b"}, 1, 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			a := answering(t, func(w http.ResponseWriter, r *http.Request) {
+			a := newFakeGateway(t, func(w http.ResponseWriter, r *http.Request) {
 				page, ok := pages[r.URL.Query().Get("cursor")]
 				if !ok {
 					w.WriteHeader(http.StatusGone)
@@ -218,12 +217,12 @@ func TestALongListIsWalkedPageByPage(t *testing.T) {
 				if last = err; err != nil {
 					continue // it ends by itself
 				}
-				if got = append(got, tenant.Slug); len(got) == c.most {
+				if got = append(got, tenant.Slug); len(got) == c.stop {
 					break
 				}
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" || len(a.asked) != c.asked || client.StatusOf(last) != c.status {
-				t.Errorf("%d requests, error %v (-want +got):\n%s", len(a.asked), last, diff)
+			if diff := cmp.Diff(c.want, got); diff != "" || len(a.requests) != c.calls || client.StatusOf(last) != c.status {
+				t.Errorf("%d requests, error %v (-want +got):\n%s", len(a.requests), last, diff)
 			}
 		})
 	}

@@ -1,15 +1,15 @@
-// Package client calls the management API of an Eventhook gateway.
+// Package client is a client of the management API of an Eventhook gateway.
 //
-// Every operation of the API is a method of Client, named after the
-// operation's id in docs/openapi.json, from which types and methods are made
-// (make generate). A method returns what the API answers, or an error; what
-// the API refuses is a *Problem, which says why. A method All… walks a list
-// of any length.
+// Client has a method for each operation of the API. The methods and types are generated from
+// docs/openapi.json, and a method is named after the id of its operation. A method returns the
+// decoded response, or an error. If the gateway answers with a status other than 2xx, the error
+// is a *Problem. For an operation that returns pages, a method whose name begins with All
+// iterates over the items of all pages.
 //
-// Members that may be absent are pointers, so that zero can be told from
-// nothing: new("stripe") makes one. A change that only names some members is
-// given as JSON, by the methods …From.
+// Optional members are pointers, so that a zero value differs from an absent member:
+// new("stripe") sets one. A method whose name ends in From sends a json.RawMessage unchanged,
+// for example a patch that contains only some members.
 //
-// The package knows nothing of the gateway's own packages, and retries
-// nothing: Problem.RetryAfter says when it is worth it.
+// The package imports only the standard library. It does not retry calls. Problem.RetryAfter is
+// the delay that the gateway asks for.
 package client

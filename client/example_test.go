@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// gateway answers as a gateway would: two pages of events, and a problem.
+// gateway starts a fake gateway that answers with two pages of events and with a problem.
 func gateway() *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/tenants/shop/eventhook/events", func(w http.ResponseWriter, r *http.Request) {

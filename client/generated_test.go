@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheClientIsMadeOfTheDocumentInTheRepository(t *testing.T) {
+func TestClientIsGeneratedFromTheCurrentDocument(t *testing.T) {
 	hash := sha256.New()
 	for _, name := range []string{"../docs/openapi.json", "oapi-codegen.yaml", "overlay.yaml", "methods.tmpl"} { // as in the Makefile
 		raw, err := os.ReadFile(name)
@@ -16,7 +16,7 @@ func TestTheClientIsMadeOfTheDocumentInTheRepository(t *testing.T) {
 		}
 		hash.Write(raw)
 	}
-	if want := hex.EncodeToString(hash.Sum(nil)); madeFrom != want {
-		t.Errorf("client.gen.go is made from %s, and what is there is %s: run make generate", madeFrom, want)
+	if want := hex.EncodeToString(hash.Sum(nil)); generatedFrom != want {
+		t.Errorf("client.gen.go was generated from sources with the hash %s, but the current hash is %s; run make generate", generatedFrom, want)
 	}
 }

@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// Problem is an answer that is no success (RFC 9457).
-type Problem struct { //nolint:errname // it is what RFC 9457 and the API call it
+// Problem is the error of a call that the gateway answered with a status other than 2xx
+// (problem details, RFC 9457).
+type Problem struct { //nolint:errname // the name of RFC 9457 and of the API
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
-	Detail string  `json:"detail"` // what to do about it; may be ""
+	Detail string  `json:"detail"` // explains the problem; may be ""
 	Errors []Fault `json:"errors"` // every fault of an invalid request
 
-	RequestID  string        `json:"-"` // under which the gateway has it in its logs and its audit
-	RetryAfter time.Duration `json:"-"` // 0: not said
+	RequestID  string        `json:"-"` // the id of the request in the logs and the audit log of the gateway
+	RetryAfter time.Duration `json:"-"` // from the header field Retry-After; 0 if there is none
 }
 
-// Error says all that the API has said.
+// Error returns the status, the title, the detail and every fault.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
@@ -36,7 +37,8 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// StatusOf is the HTTP status of a Problem in err's chain, or 0.
+// StatusOf returns the HTTP status of the first *Problem in the chain of err, or 0 if there is
+// none.
 func StatusOf(err error) int {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Status
@@ -44,16 +46,16 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// problemOf reads an answer that is no success. One that is no problem
-// document, such as a proxy's page, is told by its status alone.
+// problemOf returns the Problem of a response. If the response is not a problem document, for
+// example an error page of a proxy, the Problem has only the status and a hint.
 func problemOf(resp *http.Response) *Problem {
-	const most = 1 << 20
+	const maxBytes = 1 << 20
 	p := &Problem{}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBytes))
 	if err != nil || json.Unmarshal(raw, p) != nil || p.Title == "" {
 		*p = Problem{Title: http.StatusText(resp.StatusCode)}
 		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/problem+json") {
-			p.Detail = "The answer is not the gateway's: is the server right?"
+			p.Detail = "The response is not from an Eventhook gateway; check the URL of the server."
 		}
 	}
 	p.Status = resp.StatusCode
@@ -62,7 +64,8 @@ func problemOf(resp *http.Response) *Problem {
 	return p
 }
 
-// retryAfter reads seconds or a date (RFC 9110, section 10.2.3).
+// retryAfter parses a number of seconds or a date (RFC 9110, section 10.2.3). It returns 0 if the
+// field is neither, or is in the past.
 func retryAfter(field string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(field); err == nil && seconds > 0 {
 		return time.Duration(seconds) * time.Second

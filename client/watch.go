@@ -11,36 +11,36 @@ import (
 	"time"
 )
 
-// streamSilence is how long a stream may say nothing: the gateway gives a sign
-// of life much more often.
-const streamSilence = time.Minute
+// streamTimeout is the longest time without a line of the stream. The gateway sends comments as
+// keep-alives much more often.
+const streamTimeout = time.Minute
 
-// mostMessage bounds a line of a stream.
-const mostMessage = 1 << 20
+// maxLineBytes limits a line of the stream.
+const maxLineBytes = 1 << 20
 
-// News is something that a stream of events tells.
+// News is a message of the stream of events: a new state of an event, or a gap.
 type News struct {
 	Event Event
-	Data  []byte // the event as it came, to the byte
-	Gap   bool   // there was more than is told; then there is no event
+	Data  []byte // the JSON of the event as it was received
+	Gap   bool   // true if messages were dropped; Event and Data are then empty
 }
 
-// Watch tells what happens to events while it is listened to. It ends with an
-// error when the stream breaks off or the gateway ends it; whoever goes on with
-// the last event's id in params.LastEventID misses nothing. It ends without one
-// when ctx does.
+// Watch returns an iterator over the changes of events, as StreamEvents sends them. It yields an
+// error and ends if the stream fails or the gateway closes it. To resume without missing a
+// change, call Watch again with the id of the last event in params.LastEventID. The iterator
+// ends without an error when ctx ends. Breaking out of the loop closes the stream.
 func (c *Client) Watch(ctx context.Context, tenant string, params StreamEventsParams, options ...CallOption) iter.Seq2[News, error] {
 	return func(yield func(News, error) bool) {
-		reading, stop := context.WithCancel(ctx)
+		streamCtx, stop := context.WithCancel(ctx)
 		defer stop()
-		resp, err := c.StreamEvents(reading, tenant, params, options...)
+		resp, err := c.StreamEvents(streamCtx, tenant, params, options...)
 		if err == nil {
 			defer func() { _ = resp.Body.Close() }()
-			silence := time.AfterFunc(streamSilence, stop)
-			defer silence.Stop()
-			var goOn bool
-			goOn, err = readNews(resp.Body, func() { silence.Reset(streamSilence) }, func(n News) bool { return yield(n, nil) })
-			if !goOn {
+			timeout := time.AfterFunc(streamTimeout, stop)
+			defer timeout.Stop()
+			var wantsMore bool
+			wantsMore, err = readNews(resp.Body, func() { timeout.Reset(streamTimeout) }, func(n News) bool { return yield(n, nil) })
+			if !wantsMore {
 				return
 			}
 		}
@@ -50,11 +50,13 @@ func (c *Client) Watch(ctx context.Context, tenant string, params StreamEventsPa
 	}
 }
 
-// readNews reads server-sent events as the HTML standard has them, as far as a
-// gateway sends them. It returns goOn false when nobody wants more.
-func readNews(r io.Reader, alive func(), tell func(News) bool) (goOn bool, err error) {
+// readNews reads server-sent events (HTML standard, section 9.2) and passes them to yield. It
+// calls alive after each line. It supports the fields that a gateway sends. It returns
+// wantsMore == false if yield returned false, and an error otherwise, because a stream has no
+// regular end.
+func readNews(r io.Reader, alive func(), yield func(News) bool) (wantsMore bool, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, mostMessage)
+	lines.Buffer(nil, maxLineBytes)
 	var kind string
 	var data []byte
 	for lines.Scan() {
@@ -77,7 +79,7 @@ func readNews(r io.Reader, alive func(), tell func(News) bool) (goOn bool, err e
 		if err != nil {
 			return true, err
 		}
-		if known && !tell(n) {
+		if known && !yield(n) {
 			return false, nil
 		}
 		kind, data = "", nil
@@ -88,8 +90,8 @@ func readNews(r io.Reader, alive func(), tell func(News) bool) (goOn bool, err e
 	return true, fmt.Errorf("read the stream: %w", io.ErrUnexpectedEOF)
 }
 
-// newsOf reads a message. One of a kind that this version does not know is
-// passed over.
+// newsOf decodes a message. It returns known == false for a kind of message that this version of
+// the package does not know.
 func newsOf(kind string, data []byte) (n News, known bool, err error) {
 	switch kind {
 	case "gap":

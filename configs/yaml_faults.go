@@ -153,8 +153,9 @@ func describeType(t reflect.Type) string {
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"
+	default:
+		return "a text"
 	}
-	return "a text"
 }
 
 // inFile puts the name of the file before the location of each fault.

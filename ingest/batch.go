@@ -59,10 +59,10 @@ const effectsPerEvent = 8
 
 // Errors of Batcher.Accept.
 var (
-	errShed       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many webhooks are waiting to be stored; send it again later", RetryAfter: time.Second}
-	errStopping   = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; send it again", RetryAfter: time.Second}
-	errNotStored  = errors.New("the event could not be stored")
-	errOneRefused = errors.New("the database refused the event")
+	errShed         = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many webhooks are waiting to be stored; send it again later", RetryAfter: time.Second}
+	errStopping     = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; send it again", RetryAfter: time.Second}
+	errNotStored    = errors.New("the event could not be stored")
+	errEventRefused = errors.New("the database refused the event")
 )
 
 // Batcher stores events by group commit: events that arrive while a commit runs share the
@@ -114,7 +114,7 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	case err == batch.ErrStopping: //nolint:errorlint // never wrapped
 		return errStopping
 	case err == nil && e.Status == "":
-		return errOneRefused
+		return errEventRefused
 	default:
 		return err
 	}

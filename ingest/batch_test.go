@@ -147,9 +147,9 @@ func TestBatchesAreBounded(t *testing.T) {
 		sizes  []int
 		want   []int
 	}{
-		{"by number", func(c *ingest.Config) { c.BatchEvents = 2 }, []int{1, 1, 1, 1, 1, 1}, []int{1, 2, 2, 1}},
-		{"by bytes", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 5, 5, 1, 10, 9, 1}, []int{1, 2, 1, 1, 2}},
-		{"but one event may be larger", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
+		{"limited by number", func(c *ingest.Config) { c.BatchEvents = 2 }, []int{1, 1, 1, 1, 1, 1}, []int{1, 2, 2, 1}},
+		{"limited by bytes", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 5, 5, 1, 10, 9, 1}, []int{1, 2, 1, 1, 2}},
+		{"one event above the limit", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,11 +172,11 @@ func TestACommitBeginsBesideAnotherOnlyIfItIsLarge(t *testing.T) {
 		sizes    []int
 		underWay int
 	}{
-		{"one after the other", func(c *ingest.Config) { c.Writers = 3 }, []int{1, 1, 1, 1, 1}, 1},
-		{"the next has enough events", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 3 }, []int{1, 1, 1, 1, 1, 1}, 4},
-		{"as many as there are writers", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 1 }, []int{1, 1, 1, 1, 1}, 3},
-		{"the next is full", func(c *ingest.Config) { c.Writers, c.BatchBytes = 2, 10 }, []int{1, 5, 5, 5}, 3},
-		{"and there is no other writer", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 1, 1 }, []int{1, 1, 1}, 1},
+		{"commits do not overlap by default", func(c *ingest.Config) { c.Writers = 3 }, []int{1, 1, 1, 1, 1}, 1},
+		{"the next batch has enough events", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 3 }, []int{1, 1, 1, 1, 1, 1}, 4},
+		{"at most one commit per writer", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 1 }, []int{1, 1, 1, 1, 1}, 3},
+		{"the next batch is full", func(c *ingest.Config) { c.Writers, c.BatchBytes = 2, 10 }, []int{1, 5, 5, 5}, 3},
+		{"there is no other writer", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 1, 1 }, []int{1, 1, 1}, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -218,9 +218,9 @@ func TestTheQueueIsBounded(t *testing.T) {
 		size   int
 		wait   int
 	}{
-		{"by number", func(c *ingest.Config) { c.QueueEvents = 7 }, 1, 7},
-		{"by bytes", func(c *ingest.Config) { c.QueueBytes = 10 }, 3, 3},
-		{"to one event that is larger", func(c *ingest.Config) { c.QueueBytes = 10 }, 11, 1},
+		{"limited by number", func(c *ingest.Config) { c.QueueEvents = 7 }, 1, 7},
+		{"limited by bytes", func(c *ingest.Config) { c.QueueBytes = 10 }, 3, 3},
+		{"one event above the limit", func(c *ingest.Config) { c.QueueBytes = 10 }, 11, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -21,26 +21,26 @@ import (
 	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
 
-// instant is a Store, a Handoff and an observer that do nothing.
-type instant struct{}
+// noop is a Store, a Handoff and an observer that do nothing.
+type noop struct{}
 
-func (instant) Accept(_ context.Context, batch []*effects.Arrival) error {
+func (noop) Accept(_ context.Context, batch []*effects.Arrival) error {
 	for _, a := range batch {
 		a.Event.Status = eventhook.EventProcessing
 	}
 	return nil
 }
 
-func (instant) PlanArrival(*eventhook.Event) *effects.Settlement  { return nil }
-func (instant) Planned([]*effects.Arrival, []*effects.Settlement) {}
-func (instant) Reserve(n int) int                                 { return n }
-func (instant) Release(int)                                       {}
-func (instant) Put([]*eventhook.Event)                            {}
-func (instant) EventsLeft()                                       {}
-func (instant) Answered(ingest.Outcome, string)                   {}
-func (instant) Committed(_ int, _ time.Duration, _ error)         {}
+func (noop) PlanArrival(*eventhook.Event) *effects.Settlement  { return nil }
+func (noop) Planned([]*effects.Arrival, []*effects.Settlement) {}
+func (noop) Reserve(n int) int                                 { return n }
+func (noop) Release(int)                                       {}
+func (noop) Put([]*eventhook.Event)                            {}
+func (noop) EventsLeft()                                       {}
+func (noop) Answered(ingest.Outcome, string)                   {}
+func (noop) Committed(_ int, _ time.Duration, _ error)         {}
 
-// discard is a ResponseWriter that keeps only the status.
+// discard is a ResponseWriter that records only the status.
 type discard struct {
 	header http.Header
 	status int
@@ -50,10 +50,10 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// alike is a Sources that finds a source for every name.
-type alike struct{ source eventhook.Source }
+// anySource is a Sources that finds a source for every name.
+type anySource struct{ source eventhook.Source }
 
-func (a alike) FindSource(_ context.Context, tenant, source string) (eventhook.Source, error) {
+func (a anySource) FindSource(_ context.Context, tenant, source string) (eventhook.Source, error) {
 	s := a.source
 	s.ID, s.TenantSlug, s.Slug = eventhook.NewID[eventhook.Source](noon), tenant, source
 	return s, nil
@@ -68,10 +68,10 @@ func BenchmarkServe(b *testing.B) {
 	source.Quota = perDay(1 << 40)
 	c := testConfig()
 	log := slog.New(slog.DiscardHandler)
-	batcher := ingest.NewBatcher(c, lease, instant{}, instant{}, instant{}, log, time.Now)
+	batcher := ingest.NewBatcher(c, lease, noop{}, noop{}, noop{}, log, time.Now)
 	router := echo.New()
 	meter := usage.New(1, usagetest.NewStore(), log, time.Now)
-	ingest.NewHandler(c, ingest.Deps{Sources: alike{source}, Batcher: batcher, Observer: instant{},
+	ingest.NewHandler(c, ingest.Deps{Sources: anySource{source}, Batcher: batcher, Observer: noop{},
 		Meter: meter, Log: log, Now: time.Now}).Register(router)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup

@@ -51,8 +51,9 @@ func (s *source) view(header http.Header, body []byte, account chunks.Account) (
 // that no key is missed.
 const pathLimit = 10 * meter.EventLimit
 
-// content decodes a body if payload.BodyEncoding finds an encoding; announced is the one
-// that the header names. A body that is not in its encoding is returned unchanged.
+// content decodes a body from its content encoding: the one that payload.BodyEncoding finds in
+// the Content-Encoding header announced or in the body itself. A body that is not in this
+// encoding is returned unchanged.
 func (s *source) content(announced string, body []byte, account chunks.Account) ([]byte, error) {
 	encoding := payload.BodyEncoding(announced, body)
 	if encoding == "" {

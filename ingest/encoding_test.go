@@ -87,8 +87,8 @@ func TestADecompressionBombIsRefused(t *testing.T) {
 	forged.Header.Set("Content-Encoding", "gzip")
 	wantProblem(t, r.send(forged), http.StatusUnauthorized, unverified)
 	r.wantStored(t, 0)
-	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the responses %d bytes are used, want 0", held)
+	if used := r.handler.HeldBytes(); used != 0 {
+		t.Errorf("after the responses %d bytes are used, want 0", used)
 	}
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 64<<10)), "Content-Encoding", "gzip"))
 	if e := r.accepted(t, webhook(bomb[:len(bomb)-100])); e.IdempotencyKey != "" { // without the header it may be a file
@@ -102,8 +102,8 @@ func TestDecodedBytesAreReserved(t *testing.T) {
 	r := newFixture(t, large, inFlight(4<<20))
 	wantProblem(t, r.send(webhook(gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip")), http.StatusServiceUnavailable, tooMuch)
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"))
-	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the responses %d bytes are used, want 0", held)
+	if used := r.handler.HeldBytes(); used != 0 {
+		t.Errorf("after the responses %d bytes are used, want 0", used)
 	}
 }
 
@@ -126,8 +126,8 @@ func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
 		r.store.set(func(s *store) { s.gate = gate })
 		go r.wantStatus(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"), http.StatusOK)
 		synctest.Wait()
-		if held := r.handler.HeldBytes(); held < 1<<10 || held > 8<<10 {
-			t.Errorf("%d bytes are used, want those of a body of about 1 KiB", held)
+		if used := r.handler.HeldBytes(); used < 1<<10 || used > 8<<10 {
+			t.Errorf("%d bytes are used, want those of a body of about 1 KiB", used)
 		}
 		close(gate)
 		synctest.Wait()

@@ -62,13 +62,13 @@ func TestExplainVerifies(t *testing.T) {
 		covers  bool
 	}{
 		{"signed", newSource("acme", "crm"), explainRequest("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
-		{"signed, by a source that is disabled", disabled, explainRequest("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
+		{"signed, to a disabled source", disabled, explainRequest("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
 		{"without a signature", newSource("acme", "crm"), explainRequest("POST", "", "b"), "missing_header: no X-Sig", "hmac", true},
-		{"of another body", newSource("acme", "crm"), explainRequest("POST", "", "b", "X-Sig", sign("c")), "mismatch: ", "hmac", true},
-		{"signed in time", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Minute), "b")), "", "stripe", true},
-		{"signed too long ago", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Hour), "b")), "timestamp: signed 3600 s before", "stripe", true},
-		{"a provider's, but spelled out", named, explainRequest("POST", "", "b"), "", "none", false},
-		{"of a source that waits for its secret", sourceOf(verify.Spec{Provider: "asana"}), explainRequest("POST", "", "b"), "key_not_found: ", "asana", true},
+		{"with the signature of another body", newSource("acme", "crm"), explainRequest("POST", "", "b", "X-Sig", sign("c")), "mismatch: ", "hmac", true},
+		{"within the tolerance", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Minute), "b")), "", "stripe", true},
+		{"outside the tolerance", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Hour), "b")), "timestamp: signed 3600 s before", "stripe", true},
+		{"a provider with its own verifier", named, explainRequest("POST", "", "b"), "", "none", false},
+		{"to a source that awaits its secret", sourceOf(verify.Spec{Provider: "asana"}), explainRequest("POST", "", "b"), "key_not_found: ", "asana", true},
 	} {
 		x := explain(t, c.source, c.request)
 		if got := verify.RefusalText(x.Err); !strings.HasPrefix(got, c.why) || (got == "") != (c.why == "") {
@@ -88,23 +88,23 @@ func TestExplainReturnsTheStoredEvent(t *testing.T) {
 		body    string
 		headers []string
 	}{
-		"own paths":        {func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-id + body.a"} }, `{"a":"b","type":"t"}`, []string{"X-Id", "7"}},
-		"a preset's":       {provider("github"), `{}`, []string{"X-GitHub-Event", "push", "X-GitHub-Delivery", "d", "Traceparent", trace, "X-Request-Id", "r"}},
-		"credentials":      {provider("github"), `{}`, []string{"Authorization", "hunter2", "Cookie", "a=hunter2"}},
-		"a form":           {provider("stripe"), "id=1&type=charge", []string{"Content-Type", formType}},
-		"neither":          {open, "\xff\x00", []string{"Content-Type", "image/png"}},
-		"several of one":   {open, "", []string{"X-A", "1", "X-A", "2"}},
-		"a key too long":   {provider("stripe"), `{"id":"` + strings.Repeat("k", 300) + `"}`, nil},
-		"a hash for a key": {func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"sha256.body"} }, "x", nil},
-		"a host":           {open, "", []string{"Host", "other.example:8080"}},
+		"own paths":              {func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-id + body.a"} }, `{"a":"b","type":"t"}`, []string{"X-Id", "7"}},
+		"a preset's":             {provider("github"), `{}`, []string{"X-GitHub-Event", "push", "X-GitHub-Delivery", "d", "Traceparent", trace, "X-Request-Id", "r"}},
+		"credentials":            {provider("github"), `{}`, []string{"Authorization", "hunter2", "Cookie", "a=hunter2"}},
+		"a form":                 {provider("stripe"), "id=1&type=charge", []string{"Content-Type", formType}},
+		"no JSON or form":        {open, "\xff\x00", []string{"Content-Type", "image/png"}},
+		"a repeated header":      {open, "", []string{"X-A", "1", "X-A", "2"}},
+		"a key that is too long": {provider("stripe"), `{"id":"` + strings.Repeat("k", 300) + `"}`, nil},
+		"a hash as the key":      {func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"sha256.body"} }, "x", nil},
+		"a host":                 {open, "", []string{"Host", "other.example:8080"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newFixture(t, c.source)
 			headers := append([]string{"X-Sig", sign(c.body)}, c.headers...)
-			asked := explainRequest("POST", "", c.body, headers...)
-			before := asked.Header.Clone()
-			got := *explain(t, r.sources.list[0], asked).Event
-			if diff := cmp.Diff(before, asked.Header); diff != "" {
+			req := explainRequest("POST", "", c.body, headers...)
+			before := req.Header.Clone()
+			got := *explain(t, r.sources.list[0], req).Event
+			if diff := cmp.Diff(before, req.Header); diff != "" {
 				t.Errorf("Explain changed the request:\n%s", diff)
 			}
 			want := r.accepted(t, webhook(c.body, append([]string{"Host", "hooks.example"}, c.headers...)...))
@@ -132,12 +132,12 @@ func TestExplainAgreesWithTheGateway(t *testing.T) {
 			if c.Query != "" {
 				query = "?" + c.Query
 			}
-			asked := explainRequest(c.Method, query, c.Body)
-			asked.At = r.clock.now()
+			req := explainRequest(c.Method, query, c.Body)
+			req.At = r.clock.now()
 			for name, value := range c.Headers {
-				asked.Header.Set(name, value)
+				req.Header.Set(name, value)
 			}
-			x := explain(t, r.sources.list[0], asked)
+			x := explain(t, r.sources.list[0], req)
 			w := r.send(c.request())
 			handshake := r.observer.outcomes[ingest.OutcomeHandshake] == 1
 			if got := x.Handshake != "" && x.Refused == ""; got != handshake {
@@ -164,7 +164,7 @@ func TestExplainReportsRefusals(t *testing.T) {
 	}{
 		{"an accepted request", open, explainRequest("POST", "", "b"), ""},
 		{"another method", open, explainRequest("GET", "", ""), ingest.OutcomeMethod},
-		{"a body too large", func(s *eventhook.Source) { open(s); s.MaxBodyBytes = 2 }, explainRequest("POST", "", "abc"), ingest.OutcomeTooLarge},
+		{"a body that is too large", func(s *eventhook.Source) { open(s); s.MaxBodyBytes = 2 }, explainRequest("POST", "", "abc"), ingest.OutcomeTooLarge},
 		{"another content type", func(s *eventhook.Source) { open(s); s.ContentTypes = []string{"text/plain"} }, explainRequest("POST", "", "b"), ingest.OutcomeContentType},
 		{"no key", func(s *eventhook.Source) { open(s); s.RequireIdempotencyKey = true }, explainRequest("POST", "", "b"), ingest.OutcomeKeyMissing},
 	} {
@@ -200,7 +200,7 @@ func TestExplainOfAnInvalidSource(t *testing.T) {
 		kind            eventhook.Kind
 	}{
 		{"an unknown provider", `{"provider":"hunter2","secrets":["hunter3"]}`, eventhook.KindInvalid},
-		{"nothing to read", `{"secrets":"hunter3`, ""},
+		{"a verifier that cannot be decoded", `{"secrets":"hunter3`, ""},
 	} {
 		source := newSource("acme", "crm")
 		source.Verifier = eventhook.NewSecret(c.verifier)
@@ -212,10 +212,10 @@ func TestExplainOfAnInvalidSource(t *testing.T) {
 }
 
 // noKeys is a verify.Keys that records the URL and fails.
-type noKeys struct{ asked *string }
+type noKeys struct{ requested *string }
 
 func (k noKeys) Keys(_ context.Context, url, _ string) ([]verify.Key, error) {
-	*k.asked = url
+	*k.requested = url
 	return nil, errors.New("unreachable")
 }
 
@@ -225,9 +225,9 @@ func TestExplainFetchesPublishedKeys(t *testing.T) {
 	source.Verifier = verifier(verify.Config{Type: "jwt", KeySetURL: url})
 	// A token whose header names a key; its claims are empty.
 	token := explainRequest("POST", "", "", "Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA")
-	asked := ""
-	x, err := ingest.Explain(t.Context(), source, publicURL, noKeys{&asked}, token)
-	if err != nil || asked != url || !strings.HasPrefix(verify.RefusalText(x.Err), string(verify.ReasonUnavailable)) {
-		t.Errorf("asked %q, got %v and %v; want %q asked, and that the key is unavailable", asked, x.Err, err, url)
+	requested := ""
+	x, err := ingest.Explain(t.Context(), source, publicURL, noKeys{&requested}, token)
+	if err != nil || requested != url || !strings.HasPrefix(verify.RefusalText(x.Err), string(verify.ReasonUnavailable)) {
+		t.Errorf("requested %q, got %v and %v; want %q and an unavailable key", requested, x.Err, err, url)
 	}
 }

@@ -57,7 +57,7 @@ type Deps struct {
 	Batcher  *Batcher
 	Observer Observer
 	Keys     verify.Keys  // published keys; if nil, verifiers that need them refuse every request
-	Learner  Learner      // if nil, handshakes that bring a secret fail
+	Learner  Learner      // if nil, handshakes that send a secret fail
 	Confirm  Confirm      // if nil, subscriptions of Amazon SNS are not confirmed
 	Services Services     // if nil, Fastly gets a 404
 	Meter    *usage.Meter // if nil, nothing is counted and no quota applies
@@ -165,7 +165,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (r
 		return res, nil, refused
 	}
 	if !src.allowsMethod(r.Method) {
-		return res, nil, &refusal{outcome: OutcomeMethod, allow: src.allowedMethods()} // a browser's visit is not a rejection
+		return res, nil, &refusal{outcome: OutcomeMethod, allow: src.allowedMethods()} // not recorded as a rejection: browsers send such requests
 	}
 	now, client := h.now(), h.Sender(r)
 	if refused = src.checkHead(r, client, now); refused != nil {
@@ -370,8 +370,8 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 	_, _ = w.Write(append(b, `"}`...)) // the sender may be gone
 }
 
-// logRefusal writes a rate-limited log line. Of the request it contains only the source's
-// slugs, the client address and the reason.
+// logRefusal writes a rate-limited log line. It logs only the slugs of the source, the client
+// address and the reason, and no other part of the request.
 func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
 	if refused.outcome == OutcomeNotFound || refused.outcome == OutcomeMethod {
 		return

@@ -79,7 +79,7 @@ func (c handshakeCase) request() *http.Request {
 }
 
 func (c handshakeCase) fixture(t testing.TB, changes ...any) *fixture {
-	r := newFixture(t, append([]any{like(c.Spec)}, changes...)...)
+	r := newFixture(t, append([]any{verifiedAs(c.Spec)}, changes...)...)
 	if c.Now != 0 {
 		r.clock.at = time.Unix(c.Now, 0)
 	}

@@ -79,8 +79,8 @@ var (
 	_ ingest.Services = (*services)(nil)
 )
 
-// like sets the provider and the verifier of a source.
-func like(s verify.Spec) func(*eventhook.Source) {
+// verifiedAs sets the provider and the verifier of a source.
+func verifiedAs(s verify.Spec) func(*eventhook.Source) {
 	return func(source *eventhook.Source) { source.Provider, source.Verifier = s.Provider, spec(s) }
 }
 

@@ -31,7 +31,7 @@ func TestTheMethodsOfASource(t *testing.T) {
 		{plain("twilio"), "GET, POST"},
 		{plain("zendesk"), "DELETE, GET, PATCH, POST, PUT"},
 	} {
-		r := newFixture(t, like(c.spec))
+		r := newFixture(t, verifiedAs(c.spec))
 		for _, method := range []string{"TRACE", "PROPFIND"} {
 			w := r.send(unsignedRequest(method, "", ""))
 			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
@@ -44,8 +44,8 @@ func TestTheMethodsOfASource(t *testing.T) {
 func TestEventsWithOtherMethods(t *testing.T) {
 	for provider, methods := range map[string][]string{"zendesk": {"GET", "PUT", "PATCH", "DELETE"}, "hubspot": {"GET", "DELETE"}, "twilio": {"GET"}} {
 		for _, method := range methods {
-			newFixture(t, like(unsigned(provider))).accepted(t, unsignedRequest(method, "challenge=1", ""))
-			newFixture(t, like(plain(provider))).wantStatus(t, unsignedRequest(method, "challenge=1", ""), http.StatusUnauthorized)
+			newFixture(t, verifiedAs(unsigned(provider))).accepted(t, unsignedRequest(method, "challenge=1", ""))
+			newFixture(t, verifiedAs(plain(provider))).wantStatus(t, unsignedRequest(method, "challenge=1", ""), http.StatusUnauthorized)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 		"suspended": func(s *eventhook.Source) { s.TenantStatus = eventhook.TenantSuspended },
 	} {
 		for _, spec := range []verify.Spec{plain("x-twitter"), plain("trello"), plain("cloudevents"), plain("monday"), asana} {
-			r := newFixture(t, like(spec), change)
+			r := newFixture(t, verifiedAs(spec), change)
 			for _, method := range append([]string{"POST"}, everyMethod...) {
 				w := r.send(unsignedRequest(method, "crc_token=a", `{"challenge":"a"}`, "X-Hook-Secret", first, "WebHook-Request-Origin", "a.example"))
 				wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
@@ -70,10 +70,10 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 
 func TestTheAllowlistComesBeforeAHandshake(t *testing.T) {
 	allowed := func(s *eventhook.Source) { s.AllowedIPRanges = []string{"198.51.100.0/24"} }
-	r := newFixture(t, like(asana), allowed)
-	r.wantStatus(t, hooked(first), http.StatusForbidden)
+	r := newFixture(t, verifiedAs(asana), allowed)
+	r.wantStatus(t, asanaHandshake(first), http.StatusForbidden)
 	wantList(t, "learned", r.learner.learned, "")
-	r.wantStatus(t, from("198.51.100.1:1", hooked(first)), http.StatusOK)
+	r.wantStatus(t, from("198.51.100.1:1", asanaHandshake(first)), http.StatusOK)
 	c := caseNamed(t, confirmation)
 	r = c.fixture(t, allowed)
 	r.wantStatus(t, c.request(), http.StatusForbidden)
@@ -82,22 +82,22 @@ func TestTheAllowlistComesBeforeAHandshake(t *testing.T) {
 
 func TestHandshakesCountAgainstTheRateLimit(t *testing.T) {
 	for claim, c := range map[string]struct {
-		spec verify.Spec
-		ask  func() *http.Request
+		spec    verify.Spec
+		request func() *http.Request
 	}{
 		"unsigned": {plain("x-twitter"), crc},
 		"signed":   {unsigned("slack"), func() *http.Request { return echoes["slack"].make("a") }},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newFixture(t, like(c.spec), limit(1, 60, 2))
-			r.wantStatus(t, c.ask(), http.StatusOK)
-			r.wantStatus(t, c.ask(), http.StatusOK)
-			w := r.send(c.ask())
+			r := newFixture(t, verifiedAs(c.spec), limit(1, 60, 2))
+			r.wantStatus(t, c.request(), http.StatusOK)
+			r.wantStatus(t, c.request(), http.StatusOK)
+			w := r.send(c.request())
 			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
 			wantHeader(t, w, "Retry-After", "1")
 			wantCount(t, "rate limited", r.observer.outcomes[ingest.OutcomeRateLimited], 1)
 			r.clock.advance(time.Second)
-			r.wantStatus(t, c.ask(), http.StatusOK)
+			r.wantStatus(t, c.request(), http.StatusOK)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestHandshakesCountAgainstTheRateLimit(t *testing.T) {
 // events.
 func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 	spec := unsigned("monday")
-	r := newFixture(t, like(spec), limit(1, 60, 2))
+	r := newFixture(t, verifiedAs(spec), limit(1, 60, 2))
 	for range 10 {
 		r.send(echoes["monday"].make("a"))
 	}
@@ -117,50 +117,50 @@ func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 }
 
 func TestAnExceededRateLimitRefusesHandshakes(t *testing.T) {
-	r := newFixture(t, like(unsigned("monday")), limit(1, 60, 1))
+	r := newFixture(t, verifiedAs(unsigned("monday")), limit(1, 60, 1))
 	r.accepted(t, unsignedRequest("POST", "", `{"event":{}}`))
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusTooManyRequests)
 }
 
 // A request that exceeds the rate limit does not store a secret.
 func TestARateLimitedHandshakeHasNoEffect(t *testing.T) {
-	r := newFixture(t, like(asana), limit(1, 60, 1))
+	r := newFixture(t, verifiedAs(asana), limit(1, 60, 1))
 	r.learner.err = errDown
-	r.wantStatus(t, hooked(first), http.StatusInternalServerError)
+	r.wantStatus(t, asanaHandshake(first), http.StatusInternalServerError)
 	r.learner.err = nil
-	r.wantStatus(t, hooked(first), http.StatusTooManyRequests)
+	r.wantStatus(t, asanaHandshake(first), http.StatusTooManyRequests)
 	wantList(t, "learned", r.learner.learned, "")
 }
 
 func TestRefusedHandshakesAreChargedToTheClient(t *testing.T) {
 	for claim, c := range map[string]struct {
-		spec verify.Spec
-		ask  func() *http.Request
-		want int
+		spec    verify.Spec
+		request func() *http.Request
+		want    int
 	}{
 		"unsigned": {plain("x-twitter"), func() *http.Request { return unsignedRequest("GET", "", "") }, 400},
 		"a wrong token": {meta, func() *http.Request {
 			return unsignedRequest("GET", "hub.mode=subscribe&hub.challenge=1&hub.verify_token=x", "")
 		}, 403},
-		"signed":         {unsigned("slack"), func() *http.Request { return unsignedRequest("POST", "", `{"type":"url_verification"}`) }, 400},
-		"another topic":  {withOptions("websub", map[string]string{"topic": "a"}, "s"), func() *http.Request { return unsignedRequest("GET", "hub.mode=subscribe&hub.topic=b", "") }, 404},
-		"no origin":      {plain("cloudevents"), func() *http.Request { return unsignedRequest("OPTIONS", "", "") }, 405},
-		"no handshake":   {unsigned("okta"), func() *http.Request { return unsignedRequest("GET", "", "") }, 400},
-		"a known secret": {asana, func() *http.Request { return hooked("short") }, 400},
+		"signed":            {unsigned("slack"), func() *http.Request { return unsignedRequest("POST", "", `{"type":"url_verification"}`) }, 400},
+		"another topic":     {withOptions("websub", map[string]string{"topic": "a"}, "s"), func() *http.Request { return unsignedRequest("GET", "hub.mode=subscribe&hub.topic=b", "") }, 404},
+		"no origin":         {plain("cloudevents"), func() *http.Request { return unsignedRequest("OPTIONS", "", "") }, 405},
+		"no challenge":      {unsigned("okta"), func() *http.Request { return unsignedRequest("GET", "", "") }, 400},
+		"an invalid secret": {asana, func() *http.Request { return asanaHandshake("short") }, 400},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newFixture(t, like(c.spec), forgeriesOf(1, 2))
-			r.wantStatus(t, c.ask(), c.want)
-			r.wantStatus(t, c.ask(), c.want)
-			wantProblem(t, r.send(c.ask()), http.StatusTooManyRequests, tooForged)
-			r.wantStatus(t, from("198.51.100.9:1", c.ask()), c.want)
+			r := newFixture(t, verifiedAs(c.spec), forgeriesOf(1, 2))
+			r.wantStatus(t, c.request(), c.want)
+			r.wantStatus(t, c.request(), c.want)
+			wantProblem(t, r.send(c.request()), http.StatusTooManyRequests, tooForged)
+			r.wantStatus(t, from("198.51.100.9:1", c.request()), c.want)
 		})
 	}
 }
 
 // Answered and rate-limited handshakes are not charged to the client.
 func TestAnsweredHandshakesAreNotCharged(t *testing.T) {
-	r := newFixture(t, like(plain("x-twitter")), forgeriesOf(1, 1), limit(1, 60, 2))
+	r := newFixture(t, verifiedAs(plain("x-twitter")), forgeriesOf(1, 1), limit(1, 60, 2))
 	for range 10 {
 		r.send(crc())
 	}
@@ -175,21 +175,21 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 		r     *http.Request
 		want  int
 	}{
-		{"GET has none", plain("x-twitter"), crc(), 200},
-		{"HEAD has none", plain("trello"), unsignedRequest("HEAD", "", ""), 200},
-		{"graph's text without a body", plain("microsoft-graph"), unsignedRequest("POST", "validationToken=a", "", "Content-Type", "text/plain"), 200},
-		{"asana's secret without a body", asana, hooked(first), 200},
-		{"a signed one without a body", unsigned("google-drive-calendar"), unsignedRequest("POST", "", "", "X-Goog-Resource-State", "sync"), 200},
-		{"a body of the right type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "application/json"), 200},
-		{"a body of another type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "text/plain"), 415},
-		{"a body of another type that is not announced", plain("monday"), chunked(unsignedRequest("POST", "", `{"challenge":"a"}`)), 415},
+		{"a GET request without a body", plain("x-twitter"), crc(), 200},
+		{"a HEAD request without a body", plain("trello"), unsignedRequest("HEAD", "", ""), 200},
+		{"graph's token without a body", plain("microsoft-graph"), unsignedRequest("POST", "validationToken=a", "", "Content-Type", "text/plain"), 200},
+		{"asana's secret without a body", asana, asanaHandshake(first), 200},
+		{"a signed handshake without a body", unsigned("google-drive-calendar"), unsignedRequest("POST", "", "", "X-Goog-Resource-State", "sync"), 200},
+		{"a body with an allowed type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "application/json"), 200},
+		{"a body with another type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "text/plain"), 415},
+		{"a body with another type and unknown length", plain("monday"), chunked(unsignedRequest("POST", "", `{"challenge":"a"}`)), 415},
 		{"an event without a body", unsigned("microsoft-graph"), unsignedRequest("POST", "", ""), 415},
 		{"a forged event without a body", plain("microsoft-graph"), unsignedRequest("POST", "", ""), 401},
-		{"forged, without a handshake", plain("github"), unsignedRequest("POST", "", ""), 415},
-		{"without a handshake", unsigned("github"), unsignedRequest("POST", "", ""), 415},
+		{"a forged event of a provider without a handshake", plain("github"), unsignedRequest("POST", "", ""), 415},
+		{"an event of a provider without a handshake", unsigned("github"), unsignedRequest("POST", "", ""), 415},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newFixture(t, like(c.spec), jsonOnly)
+			r := newFixture(t, verifiedAs(c.spec), jsonOnly)
 			r.wantStatus(t, c.r, c.want)
 			r.wantStored(t, 0)
 		})
@@ -197,13 +197,13 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 }
 
 func TestTheBodyLimitAppliesToHandshakes(t *testing.T) {
-	r := newFixture(t, like(plain("monday")), func(s *eventhook.Source) { s.MaxBodyBytes = 10 })
+	r := newFixture(t, verifiedAs(plain("monday")), func(s *eventhook.Source) { s.MaxBodyBytes = 10 })
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusRequestEntityTooLarge)
 }
 
 // Xero requires refusals without a body and stops sending if it gets one with a body.
 func TestXeroIsRefusedWithoutABody(t *testing.T) {
-	r := newFixture(t, like(plain("xero")), forgeriesOf(1, 1))
+	r := newFixture(t, verifiedAs(plain("xero")), forgeriesOf(1, 1))
 	for _, want := range []int{401, 429} {
 		w := r.wantStatus(t, unsignedRequest("POST", "", `{"events":[]}`, "X-Xero-Signature", "AAAA"), want)
 		if w.Body.Len() != 0 || w.Header().Get("Content-Type") != "" {
@@ -233,13 +233,13 @@ func TestOptionalDependencies(t *testing.T) {
 		r    *http.Request
 		want int
 	}{
-		"no Learner":  {asana, hooked(first), 500},
-		"no Confirm":  {c.Spec, c.request(), 500},
-		"no Services": {plain("github"), httptest.NewRequest("GET", ingest.FastlyPath, nil), 404},
-		"none needed": {plain("x-twitter"), crc(), 200},
+		"no Learner":           {asana, asanaHandshake(first), 500},
+		"no Confirm":           {c.Spec, c.request(), 500},
+		"no Services":          {plain("github"), httptest.NewRequest("GET", ingest.FastlyPath, nil), 404},
+		"no dependency needed": {plain("x-twitter"), crc(), 200},
 	} {
 		r, source := newFixture(t), newSource("acme", "crm")
-		like(try.spec)(&source)
+		verifiedAs(try.spec)(&source)
 		r.router = echo.New()
 		ingest.NewHandler(testConfig(), ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: r.batcher,
 			Observer: r.observer, Log: slog.New(slog.DiscardHandler), Now: r.clock.now}).Register(r.router)

@@ -105,12 +105,12 @@ func TestEchoesAreBounded(t *testing.T) {
 	} {
 		for name, echo := range echoes {
 			t.Run(name+"/"+c.claim, func(t *testing.T) {
-				r := newFixture(t, like(echo.spec))
+				r := newFixture(t, verifiedAs(echo.spec))
 				w := r.wantStatus(t, echo.make(c.text), c.want)
 				if c.want == http.StatusOK {
 					wantSafe(t, w)
 				} else if strings.Contains(w.Body.String(), "xxxx") || w.Header().Get("Set-Cookie") != "" {
-					t.Errorf("answered %s %v, want nothing of the text", w.Body, w.Header())
+					t.Errorf("answered %s %v, want no part of the text", w.Body, w.Header())
 				}
 				r.wantStored(t, 0)
 			})
@@ -118,11 +118,11 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 }
 
-// An echoed text is sent so that a browser does not run it.
-func TestAnEchoIsNotAPage(t *testing.T) {
+// The headers of an echo prevent a browser from running it as a page.
+func TestBrowsersDoNotRunAnEcho(t *testing.T) {
 	const script = "<script>alert(1)</script>"
 	for _, name := range []string{"challenge", "meta", "websub", "microsoft", "monday", "slack", "twitch", "strava"} {
-		w := newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(script), http.StatusOK)
+		w := newFixture(t, verifiedAs(echoes[name].spec)).wantStatus(t, echoes[name].make(script), http.StatusOK)
 		wantSafe(t, w)
 		if got := w.Body.String(); got != script && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s: answered %s, want the text or JSON", name, got)
@@ -153,7 +153,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	}{
 		{"dropbox: no challenge", plain("dropbox"), "GET", "", "", nil, 400},
 		{"dropbox: two challenges", plain("dropbox"), "GET", "challenge=a&challenge=a", "", nil, 400},
-		{"dropbox: other letters", plain("dropbox"), "GET", "Challenge=a", "", nil, 400},
+		{"dropbox: another case of the name", plain("dropbox"), "GET", "Challenge=a", "", nil, 400},
 		{"dropbox: a query that cannot be read", plain("dropbox"), "GET", "challenge=a&%zz", "", nil, 400},
 		{"dropbox: not UTF-8", plain("dropbox"), "GET", "challenge=%ff", "", nil, 400},
 		{"dropbox: posted", plain("dropbox"), "POST", "challenge=a", "", nil, 401},
@@ -168,12 +168,12 @@ func TestRefusedHandshakes(t *testing.T) {
 		{"meta: two modes", meta, "GET", hub + "&hub.mode=subscribe", "", nil, 400},
 		{"meta: posted", meta, "POST", hub, "", nil, 401},
 		{"strava: two verify tokens", strava, "GET", hub + "&hub.verify_token=wrong", "", nil, 400},
-		{"strava: none configured", unsigned("strava"), "GET", hub, "", nil, 403},
+		{"strava: no verify token configured", unsigned("strava"), "GET", hub, "", nil, 403},
 		{"websub: no topic", plain("websub"), "GET", "hub.mode=subscribe&hub.challenge=1", "", nil, 400},
 		{"websub: two topics", plain("websub"), "GET", "hub.mode=subscribe&hub.challenge=1&hub.topic=a&hub.topic=b", "", nil, 400},
 		{"websub: no challenge", plain("websub"), "GET", "hub.mode=subscribe&hub.topic=a", "", nil, 400},
 		{"websub: another mode", plain("websub"), "GET", "hub.mode=publish&hub.topic=a&hub.challenge=1", "", nil, 400},
-		{"graph: two tokens in different letters", plain("microsoft-graph"), "POST", "validationToken=a&validationtoken=b", "", nil, 400},
+		{"graph: two tokens whose names differ in case", plain("microsoft-graph"), "POST", "validationToken=a&validationtoken=b", "", nil, 400},
 		{"graph: no token", plain("microsoft-graph"), "POST", "", "", nil, 401},
 		{"graph: a token and a body", plain("microsoft-graph"), "POST", "validationToken=a", `{"value":[{"clientState":"x"}]}`, nil, 401},
 		{"graph: GET", plain("microsoft-graph"), "GET", "validationToken=a", "", nil, 405},
@@ -188,27 +188,27 @@ func TestRefusedHandshakes(t *testing.T) {
 		{"braintree: no challenge", braintree, "GET", "", "", nil, 400},
 		{"braintree: capitals", braintree, "GET", "bt_challenge=" + strings.ToUpper(code), "", nil, 400},
 		{"braintree: too short", braintree, "GET", "bt_challenge=" + code[:19], "", nil, 400},
-		{"braintree: a line end after it", braintree, "GET", "bt_challenge=" + code + "%0a", "", nil, 400},
+		{"braintree: a trailing line end", braintree, "GET", "bt_challenge=" + code + "%0a", "", nil, 400},
 		{"braintree: two challenges", braintree, "GET", "bt_challenge=" + code + "&bt_challenge=" + code, "", nil, 400},
 		{"braintree: no secret", unsigned("braintree"), "GET", "bt_challenge=" + code, "", nil, 403},
-		{"braintree: no public key's name", noKey, "GET", "bt_challenge=" + code, "", nil, 403},
+		{"braintree: no public_key_id", noKey, "GET", "bt_challenge=" + code, "", nil, 403},
 		{"trello: HEAD with a query", plain("trello"), "HEAD", "a=b", "", nil, 200},
 		{"trello: GET", plain("trello"), "GET", "", "", nil, 405},
 		{"okta: two challenges", unsigned("okta"), "GET", "", "", []string{"X-Okta-Verification-Challenge", "a", "X-Okta-Verification-Challenge", "b"}, 400},
 		{"okta: posted without the token", plain("okta"), "POST", "", "", head("X-Okta-Verification-Challenge", "a"), 401},
 		{"cloudevents: no origin", plain("cloudevents"), "OPTIONS", "", "", nil, 405},
-		{"cloudevents: a browser's question", plain("cloudevents"), "OPTIONS", "", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "POST"}, 405},
+		{"cloudevents: a browser's preflight request", plain("cloudevents"), "OPTIONS", "", "", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "POST"}, 405},
 		{"cloudevents: two origins", plain("cloudevents"), "OPTIONS", "", "", []string{origin, "a.example", origin, "b.example"}, 400},
 		{"cloudevents: an origin that is a URL", plain("cloudevents"), "OPTIONS", "", "", head(origin, "https://a.example"), 400},
 		{"cloudevents: an origin with a space", plain("cloudevents"), "OPTIONS", "", "", head(origin, "a.example b.example"), 400},
 		{"cloudevents: any origin", plain("cloudevents"), "OPTIONS", "", "", head(origin, "*"), 400},
 		{"cloudevents: an origin with a line end", plain("cloudevents"), "OPTIONS", "", "", head(origin, "a.example\r\nX: y"), 400},
-		{"cloudevents: too long an origin", plain("cloudevents"), "OPTIONS", "", "", head(origin, strings.Repeat("a", 254)), 400},
+		{"cloudevents: an origin that is too long", plain("cloudevents"), "OPTIONS", "", "", head(origin, strings.Repeat("a", 254)), 400},
 		{"event grid: no validation", unsigned("azure-event-grid"), "POST", "", `[{"eventType":"x","data":{"validationCode":"a"}}]`, head(grid, "SubscriptionValidation"), 400},
 		{"event grid: two events", unsigned("azure-event-grid"), "POST", "", `[{},{}]`, head(grid, "SubscriptionValidation"), 400},
 		{"event grid: two validations", unsigned("azure-event-grid"), "POST", "", `[` + validation + `,` + validation + `]`, head(grid, "SubscriptionValidation"), 400},
 		{"event grid: an empty list", unsigned("azure-event-grid"), "POST", "", `[]`, head(grid, "SubscriptionValidation"), 400},
-		{"event grid: no list", unsigned("azure-event-grid"), "POST", "", validation, head(grid, "SubscriptionValidation"), 400},
+		{"event grid: an object instead of a list", unsigned("azure-event-grid"), "POST", "", validation, head(grid, "SubscriptionValidation"), 400},
 		{"event grid: no body", unsigned("azure-event-grid"), "POST", "", "", head(grid, "SubscriptionValidation"), 400},
 		{"slack: no challenge", unsigned("slack"), "POST", "", `{"type":"url_verification"}`, nil, 400},
 		{"slack: a challenge that is not a string", unsigned("slack"), "POST", "", `{"type":"url_verification","challenge":1}`, nil, 400},
@@ -219,7 +219,7 @@ func TestRefusedHandshakes(t *testing.T) {
 		{"monday: a challenge that is not a string", plain("monday"), "POST", "", `{"challenge":{"a":1}}`, nil, 400},
 		{"monday: a repeated member", plain("monday"), "POST", "", `{"challenge":"a","challenge":"b"}`, nil, 401},
 		{"monday: text after the object", plain("monday"), "POST", "", `{"challenge":"a"}{}`, nil, 401},
-		{"monday: an object that does not end", plain("monday"), "POST", "", `{"challenge":"a"`, nil, 401},
+		{"monday: an object that is not closed", plain("monday"), "POST", "", `{"challenge":"a"`, nil, 401},
 		{"monday: a list", plain("monday"), "POST", "", `[{"challenge":"a"}]`, nil, 401},
 		{"monday: far too long for a handshake", plain("monday"), "POST", "", member("challenge", strings.Repeat("x", 20_000)), nil, 401},
 		{"smartsheet: header and body differ", plain("smartsheet"), "POST", "", `{"challenge":"a","webhookId":1}`, head("Smartsheet-Hook-Challenge", "b"), 400},
@@ -227,9 +227,9 @@ func TestRefusedHandshakes(t *testing.T) {
 		{"smartsheet: no header", plain("smartsheet"), "POST", "", `{"challenge":"a","webhookId":1}`, nil, 401},
 		{"smartsheet: no challenge in the body", plain("smartsheet"), "POST", "", `{"webhookId":1}`, head("Smartsheet-Hook-Challenge", "b"), 401},
 		{"woocommerce: another field", plain("woocommerce"), "POST", "", "webhook_id=1&a=b", head("Content-Type", formType), 401},
-		{"woocommerce: no number", plain("woocommerce"), "POST", "", "webhook_id=1x", head("Content-Type", formType), 401},
-		{"woocommerce: twice", plain("woocommerce"), "POST", "", "webhook_id=1&webhook_id=2", head("Content-Type", formType), 401},
-		{"woocommerce: no form", plain("woocommerce"), "POST", "", "webhook_id=1", head("Content-Type", "application/json"), 401},
+		{"woocommerce: not a number", plain("woocommerce"), "POST", "", "webhook_id=1x", head("Content-Type", formType), 401},
+		{"woocommerce: a repeated field", plain("woocommerce"), "POST", "", "webhook_id=1&webhook_id=2", head("Content-Type", formType), 401},
+		{"woocommerce: another content type", plain("woocommerce"), "POST", "", "webhook_id=1", head("Content-Type", "application/json"), 401},
 		{"woocommerce: with a wrong signature", plain("woocommerce"), "POST", "", "webhook_id=1", []string{"Content-Type", formType, "X-WC-Webhook-Signature", "AAAA"}, 401},
 		{"twitch: no challenge", unsigned("twitch"), "POST", "", `{}`, head(twitch, "webhook_callback_verification"), 400},
 		{"adyen: a notification", withOptions("adyen", nil, "00ff"), "POST", "", `{"notificationItems":[{}]}`, nil, 401},
@@ -237,7 +237,7 @@ func TestRefusedHandshakes(t *testing.T) {
 		{"fastly: GET at the source", unsigned("fastly"), "GET", "", "", nil, 405},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newFixture(t, like(c.spec))
+			r := newFixture(t, verifiedAs(c.spec))
 			r.wantStatus(t, unsignedRequest(c.method, c.query, c.body, c.headers...), c.want)
 			r.wantStored(t, 0)
 		})
@@ -245,14 +245,14 @@ func TestRefusedHandshakes(t *testing.T) {
 }
 
 func TestARequestWithoutAnOriginGetsTheAllowedMethod(t *testing.T) {
-	w := newFixture(t, like(plain("cloudevents"))).send(unsignedRequest("OPTIONS", "", ""))
+	w := newFixture(t, verifiedAs(plain("cloudevents"))).send(unsignedRequest("OPTIONS", "", ""))
 	wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
 	wantHeader(t, w, "Allow", "POST")
 }
 
 func TestAnInvalidRateAllowsAnyRate(t *testing.T) {
 	for _, text := range []string{"", "1.5", "-1", "many", "12345678901", "1\r\nX: y"} {
-		w := newFixture(t, like(plain("cloudevents"))).wantStatus(t, unsignedRequest("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
+		w := newFixture(t, verifiedAs(plain("cloudevents"))).wantStatus(t, unsignedRequest("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
 		wantHeader(t, w, "WebHook-Allowed-Rate", "*")
 	}
 }
@@ -263,11 +263,11 @@ func TestNoEventIsSignedAsAChallenge(t *testing.T) {
 		"x":        `{"for_user_id":"1","tweet_create_events":[]}`,
 		"linkedin": `hmacsha256={"type":"ORGANIZATION_SOCIAL_ACTION_NOTIFICATIONS"}`,
 	} {
-		newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
+		newFixture(t, verifiedAs(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
 	}
 	for name, texts := range map[string][]string{"x": {`{}`, `[]`, `""`, "a=b", "a&b", "a b", "a=b=="}, "linkedin": {"hmacsha256=", "hmacsha256={}"}} {
 		for _, text := range texts {
-			newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
+			newFixture(t, verifiedAs(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestNoEventIsSignedAsAChallenge(t *testing.T) {
 func TestEventsAreNotHandshakes(t *testing.T) {
 	withLearnedSecret := func(provider string) func(*eventhook.Source) {
 		return func(s *eventhook.Source) {
-			like(unsigned(provider))(s)
+			verifiedAs(unsigned(provider))(s)
 			s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret("learned-before")}
 		}
 	}
@@ -306,7 +306,7 @@ func TestEventsAreNotHandshakes(t *testing.T) {
 		{"event grid's notification", "azure-event-grid", "", `[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":{"validationCode":"a"}}]`, []string{"Aeg-Event-Type", "Notification"}},
 		{"google's notification", "google-drive-calendar", "", "", []string{"X-Goog-Resource-State", "exists"}},
 		{"google's sync with a body", "google-drive-calendar", "", "{}", []string{"X-Goog-Resource-State", "sync"}},
-		{"woocommerce's JSON", "woocommerce", "", `{"webhook_id":1}`, []string{"Content-Type", "application/json"}},
+		{"woocommerce's event in JSON", "woocommerce", "", `{"webhook_id":1}`, []string{"Content-Type", "application/json"}},
 		{"sns's notification", "aws-sns", "", `{"Type":"Notification","SubscribeURL":"https://sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription"}`, nil},
 		{"okta's event with a challenge", "okta", "", `{}`, []string{"X-Okta-Verification-Challenge", "a"}},
 		{"notion's event with a token", "notion", "", `{"verification_token":"secret_12345","id":"1"}`, nil},
@@ -330,7 +330,7 @@ func FuzzHandshake(f *testing.F) {
 	fixtures := map[string]*fixture{}
 	for _, c := range testCases(f) {
 		if fixtures[c.Spec.Provider] == nil && c.Path == "" {
-			fixtures[c.Spec.Provider] = newFixture(f, like(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
+			fixtures[c.Spec.Provider] = newFixture(f, verifiedAs(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
 		}
 		for name, value := range c.Headers {
 			f.Add(c.Spec.Provider, c.Method, c.Query, name, value, c.Body)

@@ -9,13 +9,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Handshakes that bring the secret of a source. Any sender can send such a handshake, so a
+// Handshakes that send the secret of a source. Any sender can send such a handshake, so a
 // source learns a secret only while it has no secret. Some secrets take effect at once; they
 // are only accepted within eventhook.HandshakeWindow after the source was created or reset.
 // Where a user must confirm the secret, it is accepted at any time and takes effect when it
 // has been shown to a user (see learnedSecrets).
 
-// Learner stores a secret that a handshake has brought. It is atomic: of several calls for
+// Learner stores a secret that a handshake has sent. It is atomic: of several calls for
 // one source, on any instances, one succeeds; all other and later calls return an error of
 // KindConflict.
 type Learner interface {

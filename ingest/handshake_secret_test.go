@@ -23,8 +23,8 @@ var (
 	notion = verify.Spec{Provider: "notion"}
 )
 
-// hooked returns Asana's handshake with the given secrets.
-func hooked(secrets ...string) *http.Request {
+// asanaHandshake returns Asana's handshake with the given secrets.
+func asanaHandshake(secrets ...string) *http.Request {
 	r := unsignedRequest("POST", "", "")
 	r.Header["X-Hook-Secret"] = secrets
 	return r
@@ -41,14 +41,14 @@ func asanaEvent(secret string) *http.Request {
 const first, second = "the-first-secret", "the-second-secret"
 
 func TestASourceLearnsOneSecret(t *testing.T) {
-	r := newFixture(t, like(asana))
+	r := newFixture(t, verifiedAs(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized)
-	w := r.wantStatus(t, hooked(first), http.StatusOK)
+	w := r.wantStatus(t, asanaHandshake(first), http.StatusOK)
 	wantHeader(t, w, "X-Hook-Secret", first)
 	r.wantStored(t, 0)
 	r.accepted(t, asanaEvent(first)) // the secret is in effect at once
 	for _, again := range []string{second, first} {
-		w := r.wantStatus(t, hooked(again), http.StatusUnauthorized)
+		w := r.wantStatus(t, asanaHandshake(again), http.StatusUnauthorized)
 		wantHeader(t, w, "X-Hook-Secret", "")
 	}
 	r.wantStatus(t, asanaEvent(second), http.StatusUnauthorized)
@@ -62,10 +62,10 @@ func TestASourceLearnsOneSecret(t *testing.T) {
 
 // Another instance has stored a secret, and this one still has the old source in its cache.
 func TestASecretThatAnotherInstanceLearnedIsNotReplaced(t *testing.T) {
-	r := newFixture(t, like(asana))
+	r := newFixture(t, verifiedAs(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // caches the source without a secret
 	r.sources.list[0].LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(first)}
-	w := r.send(hooked(second))
+	w := r.send(asanaHandshake(second))
 	wantProblem(t, w, http.StatusUnauthorized, unverified)
 	wantHeader(t, w, "X-Hook-Secret", "")
 	if diff := cmp.Diff([]string{"key_not_found", "secret_known"}, r.observer.reasons); diff != "" {
@@ -76,20 +76,20 @@ func TestASecretThatAnotherInstanceLearnedIsNotReplaced(t *testing.T) {
 
 func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 	for _, c := range []struct {
-		spec verify.Spec
-		ask  func() *http.Request
+		spec    verify.Spec
+		request func() *http.Request
 	}{
-		{asana, func() *http.Request { return hooked(first) }},
+		{asana, func() *http.Request { return asanaHandshake(first) }},
 		{notion, func() *http.Request { return unsignedRequest("POST", "", member("verification_token", first)) }},
 	} {
-		r := newFixture(t, like(c.spec), forgeriesOf(1, 1))
+		r := newFixture(t, verifiedAs(c.spec), forgeriesOf(1, 1))
 		r.learner.err = errDown
 		for range 3 {
-			w := r.wantStatus(t, c.ask(), http.StatusInternalServerError)
+			w := r.wantStatus(t, c.request(), http.StatusInternalServerError)
 			wantHeader(t, w, "X-Hook-Secret", "")
 		}
 		r.learner.err = nil
-		r.wantStatus(t, c.ask(), http.StatusOK)
+		r.wantStatus(t, c.request(), http.StatusOK)
 		wantList(t, "learned", r.learner.learned, first)
 		if !strings.Contains(r.log.String(), "learn the secret") || strings.Contains(r.log.String(), first) {
 			t.Errorf("logged %s, want the failure and no secret", r.log)
@@ -99,11 +99,11 @@ func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 
 // A sender that disconnects has sent the secret, so it is still stored.
 func TestASecretIsLearnedIfTheSenderDisconnects(t *testing.T) {
-	r := newFixture(t, like(asana))
+	r := newFixture(t, verifiedAs(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // caches the source
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r.wantStatus(t, hooked(first).WithContext(ctx), http.StatusOK)
+	r.wantStatus(t, asanaHandshake(first).WithContext(ctx), http.StatusOK)
 	wantList(t, "learned", r.learner.learned, first)
 }
 
@@ -122,8 +122,8 @@ func TestTheFormOfALearnedSecret(t *testing.T) {
 		{"DEL", "12345678\x7f", 400},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			for spec, req := range map[*verify.Spec]*http.Request{&asana: hooked(c.secret), &notion: unsignedRequest("POST", "", member("verification_token", c.secret))} {
-				r := newFixture(t, like(*spec))
+			for spec, req := range map[*verify.Spec]*http.Request{&asana: asanaHandshake(c.secret), &notion: unsignedRequest("POST", "", member("verification_token", c.secret))} {
+				r := newFixture(t, verifiedAs(*spec))
 				r.wantStatus(t, req, c.want)
 				wantCount(t, "learned", len(r.learner.learned), map[int]int{200: 1}[c.want])
 			}
@@ -138,17 +138,17 @@ func TestOnlyASourceThatAwaitsASecretLearnsOne(t *testing.T) {
 		r     *http.Request
 		want  int
 	}{
-		{"two secrets at once", asana, hooked(first, second), 400},
-		{"a source with a secret of its own", withOptions("asana", nil, secret), hooked(first), 401},
-		{"another provider", withOptions("github", nil, secret), hooked(first), 401},
+		{"two secrets at once", asana, asanaHandshake(first, second), 400},
+		{"a source with a configured secret", withOptions("asana", nil, secret), asanaHandshake(first), 401},
+		{"another provider", withOptions("github", nil, secret), asanaHandshake(first), 401},
 		{"notion's token with another member", notion, unsignedRequest("POST", "", `{"verification_token":"secret_12345","type":"x"}`), 401},
-		{"notion's token twice", notion, unsignedRequest("POST", "", `{"verification_token":"secret_12345","verification_token":"secret_67890"}`), 401},
+		{"notion's token, repeated", notion, unsignedRequest("POST", "", `{"verification_token":"secret_12345","verification_token":"secret_67890"}`), 401},
 		{"notion's token as a number", notion, unsignedRequest("POST", "", `{"verification_token":1234567890}`), 400},
-		{"asana's header at a notion source", notion, hooked(first), 401},
-		{"a source with a token of its own", withOptions("notion", nil, secret), unsignedRequest("POST", "", member("verification_token", first)), 401},
+		{"asana's header at a notion source", notion, asanaHandshake(first), 401},
+		{"a source with a configured token", withOptions("notion", nil, secret), unsignedRequest("POST", "", member("verification_token", first)), 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newFixture(t, like(c.spec))
+			r := newFixture(t, verifiedAs(c.spec))
 			r.wantStatus(t, c.r, c.want)
 			wantList(t, "learned", r.learner.learned, "")
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
@@ -164,12 +164,12 @@ func TestASecretThatTakesEffectAtOnceIsAcceptedForAnHour(t *testing.T) {
 		after time.Duration
 		want  int
 	}{
-		{"in the hour", time.Hour, http.StatusOK},
-		{"after it", time.Hour + time.Second, http.StatusUnauthorized},
+		{"at the end of the hour", time.Hour, http.StatusOK},
+		{"after the hour", time.Hour + time.Second, http.StatusUnauthorized},
 	} {
-		r := newFixture(t, like(asana))
+		r := newFixture(t, verifiedAs(asana))
 		r.clock.advance(c.after)
-		r.wantStatus(t, hooked(first), c.want)
+		r.wantStatus(t, asanaHandshake(first), c.want)
 		if got := r.send(asanaEvent(first)).Code; got != c.want {
 			t.Errorf("%s: an event signed with the secret: answered %d, want %d", c.claim, got, c.want)
 		}
@@ -182,7 +182,7 @@ func TestASecretThatTakesEffectAtOnceIsAcceptedForAnHour(t *testing.T) {
 		}
 		r.sources.list[0].HandshakeOpenedAt = noon.Add(c.after) // reset
 		r.handler.InvalidateAll()
-		r.wantStatus(t, hooked(second), http.StatusOK)
+		r.wantStatus(t, asanaHandshake(second), http.StatusOK)
 		r.accepted(t, asanaEvent(second))
 	}
 }
@@ -195,7 +195,7 @@ func TestASecretThatMustBeConfirmedTakesEffectWhenRevealed(t *testing.T) {
 		mac.Write([]byte(body))
 		return unsignedRequest("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
-	r := newFixture(t, like(notion))
+	r := newFixture(t, verifiedAs(notion))
 	r.clock.advance(48 * time.Hour)
 	r.wantStatus(t, unsignedRequest("POST", "", member("verification_token", first)), http.StatusOK)
 	r.wantStatus(t, event(first), http.StatusUnauthorized)

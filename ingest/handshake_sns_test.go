@@ -30,7 +30,7 @@ func TestAConfirmationThatFailsIs500(t *testing.T) {
 
 // If the source verifies nothing, no sender can make the gateway call a URL.
 func TestAnUnverifiedConfirmationIsAnEvent(t *testing.T) {
-	r := newFixture(t, like(unsigned("aws-sns")))
+	r := newFixture(t, verifiedAs(unsigned("aws-sns")))
 	r.accepted(t, caseNamed(t, confirmation).request())
 	wantList(t, "confirmed", r.confirmer.calls(), "")
 }

@@ -50,10 +50,10 @@ func TestASourcesLimits(t *testing.T) {
 		then       int
 	}{
 		{"the default: 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
-		{"the burst", limit(10, 1000, 3), 3, "1", time.Second / 10, 1},
-		{"the second", limit(2, 1000, 5), 5, "1", time.Second, 2},
-		{"the minute", limit(1000, 6, 100), 6, "10", 10 * time.Second, 1},
-		{"the minute before the second", limit(1, 1, 1), 1, "60", time.Minute, 1},
+		{"limited by the burst", limit(10, 1000, 3), 3, "1", time.Second / 10, 1},
+		{"limited per second", limit(2, 1000, 5), 5, "1", time.Second, 2},
+		{"limited per minute", limit(1000, 6, 100), 6, "10", 10 * time.Second, 1},
+		{"limited per minute before per second", limit(1, 1, 1), 1, "60", time.Minute, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, c.source)
@@ -95,13 +95,13 @@ func (c *counted) Read(p []byte) (int, error) {
 // limit.
 func TestOnlyGenuineRequestsCountAgainstTheRateLimit(t *testing.T) {
 	for claim, req := range map[string]func() *http.Request{
-		"forged":                 func() *http.Request { return forgery("") },
-		"too large":              func() *http.Request { return webhook(strings.Repeat("x", 100)) },
-		"too large, unannounced": func() *http.Request { return chunked(webhook(strings.Repeat("x", 100))) },
-		"another content type":   func() *http.Request { return webhook("", "Content-Type", "text/html") },
-		"cut off":                func() *http.Request { return cutOff(webhook("")) },
-		"another address":        func() *http.Request { return from("203.0.113.9:1", webhook("")) },
-		"another method":         func() *http.Request { r := webhook(""); r.Method = http.MethodPut; return r },
+		"forged":                       func() *http.Request { return forgery("") },
+		"too large":                    func() *http.Request { return webhook(strings.Repeat("x", 100)) },
+		"too large, of unknown length": func() *http.Request { return chunked(webhook(strings.Repeat("x", 100))) },
+		"another content type":         func() *http.Request { return webhook("", "Content-Type", "text/html") },
+		"truncated":                    func() *http.Request { return truncated(webhook("")) },
+		"another address":              func() *http.Request { return from("203.0.113.9:1", webhook("")) },
+		"another method":               func() *http.Request { r := webhook(""); r.Method = http.MethodPut; return r },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newFixture(t, limit(1, 5, 5), func(s *eventhook.Source) {
@@ -117,7 +117,7 @@ func TestOnlyGenuineRequestsCountAgainstTheRateLimit(t *testing.T) {
 	}
 }
 
-func cutOff(r *http.Request) *http.Request {
+func truncated(r *http.Request) *http.Request {
 	r.Body = io.NopCloser(io.MultiReader(strings.NewReader("x"), failing{}))
 	return r
 }
@@ -195,12 +195,12 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 		claim, first, second string
 		want                 int
 	}{
-		{"the same", "198.51.100.1:1", "198.51.100.1:2", 429},
-		{"a neighbour", "198.51.100.1:1", "198.51.100.2:1", 401},
-		{"the same, written as IPv6", "198.51.100.1:1", "[::ffff:198.51.100.1]:1", 429},
-		{"a mapped neighbour", "[::ffff:198.51.100.1]:1", "[::ffff:198.51.100.2]:1", 401},
-		{"an IPv6 client's /64", "[2001:db8::1]:1", "[2001:db8::ffff:0:0:1]:1", 429},
-		{"another zone's", "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", 429},
+		{"the same address", "198.51.100.1:1", "198.51.100.1:2", 429},
+		{"another address", "198.51.100.1:1", "198.51.100.2:1", 401},
+		{"the same address, IPv4-mapped", "198.51.100.1:1", "[::ffff:198.51.100.1]:1", 429},
+		{"another IPv4-mapped address", "[::ffff:198.51.100.1]:1", "[::ffff:198.51.100.2]:1", 401},
+		{"the same /64", "[2001:db8::1]:1", "[2001:db8::ffff:0:0:1]:1", 429},
+		{"the same address in another zone", "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", 429},
 		{"another /64", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

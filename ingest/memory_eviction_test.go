@@ -110,8 +110,8 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			r.wantStatus(t, large, http.StatusOK)
 		}
 		finish(stalled)
-		if held := r.handler.HeldBytes(); held != 0 {
-			t.Errorf("after all requests %d bytes are used, want 0", held)
+		if used := r.handler.HeldBytes(); used != 0 {
+			t.Errorf("after all requests %d bytes are used, want 0", used)
 		}
 	})
 }
@@ -123,8 +123,8 @@ func TestAStalledSenderUsesTheMemoryThatItSent(t *testing.T) {
 			r := newFixture(t, open)
 			u := r.upload("crm", "198.51.100.1", 1<<20, sent)
 			const before = 20 << 10 // the first buffer
-			if held, limit := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; held < sent || held > limit {
-				t.Errorf("after %d bytes sent %d are used, want at most %d", sent, held, limit)
+			if used, limit := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; used < sent || used > limit {
+				t.Errorf("after %d bytes sent %d are used, want at most %d", sent, used, limit)
 			}
 			finish([]*upload{u})
 		})
@@ -151,12 +151,12 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		want := func(step string, evicted ...int) {
 			t.Helper()
 			for i, u := range list {
-				gone := false
+				isEvicted := false
 				for _, e := range evicted {
-					gone = gone || e == i
+					isEvicted = isEvicted || e == i
 				}
-				if got := u.status() == http.StatusServiceUnavailable; got != gone {
-					t.Errorf("%s: request %d is evicted: %v, want %v", step, i, got, gone)
+				if got := u.status() == http.StatusServiceUnavailable; got != isEvicted {
+					t.Errorf("%s: request %d is evicted: %v, want %v", step, i, got, isEvicted)
 				}
 			}
 		}
@@ -167,8 +167,8 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		again := next(8)
 		want("and another", 1, 2)
 		finish(append(list, fresh, again))
-		if held := r.handler.HeldBytes(); held != 0 {
-			t.Errorf("after all requests %d bytes are used, want 0", held)
+		if used := r.handler.HeldBytes(); used != 0 {
+			t.Errorf("after all requests %d bytes are used, want 0", used)
 		}
 	})
 }
@@ -203,10 +203,10 @@ func TestMemoryShares(t *testing.T) {
 		sameTenant   bool
 		max          int // bytes
 	}{
-		{"a client's quarter", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(int) string { return "198.51.100.1" }, false, 4 << 20},
-		{"an IPv6 network's quarter", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(i int) string { return fmt.Sprintf("[2001:db8::%d]", i+1) }, false, 4 << 20},
-		{"a source's quarter", func(int) string { return "s0" }, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, false, 4 << 20},
-		{"a tenant's half", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, true, 8 << 20},
+		{"a quarter for a client", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(int) string { return "198.51.100.1" }, false, 4 << 20},
+		{"a quarter for an IPv6 network", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(i int) string { return fmt.Sprintf("[2001:db8::%d]", i+1) }, false, 4 << 20},
+		{"a quarter for a source", func(int) string { return "s0" }, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, false, 4 << 20},
+		{"half for a tenant", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, true, 8 << 20},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -227,8 +227,8 @@ func TestMemoryShares(t *testing.T) {
 				for i := range 30 {
 					list = append(list, r.upload(c.slug(i), c.client(i), 1<<20, 500<<10))
 				}
-				if held := r.handler.HeldBytes() - before; held > c.max || held < c.max-(600<<10) {
-					t.Errorf("%d bytes are used, want nearly %d", held, c.max)
+				if used := r.handler.HeldBytes() - before; used > c.max || used < c.max-(600<<10) {
+					t.Errorf("%d bytes are used, want nearly %d", used, c.max)
 				}
 				if !c.sameTenant && victim.status() != 0 {
 					t.Errorf("a request of another share was answered %d", victim.status())
@@ -274,8 +274,8 @@ func TestVerifierMemoryIsReservedFirst(t *testing.T) {
 	wantProblem(t, r.send(webhook(body)), http.StatusServiceUnavailable, tooMuch)
 	r = newFixture(t, fields, inFlight(6<<20))
 	wantProblem(t, r.send(webhook(body)), http.StatusUnauthorized, unverified)
-	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the response %d bytes are used, want 0", held)
+	if used := r.handler.HeldBytes(); used != 0 {
+		t.Errorf("after the response %d bytes are used, want 0", used)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestMemoryIsReleased(t *testing.T) {
 		{func() *http.Request { return forgery(large) }, 401},
 		{func() *http.Request { return forgery(large) }, 429},
 		{func() *http.Request { return chunked(webhook(large + "x")) }, 413},
-		{func() *http.Request { return cutOff(webhook("")) }, 400},
+		{func() *http.Request { return truncated(webhook("")) }, 400},
 	} {
 		for range 10 {
 			if got := r.send(c.r()).Code; got != c.want && got != http.StatusTooManyRequests {

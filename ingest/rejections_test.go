@@ -151,7 +151,7 @@ func TestTheRejectionOfARefusedRequest(t *testing.T) {
 		{"too large", text(webhook(strings.Repeat(body, 3))), eventhook.Rejection{Outcome: "too_large", Reason: "too_large", BodySize: 24}},
 		{"too large, of unknown length", chunked(text(webhook(strings.Repeat(body, 3)))),
 			eventhook.Rejection{Outcome: "too_large", Reason: "too_large", BodySize: eventhook.UnknownBodySize}},
-		{"cut off", cutOff(text(webhook(body))), eventhook.Rejection{Outcome: "unreadable", Reason: "unreadable", BodySize: 8}},
+		{"cut off", truncated(text(webhook(body))), eventhook.Rejection{Outcome: "unreadable", Reason: "unreadable", BodySize: 8}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r, s := newFixture(t, strict), &rejectionStore{}

@@ -45,7 +45,7 @@ func githubRequest(body, delivery string, headers ...string) *http.Request {
 }
 
 func TestAReplayedRequestOfAProviderIsADuplicate(t *testing.T) {
-	r := newFixture(t, like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
+	r := newFixture(t, verifiedAs(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
 	const body = `{"ref":"refs/heads/main"}`
 	first := r.accepted(t, githubRequest(body, "d-1", "X-GitHub-Event", "push"))
 	r.wantDuplicateOf(t, "under another id", first, githubRequest(body, "d-2", "X-GitHub-Event", "push"))
@@ -60,21 +60,21 @@ func TestReplayProtectionOfASource(t *testing.T) {
 	protect := func(to string) func(*eventhook.Source) {
 		return func(s *eventhook.Source) { s.ReplayProtection = to }
 	}
-	github := like(verify.Spec{Provider: "github", Secrets: []string{secret}})
-	razorpay := like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}})
-	spelledOut := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-github-delivery"} }
+	github := verifiedAs(verify.Spec{Provider: "github", Secrets: []string{secret}})
+	razorpay := verifiedAs(verify.Spec{Provider: "razorpay", Secrets: []string{secret}})
+	ownVerifier := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-github-delivery"} }
 	for _, c := range []struct {
 		claim     string
 		source    []any
 		duplicate bool
 	}{
-		{"a spelled-out verifier", []any{spelledOut}, false},
-		{"a spelled-out verifier with body", []any{spelledOut, protect("body")}, true},
+		{"a configured verifier", []any{ownVerifier}, false},
+		{"a configured verifier with body", []any{ownVerifier, protect("body")}, true},
 		{"a source without ids with body", []any{protect("body")}, true},
-		{"a provider whose bytes may repeat", []any{github}, false},
-		{"a provider whose bytes may repeat, with body", []any{github, protect("body")}, true},
-		{"a provider that is protected", []any{razorpay}, true},
-		{"a provider that is protected, with off", []any{razorpay, protect("off")}, false},
+		{"a provider that can sign the same bytes twice", []any{github}, false},
+		{"a provider that can sign the same bytes twice, with body", []any{github, protect("body")}, true},
+		{"a provider with body as its default", []any{razorpay}, true},
+		{"a provider with body as its default, with off", []any{razorpay, protect("off")}, false},
 	} {
 		r := newFixture(t, c.source...)
 		const form = "id=7&text=%7B"

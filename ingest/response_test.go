@@ -94,22 +94,22 @@ func TestRefusals(t *testing.T) {
 		detail string
 	}{
 		{"within every limit", typed("application/json"), 200, ""},
-		{"a content type in other letters", typed("APPLICATION/json ; charset=utf-8"), 200, ""},
-		{"its parameters are wrong", typed("application/json; charset"), 200, ""},
-		{"one listed with parameters", webhook(`{"id":1`, "Content-Type", "text/xml"), 400, noKey},
+		{"a content type in upper case", typed("APPLICATION/json ; charset=utf-8"), 200, ""},
+		{"a content type with malformed parameters", typed("application/json; charset"), 200, ""},
+		{"a content type that the source lists with parameters", webhook(`{"id":1`, "Content-Type", "text/xml"), 400, noKey},
 		{"another content type", typed("text/plain"), 415, wrong},
-		{"none", webhook(`{"id":1}`), 415, wrong},
-		{"a byte too many", webhook(`{"id":1} `, "Content-Type", "application/json"), 413, tooLarge},
-		{"a byte too many, unannounced", chunked(webhook(`{"id":1} `, "Content-Type", "application/json")), 413, tooLarge},
-		{"the last byte, unannounced", chunked(typed("application/json")), 200, ""},
+		{"no content type", webhook(`{"id":1}`), 415, wrong},
+		{"a body one byte above the limit", webhook(`{"id":1} `, "Content-Type", "application/json"), 413, tooLarge},
+		{"a body of unknown length one byte above the limit", chunked(webhook(`{"id":1} `, "Content-Type", "application/json")), 413, tooLarge},
+		{"a body of unknown length at the limit", chunked(typed("application/json")), 200, ""},
 		{"no key", webhook(`{"no":1}`, "Content-Type", "application/json"), 400, noKey},
 		{"a key that is null", webhook(`{"id":0}`[:5]+`{}}`, "Content-Type", "application/json"), 400, noKey},
-		{"forged and without key", forgeryOf(webhook(`{"no":1}`, "Content-Type", "application/json")), 401, "The request could not be verified."},
+		{"forged and without a key", forgeryOf(webhook(`{"no":1}`, "Content-Type", "application/json")), 401, "The request could not be verified."},
 		{"another address", from("203.0.113.9:1", typed("application/json")), 403, "Requests from this address are not allowed."},
 		{"a mapped address", from("[::ffff:192.0.2.7]:1", typed("application/json")), 200, ""},
 		{"an address in a mapped range", from("198.51.100.7:1", typed("application/json")), 200, ""},
 		{"an unknown address", from("@", typed("application/json")), 403, "Requests from this address are not allowed."},
-		{"another address and forged", from("203.0.113.9:1", forgery("")), 403, "Requests from this address are not allowed."},
+		{"forged and from another address", from("203.0.113.9:1", forgery("")), 403, "Requests from this address are not allowed."},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, limited)

@@ -90,7 +90,7 @@ func TestACancelledRequestIsNotLoggedAsAFailure(t *testing.T) {
 func TestAnInvalidSourceIs500AndItsSecretIsNotLogged(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"no JSON":         func(s *eventhook.Source) { s.Verifier = eventhook.NewSecret(`{"secrets":"` + secret + `"}`) },
-		"no such type":    func(s *eventhook.Source) { s.Verifier = verifier(verify.Config{Type: "x", Secrets: []string{secret}}) },
+		"an unknown type": func(s *eventhook.Source) { s.Verifier = verifier(verify.Config{Type: "x", Secrets: []string{secret}}) },
 		"no verifier":     func(s *eventhook.Source) { s.Verifier = eventhook.Secret{} },
 		"a bad key path":  func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"id"} },
 		"a bad type path": func(s *eventhook.Source) { s.EventTypePaths = []string{"id"} },

@@ -14,7 +14,7 @@ import (
 )
 
 // Verifying a request costs work, in units of about 50 µs (verify.Verifier.CPUCost). Requests
-// that turn out to be forged use two budgets (docs/adr/0007-forgeries.md):
+// that turn out to be forged use two budgets (docs/adr/0007-unverified-requests.md):
 //
 //   - the budget of the client, Config.ForgeriesPerSec and Config.ForgeriesBurst;
 //   - the budgets of the source and of its tenant, Config.UnverifiedWorkPerSec.
@@ -47,8 +47,8 @@ func (b workBudget) take(units int, clientHasBudget bool, now time.Time) bool {
 	return true
 }
 
-// giveBack returns the units of a successful take.
-func (b workBudget) giveBack(units int, now time.Time) {
+// returnUnits returns the units of a successful take to both limiters.
+func (b workBudget) returnUnits(units int, now time.Time) {
 	for _, l := range []*rate.Limiter{b.source, b.tenant} {
 		l.AllowN(now, -cappedUnits(units, l))
 	}
@@ -142,7 +142,7 @@ func (h *Handler) returnWork(w reservedWork, in received) {
 		return
 	}
 	now := h.now()
-	in.source.work.giveBack(w.units, now)
+	in.source.work.returnUnits(w.units, now)
 	if w.clientHasBudget {
 		h.forgeries.ReturnN(in.client, w.units, now)
 	}
@@ -154,7 +154,7 @@ func (h *Handler) returnWork(w reservedWork, in received) {
 // requests are shed and not listed as rejections.
 func (h *Handler) refuseWithoutKeys(w reservedWork, in received, v *verify.Error) *refusal {
 	const retryAfter = 5 * time.Second
-	in.source.work.giveBack(w.units, h.now())
+	in.source.work.returnUnits(w.units, h.now())
 	if !w.clientHasBudget {
 		return &refusal{outcome: OutcomeShed, reason: string(v.Reason), retryAfter: retryAfter}
 	}

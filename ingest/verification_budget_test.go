@@ -214,7 +214,7 @@ func tokenFor(kid string) *http.Request {
 }
 
 func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
-	down := errors.New("the answer has the status 502")
+	down := errors.New("status 502")
 	for _, c := range []struct {
 		claim      string
 		err        error
@@ -223,7 +223,7 @@ func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
 	}{
 		{"the provider is down", down, http.StatusServiceUnavailable, "5"},
 		{"too many fetches", &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "busy"}, http.StatusServiceUnavailable, "5"},
-		{"there is no such document", eventhook.NotFound("document"), http.StatusServiceUnavailable, "5"}, // the URL is the tenant's choice
+		{"the document does not exist", eventhook.NotFound("document"), http.StatusServiceUnavailable, "5"}, // the URL is the tenant's choice
 	} {
 		r := newFixture(t, func(s *eventhook.Source) {
 			s.Verifier = verifier(verify.Config{Type: "jwt", KeySetURL: "https://keys.example/jwks"})

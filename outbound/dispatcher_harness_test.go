@@ -136,7 +136,7 @@ func (w *world) Destination(ctx context.Context, of eventhook.Destination) (to o
 		return to, errAway
 	}
 	if s := w.subs[of.SubscriptionID]; s != nil {
-		return outbound.DestinationOf(s, road{w, s}), nil
+		return outbound.SubscriptionDestination(s, road{w, s}), nil
 	}
 	return to, eventhook.NotFound("subscription")
 }

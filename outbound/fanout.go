@@ -22,9 +22,10 @@ type EffectStore interface {
 	SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error)
 }
 
-// Fanout creates the deliveries of the events that routes publish while an event is
-// planned. When the event is stored, Fanout leases deliveries to this instance as far as
-// its dispatcher has memory for them. Safe for concurrent use.
+// Fanout creates the deliveries of the events that routes publish. Match creates them while
+// an event is planned. Accept and SettleEvents store the event with them, and lease
+// deliveries to this instance as far as its dispatcher has memory for them. Safe for
+// concurrent use.
 type Fanout struct {
 	Subscriptions *match.SubscriptionCache
 	Targets       CachedTargets
@@ -102,13 +103,13 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 		matched, tooSlow := matcher.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
+			a.Failure = fmt.Sprintf("route %q target %d: not published: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
 			continue
 		}
 		match.LogTooSlow(f.Log, f.CPULimiter, s.Event, tooSlow)
 		if rows += len(matched); rows > maxEventDeliveries {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in total", a.TargetIndex+1, maxEventDeliveries)
+			a.Failure = fmt.Sprintf("target %d: not published: one event is published to at most %d subscribers in total", a.TargetIndex+1, maxEventDeliveries)
 			rows -= len(matched)
 			continue
 		}
@@ -196,7 +197,7 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 		deliveries.reserve(f.Dispatcher)
 	}
 	if s == nil || len(s.Prior) > 0 {
-		return // the request of an earlier attempt keeps its row and its lease
+		return // the delivery of an earlier attempt keeps its row and its lease
 	}
 	for d, a := range requests(s) {
 		if to, ok := f.Targets.Cached(d.Destination()); ok && to.Ready && a.Failure == "" {

@@ -14,8 +14,8 @@ import (
 
 // The tests in this file reuse valid signatures of other requests.
 
-// attacked returns a preset's verifier.
-func attacked(t *testing.T, s Spec) Verifier {
+// verifierOf returns the verifier of a valid Spec.
+func verifierOf(t *testing.T, s Spec) Verifier {
 	t.Helper()
 	resolved, faults := s.Resolve()
 	if len(faults) > 0 {
@@ -35,18 +35,17 @@ func wantReason(t *testing.T, claim string, v Verifier, r *Request, want Reason)
 	}
 }
 
-// TestHandshakeChallengesAreNotWebhooks: the handshakes of X and Braintree sign a
-// caller's challenge with the secret of the webhooks.
+// The handshakes of X and Braintree sign a caller's challenge with the secret of the webhooks.
 func TestHandshakeChallengesAreNotWebhooks(t *testing.T) {
-	x := attacked(t, Spec{Provider: "x-twitter", Secrets: []string{"secret"}})
+	x := verifierOf(t, Spec{Provider: "x-twitter", Secrets: []string{"secret"}})
 	for body, want := range map[string]Reason{"12345": ReasonMalformed, "true": ReasonMalformed, "a=": ReasonMalformed, `{"a":1}`: ""} {
 		sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), body))
 		wantReason(t, "x: "+body, x, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte(body)}, want)
 	}
-	spelled := attacked(t, Spec{Provider: "x-twitter", Verifier: &Config{Type: "hmac", Header: "X-Twitter-Webhooks-Signature", Encoding: "base64", Prefix: "sha256=", Secrets: []string{"secret"}}})
+	spelled := verifierOf(t, Spec{Provider: "x-twitter", Verifier: &Config{Type: "hmac", Header: "X-Twitter-Webhooks-Signature", Encoding: "base64", Prefix: "sha256=", Secrets: []string{"secret"}}})
 	sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), "12345"))
-	wantReason(t, "x, spelled out", spelled, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte("12345")}, ReasonMalformed)
-	braintree := attacked(t, Spec{Provider: "braintree", Secrets: []string{"secret"}, Options: map[string]string{"public_key_id": "us"}})
+	wantReason(t, "x, with its own verifier", spelled, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte("12345")}, ReasonMalformed)
+	braintree := verifierOf(t, Spec{Provider: "braintree", Secrets: []string{"secret"}, Options: map[string]string{"public_key_id": "us"}})
 	for payload, want := range map[string]Reason{strings.Repeat("a", 20): ReasonMalformed, strings.Repeat("a", 32): ReasonMalformed, strings.Repeat("QUJD", 30): ""} {
 		key := plainHash("sha1")()
 		key.Write([]byte("secret"))
@@ -55,10 +54,9 @@ func TestHandshakeChallengesAreNotWebhooks(t *testing.T) {
 	}
 }
 
-// TestUnsignedIDMustEqualSignedID: the id header of the other family is not signed,
-// and idempotency key paths could read it first.
+// The id header of the other family is not signed, and idempotency key paths could read it first.
 func TestUnsignedIDMustEqualSignedID(t *testing.T) {
-	v := attacked(t, Spec{Provider: "svix", Secrets: []string{"whsec_c2VjcmV0"}})
+	v := verifierOf(t, Spec{Provider: "svix", Secrets: []string{"whsec_c2VjcmV0"}})
 	sig := "v1," + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), "msg_1.1800000000.{}"))
 	for id, want := range map[string]Reason{"": "", "msg_1": "", "msg_2": ReasonMalformed} {
 		r := &Request{At: time.Unix(1_800_000_000, 0), Body: []byte("{}"), Header: http.Header{
@@ -70,10 +68,9 @@ func TestUnsignedIDMustEqualSignedID(t *testing.T) {
 	}
 }
 
-// TestBytesCannotMoveBetweenParts: bytes cannot be moved between adjacent parts of
-// the signed text.
+// An attacker cannot move bytes between adjacent parts of the signed text.
 func TestBytesCannotMoveBetweenParts(t *testing.T) {
-	twitch := attacked(t, Spec{Provider: "twitch", Secrets: []string{"secret"}})
+	twitch := verifierOf(t, Spec{Provider: "twitch", Secrets: []string{"secret"}})
 	const id, stamp, later = "id-1", "2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z"
 	body := `{"locks_at":"` + later + `","x":1}`
 	before, after, _ := strings.Cut(body, later)
@@ -97,7 +94,7 @@ func TestBytesCannotMoveBetweenParts(t *testing.T) {
 		wantReason(t, "timestamp and body", stamped, &Request{Body: []byte(body), Header: http.Header{"X-At": {stamp}, "X-Sig": {hexMAC("secret", stamp+body)}}}, want)
 	}
 
-	square := attacked(t, Spec{Provider: "square", Secrets: []string{"secret"}})
+	square := verifierOf(t, Spec{Provider: "square", Secrets: []string{"secret"}})
 	const message = `https://h.example/in{"event_id":"1","a":2}`
 	for _, cut := range []string{`{"event_id"`, `"1"`, `/in`, `}`} {
 		at := strings.Index(message, cut)
@@ -110,10 +107,9 @@ func TestBytesCannotMoveBetweenParts(t *testing.T) {
 	}
 }
 
-// TestBracketCannotMoveIntoQuery: a bracket of the body cannot be moved into the
-// URL's query.
+// An attacker cannot move a bracket of the body into the URL's query.
 func TestBracketCannotMoveIntoQuery(t *testing.T) {
-	square := attacked(t, Spec{Provider: "square", Secrets: []string{"secret"}})
+	square := verifierOf(t, Spec{Provider: "square", Secrets: []string{"secret"}})
 	const message = `https://h.example/in?a=[{"event_id":"1"}]`
 	for _, cut := range []string{`[{"event_id"`, `{"event_id"`} {
 		at, want := strings.Index(message, cut), ReasonMalformed
@@ -125,10 +121,9 @@ func TestBracketCannotMoveIntoQuery(t *testing.T) {
 	}
 }
 
-// TestFormCannotMoveIntoURL: the sender of a Twilio message controls a part of a
-// form, and could learn the form's signature.
+// The author of a Twilio message controls a part of a form, and could learn the form's signature.
 func TestFormCannotMoveIntoURL(t *testing.T) {
-	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
+	v := verifierOf(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
 	forged := `{"forged":true}`
 	sum := sha256.Sum256([]byte(forged))
 	chosen := "x&bodySHA256=" + hex.EncodeToString(sum[:]) + "&z="
@@ -143,9 +138,10 @@ func TestFormCannotMoveIntoURL(t *testing.T) {
 	wantReason(t, "no body", v, &Request{Method: "POST", URL: base + "Body" + chosen + "From1", Header: header("application/json")}, ReasonMissingField)
 }
 
-// TestFormWithBodyHashIsVerifiedAsForm: its fields are signed, not its bytes.
+// The signature of a form covers its fields, not its bytes, even if the URL has a hash of the
+// body.
 func TestFormWithBodyHashIsVerifiedAsForm(t *testing.T) {
-	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
+	v := verifierOf(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
 	const body = "From=1"
 	sum := sha256.Sum256([]byte(body))
 	at := "https://h.example/in?bodySHA256=" + hex.EncodeToString(sum[:])
@@ -156,7 +152,7 @@ func TestFormWithBodyHashIsVerifiedAsForm(t *testing.T) {
 	}
 }
 
-// TestSNSFieldsCannotContainLineBreaks: a line break in an id could imitate a Subject.
+// A line break in an id could imitate the field Subject.
 func TestSNSFieldsCannotContainLineBreaks(t *testing.T) {
 	v := mustNew(t, Config{Type: "aws_sns", PublicKeys: []string{publicText(pairs().rsa)}})
 	message := "Message\nhello\nMessageId\n1\nSubject\nurgent\nTimestamp\nnow\nTopicArn\narn\nType\nNotification\n"
@@ -168,9 +164,9 @@ func TestSNSFieldsCannotContainLineBreaks(t *testing.T) {
 	}
 }
 
-// TestZeroReceiptTimeIsRefused, also with AllowFuture.
+// A request without a time of receipt is refused, even with AllowFuture.
 func TestZeroReceiptTimeIsRefused(t *testing.T) {
-	stripe := attacked(t, Spec{Provider: "stripe", Secrets: []string{"secret"}})
+	stripe := verifierOf(t, Spec{Provider: "stripe", Secrets: []string{"secret"}})
 	sig := "t=1000,v1=" + hexMAC("secret", "1000.{}")
 	wantReason(t, "stripe", stripe, &Request{Header: http.Header{"Stripe-Signature": {sig}}, Body: []byte("{}")}, ReasonTimestamp)
 	token := mustNew(t, Config{Type: "jwt", Algorithm: "HS256", Secrets: []string{"secret"}})
@@ -178,8 +174,7 @@ func TestZeroReceiptTimeIsRefused(t *testing.T) {
 	wantReason(t, "jwt", token, &Request{Header: http.Header{"Authorization": {bearer}}}, ReasonTimestamp)
 }
 
-// TestManyElementsNeedNoMemory: a body with too many elements is refused without
-// collecting them.
+// A body with too many elements is refused without collecting them.
 func TestManyElementsNeedNoMemory(t *testing.T) {
 	for _, tt := range []struct {
 		claim string
@@ -189,9 +184,9 @@ func TestManyElementsNeedNoMemory(t *testing.T) {
 	}{
 		{"a token in each", Spec{Provider: "microsoft-graph", Secrets: []string{"s"}}, `{"value":[` + strings.Repeat("0,", 1<<19) + `0]}`, ReasonCredentials},
 		{"a signature in each", Spec{Provider: "adyen", Secrets: []string{"00"}}, `{"notificationItems":[` + strings.Repeat("0,", 1<<19) + `0]}`, ReasonMissingField},
-		{"too many that are good", Spec{Provider: "microsoft-graph", Secrets: []string{"s"}}, `{"value":[` + strings.Repeat(`{"clientState":"s"},`, maxItems) + `{"clientState":"s"}]}`, ReasonMalformed},
+		{"too many valid elements", Spec{Provider: "microsoft-graph", Secrets: []string{"s"}}, `{"value":[` + strings.Repeat(`{"clientState":"s"},`, maxItems) + `{"clientState":"s"}]}`, ReasonMalformed},
 	} {
-		v, r := attacked(t, tt.spec), &Request{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(tt.body)}
+		v, r := verifierOf(t, tt.spec), &Request{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(tt.body)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		wantReason(t, tt.claim, v, r, tt.want)

@@ -34,8 +34,8 @@ func examples() []Config {
 	}
 }
 
-// placesOf returns the headers in which a Config expects a signature or token.
-func placesOf(c Config) string {
+// headerOf returns the header in which a Config of examples expects a signature or token.
+func headerOf(c Config) string {
 	switch c.Type {
 	case "basic_auth":
 		return "Authorization"
@@ -56,13 +56,13 @@ func TestBadInputIsRefused(t *testing.T) {
 		if err := v.Verify(t.Context(), good); err != nil {
 			t.Fatalf("%+v: %v, want the unchanged request verified", c, err)
 		}
-		place := placesOf(c)
-		value := good.Header.Get(place)
+		name := headerOf(c)
+		value := good.Header.Get(name)
 		inBody := c.Type == "aws_sns" || c.Path != "" || c.Query != ""
 		header := func(values ...string) *Request {
 			r := *good
 			r.Header = good.Header.Clone()
-			r.Header[place] = values
+			r.Header[name] = values
 			return &r
 		}
 		body := func(body string) *Request {
@@ -75,29 +75,29 @@ func TestBadInputIsRefused(t *testing.T) {
 			r     *Request
 			body  bool // applies to schemes that parse the body, otherwise to the other schemes
 		}{
-			{"nothing at all", &Request{}, inBody},
+			{"no header and no body", &Request{}, inBody},
 			{"an empty header", header(""), false},
 			{"white space", header(" \t "), false},
 			{"a comma", header(","), false},
 			{"10 000 commas", header(strings.Repeat(",", 10_000)), false},
 			{"an empty header 10 000 times", header(slices.Repeat([]string{""}, 10_000)...), false},
 			{"not UTF-8", header("\xff\xfe" + value), false},
-			{"a NUL behind it", header(value + "\x00"), false},
+			{"a NUL at the end", header(value + "\x00"), false},
 			{"a line break inside", header(value[:len(value)/2] + "\r\n" + value[len(value)/2:]), false},
 			{"not ASCII", header(strings.Repeat("é", len(value)/2)), false},
-			{"all but the last character", header(value[:max(0, len(value)-1)]), false},
-			{"one character more", header(value + "A"), false},
+			{"without the last character", header(value[:max(0, len(value)-1)]), false},
+			{"one more character", header(value + "A"), false},
 			{"a megabyte", header(strings.Repeat("a", 1<<20)), false},
 			{"a megabyte of base64", header("Basic " + base64.StdEncoding.EncodeToString(make([]byte, 1<<20))), false},
 			{"an empty body", body(""), true},
-			{"a body that is no JSON", body("sig=x&at=1"), true},
-			{"half of the body", body(string(good.Body[:len(good.Body)/2])), true},
-			{"a body of null", body("null"), true},
-			{"a body of a number", body("1"), true},
+			{"a body that is not JSON", body("sig=x&at=1"), true},
+			{"half the body", body(string(good.Body[:len(good.Body)/2])), true},
+			{"null as the body", body("null"), true},
+			{"a number as the body", body("1"), true},
 			{"a body nested 100 000 deep", body(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), true},
-			{"a good body in a body nested 100 000 deep", body(strings.TrimSuffix(string(good.Body), "}") + `,"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}"), true},
+			{"a valid body with a member nested 100 000 deep", body(strings.TrimSuffix(string(good.Body), "}") + `,"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}"), true},
 			{"a body nested 100 000 deep and not closed", body(strings.Repeat(`{"a":`, 100_000)), true},
-			{"a body that is no UTF-8", body("\xff\xfe\x00"), true},
+			{"a body that is not UTF-8", body("\xff\xfe\x00"), true},
 		} {
 			if tt.body != inBody || c.Query != "" && tt.body && len(tt.r.Body) > 0 {
 				continue
@@ -117,7 +117,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded: with one byte less, each request is verified.
+// Each size has a request at its limit and one above it.
 func TestSizesAreBounded(t *testing.T) {
 	jwtOf := func(c Config, claims int) *Request {
 		token := plainJWT(t, "HS256", map[string]any{"alg": "HS256"}, map[string]any{"exp": signedAt + 300, "x": strings.Repeat("x", claims)}, []byte("secret"))
@@ -176,18 +176,17 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeBuffersAreNotReused.
 func TestLargeBuffersAreNotReused(t *testing.T) {
-	for size, kept := range map[int]bool{maxReusedBytes: true, maxReusedBytes + 1: false} {
+	for size, reused := range map[int]bool{maxReusedBytes: true, maxReusedBytes + 1: false} {
 		w := &workspace{before: make([]byte, 0, size)}
 		w.reset(1, 32)
-		if (w.before != nil) != kept {
-			t.Errorf("%d bytes: kept %t, want %t", size, w.before != nil, kept)
+		if (w.before != nil) != reused {
+			t.Errorf("%d bytes: reused %t, want %t", size, w.before != nil, reused)
 		}
 	}
 }
 
-// TestFormsAreBounded: a form with too many fields is refused before its fields are
+// A form with too many fields is refused before its fields are
 // allocated.
 func TestFormsAreBounded(t *testing.T) {
 	for fields, want := range map[int]Reason{10_000: ReasonMismatch, 10_001: ReasonMalformed} {
@@ -200,7 +199,7 @@ func TestFormsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBoundedWhenBodyIsParsed: only schemes that parse the body before
+// Only schemes that parse the body before
 // verification limit its depth.
 func TestDepthIsBoundedWhenBodyIsParsed(t *testing.T) {
 	body := `{"at":1800000000,"deep":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
@@ -220,7 +219,6 @@ func TestDepthIsBoundedWhenBodyIsParsed(t *testing.T) {
 	}
 }
 
-// TestRequestsAreRefusedUntilSecretIsLearned.
 func TestRequestsAreRefusedUntilSecretIsLearned(t *testing.T) {
 	resolved, faults := Spec{Provider: "notion"}.Resolve()
 	if len(faults) > 0 || !resolved.Waiting {

@@ -45,120 +45,120 @@ func TestValidate(t *testing.T) {
 		c     Config
 		at    []string // locations of the faults, in any order
 	}{
-		{"no type is not none", Config{}, []string{"type"}},
-		{"unknown type", Config{Type: "HMAC", Header: "X"}, []string{"type"}},
-		{"none takes nothing", Config{Type: "none", Secrets: one}, []string{"secrets"}},
+		{"the type is required", Config{}, []string{"type"}},
+		{"an unknown type", Config{Type: "HMAC", Header: "X"}, []string{"type"}},
+		{"none uses no field", Config{Type: "none", Secrets: one}, []string{"secrets"}},
 
-		{"hmac needs header and secrets", Config{Type: "hmac"}, []string{"header", "secrets"}},
+		{"hmac requires header and secrets", Config{Type: "hmac"}, []string{"header", "secrets"}},
 		{"all faults at once", Config{Type: "hmac", Header: "a b", Algorithm: "md5", Encoding: "hexx", Prefix: "a|b", Separator: "|", Secrets: []string{"s", ""}, SecretEncoding: "rot13"},
 			[]string{"header", "algorithm", "encoding", "prefix", "separator", "secrets[0]", "secrets[1]", "secret_encoding"}},
-		{"bounded secrets", Config{Type: "hmac", Header: "X", Secrets: many}, []string{"secrets"}},
-		{"as many as may be", Config{Type: "hmac", Header: "X", Secrets: many[1:]}, nil},
-		{"hmac has no clock", Config{Type: "hmac", Header: "X", Secrets: one, ToleranceSeconds: new(300)}, []string{"tolerance_seconds"}},
-		{"hmac signs no timestamp", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{timestamp}{body}"}, []string{"signed"}},
-		{"hmac signs the body", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{url}"}, []string{"signed"}},
-		{"a checksum is not the body", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{crc32}"}, []string{"signed"}},
-		{"a body twice", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{body}"}, []string{"signed"}},
+		{"too many secrets", Config{Type: "hmac", Header: "X", Secrets: many}, []string{"secrets"}},
+		{"the maximum number of secrets", Config{Type: "hmac", Header: "X", Secrets: many[1:]}, nil},
+		{"hmac has no tolerance", Config{Type: "hmac", Header: "X", Secrets: one, ToleranceSeconds: new(300)}, []string{"tolerance_seconds"}},
+		{"hmac cannot sign a timestamp", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{timestamp}{body}"}, []string{"signed"}},
+		{"hmac must sign the body", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{url}"}, []string{"signed"}},
+		{"a checksum does not replace the body", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{crc32}"}, []string{"signed"}},
+		{"the body is signed twice", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{body}"}, []string{"signed"}},
 		{"an unknown placeholder", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{bodi}{body}"}, []string{"signed", "signed"}},
-		{"a brace left open", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{"}, []string{"signed"}},
-		{"a placeholder without its name", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{header.}"}, []string{"signed"}},
-		{"a placeholder of no header", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{header.a b}"}, []string{"signed"}},
-		{"a path with a hole", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{field.a..b}"}, []string{"signed"}},
-		{"a prefix that holds the separator", Config{Type: "hmac", Header: "X", Secrets: one, Prefix: "a;", Separator: ";"}, []string{"prefix"}},
+		{"an open brace", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{"}, []string{"signed"}},
+		{"a placeholder without a header name", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{header.}"}, []string{"signed"}},
+		{"a placeholder with an invalid header name", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{header.a b}"}, []string{"signed"}},
+		{"a path with an empty step", Config{Type: "hmac", Header: "X", Secrets: one, Signed: "{body}{field.a..b}"}, []string{"signed"}},
+		{"a prefix that contains the separator", Config{Type: "hmac", Header: "X", Secrets: one, Prefix: "a;", Separator: ";"}, []string{"prefix"}},
 		{"a prefix with a space", Config{Type: "hmac", Header: "X", Secrets: one, Prefix: "a "}, []string{"prefix"}},
 		{"a prefix with a line break", Config{Type: "hmac", Header: "X", Secrets: one, Prefix: "a\n"}, []string{"prefix"}},
-		{"other headers are headers", Config{Type: "hmac", Header: "X", AlsoHeaders: []string{"Y", "a b"}, Secrets: one}, []string{"also_headers"}},
-		{"bounded other headers", Config{Type: "hmac", Header: "X", AlsoHeaders: slices.Repeat([]string{"Y"}, 101), Secrets: one}, []string{"also_headers"}},
-		{"a header for each secret", Config{Type: "hmac", Header: "X", AlsoHeaders: []string{"Y"}, HeaderPerSecret: true, Secrets: []string{"a", "b", "c"}}, []string{"secrets"}},
-		{"required headers have values", Config{Type: "hmac", Header: "X", Secrets: one, RequireHeaders: map[string]string{"A": ""}}, []string{"require_headers"}},
-		{"required headers are headers", Config{Type: "hmac", Header: "X", Secrets: one, RequireHeaders: map[string]string{"a b": "1"}}, []string{"require_headers"}},
-		{"a secret that is no base64", Config{Type: "hmac", Header: "X", Secrets: []string{"whsec_AAAA", "ö"}, SecretEncoding: "base64"}, []string{"secrets[1]"}},
-		{"a secret that is nothing in base64", Config{Type: "hmac", Header: "X", Secrets: []string{"whsec_"}, SecretEncoding: "base64"}, []string{"secrets[0]"}},
-		{"a secret that is no hexadecimal", Config{Type: "hmac", Header: "X", Secrets: []string{"0"}, SecretEncoding: "hex"}, []string{"secrets[0]"}},
+		{"an invalid name in also_headers", Config{Type: "hmac", Header: "X", AlsoHeaders: []string{"Y", "a b"}, Secrets: one}, []string{"also_headers"}},
+		{"too many names in also_headers", Config{Type: "hmac", Header: "X", AlsoHeaders: slices.Repeat([]string{"Y"}, 101), Secrets: one}, []string{"also_headers"}},
+		{"more secrets than headers", Config{Type: "hmac", Header: "X", AlsoHeaders: []string{"Y"}, HeaderPerSecret: true, Secrets: []string{"a", "b", "c"}}, []string{"secrets"}},
+		{"a required header without a value", Config{Type: "hmac", Header: "X", Secrets: one, RequireHeaders: map[string]string{"A": ""}}, []string{"require_headers"}},
+		{"a required header with an invalid name", Config{Type: "hmac", Header: "X", Secrets: one, RequireHeaders: map[string]string{"a b": "1"}}, []string{"require_headers"}},
+		{"a secret that is not base64", Config{Type: "hmac", Header: "X", Secrets: []string{"whsec_AAAA", "ö"}, SecretEncoding: "base64"}, []string{"secrets[1]"}},
+		{"a secret that decodes to no bytes", Config{Type: "hmac", Header: "X", Secrets: []string{"whsec_"}, SecretEncoding: "base64"}, []string{"secrets[0]"}},
+		{"a secret that is not hexadecimal", Config{Type: "hmac", Header: "X", Secrets: []string{"0"}, SecretEncoding: "hex"}, []string{"secrets[0]"}},
 
-		{"a tolerance of 0 is none", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(0)}, nil},
-		{"no negative tolerance", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(-1)}, []string{"tolerance_seconds"}},
-		{"bounded tolerance", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(maxTolerance + 1)}, []string{"tolerance_seconds"}},
-		{"ambiguous parts", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampKey: "v1"}, []string{"signature_key"}},
-		{"parts are tokens", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampKey: "t=", SignatureKey: "v,1"}, []string{"timestamp_key", "signature_key"}},
-		{"parts have no prefix", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, Prefix: "v1="}, []string{"prefix"}},
-		{"parts are in one header", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, AlsoHeaders: []string{"Y"}}, []string{"also_headers"}},
-		{"no parts beside a header", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", SignatureKey: "v1"}, []string{"timestamp_key"}},
-		{"one timestamp", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", TimestampPath: "z"}, []string{"timestamp_path"}},
+		{"a tolerance of 0", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(0)}, nil},
+		{"a negative tolerance", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(-1)}, []string{"tolerance_seconds"}},
+		{"a tolerance above the maximum", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, ToleranceSeconds: new(maxTolerance + 1)}, []string{"tolerance_seconds"}},
+		{"the same key for timestamp and signature", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampKey: "v1"}, []string{"signature_key"}},
+		{"list keys that are not tokens", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampKey: "t=", SignatureKey: "v,1"}, []string{"timestamp_key", "signature_key"}},
+		{"a prefix in a list with keys", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, Prefix: "v1="}, []string{"prefix"}},
+		{"a list in several headers", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, AlsoHeaders: []string{"Y"}}, []string{"also_headers"}},
+		{"list keys and a timestamp header", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", SignatureKey: "v1"}, []string{"timestamp_key"}},
+		{"a timestamp in header and body", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", TimestampPath: "z"}, []string{"timestamp_path"}},
 		{"a timestamp that is not signed", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", Signed: "{body}"}, []string{"signed"}},
 		{"a timestamp without the body", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", Signed: "{timestamp}"}, []string{"signed"}},
 		{"a timestamp in the signed body", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampPath: "y", Signed: "{body}"}, nil},
 		{"a timestamp among the signed headers", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "Y", Signed: "{headers.Z}{body}"}, nil},
-		{"a unit that we know", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampUnit: "minutes"}, []string{"timestamp_unit"}},
-		{"a timestamp header is a header", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "a b"}, []string{"timestamp_header"}},
-		{"a timestamp path is a path", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampPath: ".a"}, []string{"timestamp_path"}},
+		{"an unknown unit", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampUnit: "minutes"}, []string{"timestamp_unit"}},
+		{"an invalid name of the timestamp header", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampHeader: "a b"}, []string{"timestamp_header"}},
+		{"an invalid timestamp path", Config{Type: "timestamped_hmac", Header: "X", Secrets: one, TimestampPath: ".a"}, []string{"timestamp_path"}},
 
-		{"hash needs header and secrets", Config{Type: "hash"}, []string{"header", "secrets"}},
-		{"hash has no timestamp", Config{Type: "hash", Header: "X", Secrets: one, Signed: "{timestamp}{body}"}, []string{"signed"}},
-		{"hash covers the body", Config{Type: "hash", Header: "X", Secrets: one, Signed: "{url}"}, []string{"signed"}},
+		{"hash requires header and secrets", Config{Type: "hash"}, []string{"header", "secrets"}},
+		{"hash cannot sign a timestamp", Config{Type: "hash", Header: "X", Secrets: one, Signed: "{timestamp}{body}"}, []string{"signed"}},
+		{"hash must cover the body", Config{Type: "hash", Header: "X", Secrets: one, Signed: "{url}"}, []string{"signed"}},
 
-		{"body_hmac needs path, secrets and what is signed", Config{Type: "body_hmac"}, []string{"path", "header", "secrets", "signed"}},
-		{"body_hmac signs fields", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{url}"}, []string{"signed"}},
-		{"body_hmac does not sign the signature", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{field.a}{body}"}, []string{"signed"}},
-		{"body_hmac has no timestamp", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{field.a}{timestamp}"}, []string{"signed"}},
-		{"paths are paths", Config{Type: "body_hmac", Path: "a.", Items: "..", Secrets: one, Signed: "{field.a}"}, []string{"path", "items"}},
+		{"body_hmac requires path, secrets and signed", Config{Type: "body_hmac"}, []string{"path", "header", "secrets", "signed"}},
+		{"body_hmac must sign a field", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{url}"}, []string{"signed"}},
+		{"body_hmac cannot sign the body, which contains the signature", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{field.a}{body}"}, []string{"signed"}},
+		{"body_hmac cannot sign a timestamp", Config{Type: "body_hmac", Path: "a", Secrets: one, Signed: "{field.a}{timestamp}"}, []string{"signed"}},
+		{"invalid paths", Config{Type: "body_hmac", Path: "a.", Items: "..", Secrets: one, Signed: "{field.a}"}, []string{"path", "items"}},
 
-		{"standard_webhooks needs a secret or a key", Config{Type: "standard_webhooks"}, []string{"secrets"}},
-		{"standard_webhooks takes either", Config{Type: "standard_webhooks", PublicKeys: ed}, nil},
-		{"standard_webhooks takes both", Config{Type: "standard_webhooks", PublicKeys: ed, Secrets: []string{"whsec_AAAA"}}, nil},
-		{"standard_webhooks takes Ed25519 alone", Config{Type: "standard_webhooks", PublicKeys: rsa}, []string{"public_keys[0]"}},
-		{"standard_webhooks decodes secrets", Config{Type: "standard_webhooks", Secrets: []string{"ö"}}, []string{"secrets[0]"}},
-		{"standard_webhooks has its names", Config{Type: "standard_webhooks", Header: "X-Sig", AlsoHeaders: []string{"a b-signature"}, Secrets: []string{"AAAA"}}, []string{"header", "header"}},
-		{"standard_webhooks and its bounds", Config{Type: "standard_webhooks", Secrets: []string{"AAAA"}, ToleranceSeconds: new(-1)}, []string{"tolerance_seconds"}},
+		{"standard_webhooks requires a secret or a key", Config{Type: "standard_webhooks"}, []string{"secrets"}},
+		{"standard_webhooks accepts keys without secrets", Config{Type: "standard_webhooks", PublicKeys: ed}, nil},
+		{"standard_webhooks accepts keys and secrets", Config{Type: "standard_webhooks", PublicKeys: ed, Secrets: []string{"whsec_AAAA"}}, nil},
+		{"standard_webhooks accepts only Ed25519 keys", Config{Type: "standard_webhooks", PublicKeys: rsa}, []string{"public_keys[0]"}},
+		{"standard_webhooks requires base64 secrets", Config{Type: "standard_webhooks", Secrets: []string{"ö"}}, []string{"secrets[0]"}},
+		{"standard_webhooks requires header names that end with -signature", Config{Type: "standard_webhooks", Header: "X-Sig", AlsoHeaders: []string{"a b-signature"}, Secrets: []string{"AAAA"}}, []string{"header", "header"}},
+		{"standard_webhooks with a negative tolerance", Config{Type: "standard_webhooks", Secrets: []string{"AAAA"}, ToleranceSeconds: new(-1)}, []string{"tolerance_seconds"}},
 
-		{"url_form_hmac needs header and secrets", Config{Type: "url_form_hmac"}, []string{"header", "secrets"}},
-		{"url_form_hmac signs what it signs", Config{Type: "url_form_hmac", Header: "X", Secrets: one, Signed: "{body}"}, []string{"signed"}},
+		{"url_form_hmac requires header and secrets", Config{Type: "url_form_hmac"}, []string{"header", "secrets"}},
+		{"url_form_hmac has no template", Config{Type: "url_form_hmac", Header: "X", Secrets: one, Signed: "{body}"}, []string{"signed"}},
 
-		{"public_key needs header and keys", Config{Type: "public_key"}, []string{"header", "public_keys"}},
-		{"public_key takes keys of its algorithm", Config{Type: "public_key", Header: "X", PublicKeys: []string{ed[0], rsa[0], "x"}}, []string{"public_keys[1]", "public_keys[2]"}},
-		{"public_key knows algorithms", Config{Type: "public_key", Header: "X", Algorithm: "rsa_md5", PublicKeys: rsa}, []string{"algorithm"}},
-		{"public_key covers the body", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{url}"}, []string{"signed"}},
-		{"a checksum will do", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{crc32}"}, nil},
-		{"public_key signs its timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{body}", TimestampHeader: "Y"}, []string{"signed"}},
-		{"public_key has a place for its timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{timestamp}{body}"}, []string{"timestamp_header"}},
-		{"a timestamp in the body is signed with it", Config{Type: "timestamped_hmac", Header: "X", Secrets: []string{"s"}, TimestampPath: "at", Signed: "{timestamp}{body}"}, []string{"signed"}},
-		{"certificates have hosts", Config{Type: "public_key", Header: "X", CertificateHeader: "Y"}, []string{"certificate_hosts"}},
-		{"hosts have a header", Config{Type: "public_key", Header: "X", CertificateHosts: []string{"h"}, PublicKeys: ed}, []string{"certificate_hosts"}},
-		{"a certificate's header is a header", Config{Type: "public_key", Header: "X", CertificateHeader: "a b", CertificateHosts: []string{"h"}}, []string{"certificate_header"}},
-		{"a member is a path", Config{Type: "public_key", Header: "X", HeaderJSON: ".a", PublicKeys: ed}, []string{"header_json"}},
+		{"public_key requires header and keys", Config{Type: "public_key"}, []string{"header", "public_keys"}},
+		{"public_key requires keys of its algorithm", Config{Type: "public_key", Header: "X", PublicKeys: []string{ed[0], rsa[0], "x"}}, []string{"public_keys[1]", "public_keys[2]"}},
+		{"public_key with an unknown algorithm", Config{Type: "public_key", Header: "X", Algorithm: "rsa_md5", PublicKeys: rsa}, []string{"algorithm"}},
+		{"public_key must cover the body", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{url}"}, []string{"signed"}},
+		{"public_key accepts a checksum of the body", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{crc32}"}, nil},
+		{"public_key must sign a configured timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{body}", TimestampHeader: "Y"}, []string{"signed"}},
+		{"public_key requires a header for a signed timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{timestamp}{body}"}, []string{"timestamp_header"}},
+		{"a timestamp in the body is not signed separately", Config{Type: "timestamped_hmac", Header: "X", Secrets: []string{"s"}, TimestampPath: "at", Signed: "{timestamp}{body}"}, []string{"signed"}},
+		{"a certificate header without hosts", Config{Type: "public_key", Header: "X", CertificateHeader: "Y"}, []string{"certificate_hosts"}},
+		{"certificate hosts without a header", Config{Type: "public_key", Header: "X", CertificateHosts: []string{"h"}, PublicKeys: ed}, []string{"certificate_hosts"}},
+		{"an invalid name of the certificate header", Config{Type: "public_key", Header: "X", CertificateHeader: "a b", CertificateHosts: []string{"h"}}, []string{"certificate_header"}},
+		{"an invalid header_json path", Config{Type: "public_key", Header: "X", HeaderJSON: ".a", PublicKeys: ed}, []string{"header_json"}},
 
-		{"jwt needs a key", Config{Type: "jwt"}, []string{"public_keys"}},
-		{"jwt with HS256 needs secrets", Config{Type: "jwt", Algorithm: "HS256"}, []string{"secrets"}},
-		{"jwt never takes none", Config{Type: "jwt", Algorithm: "none", Secrets: one}, []string{"algorithm"}},
-		{"no key that is published is a secret", Config{Type: "jwt", Algorithm: "HS256", Secrets: one, PublicKeys: rsa}, []string{"public_keys"}},
-		{"no key set for a secret", Config{Type: "jwt", Algorithm: "HS256", Secrets: one, KeySetURL: "https://h.example/"}, []string{"public_keys"}},
-		{"no secret beside a key", Config{Type: "jwt", Secrets: one, PublicKeys: rsa}, []string{"secrets"}},
-		{"jwt takes keys of its algorithm", Config{Type: "jwt", PublicKeys: []string{ed[0], rsa[0], "x"}}, []string{"public_keys[0]", "public_keys[2]"}},
-		{"key sets come over https", Config{Type: "jwt", KeySetURL: "http://h.example/"}, []string{"jwks_url"}},
-		{"key sets have a host", Config{Type: "jwt", KeySetURL: "https:///a"}, []string{"jwks_url"}},
-		{"a token's age is bounded", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(maxTolerance + 1)}, []string{"tolerance_seconds"}},
-		{"a token's age may not be judged", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(0)}, nil},
-		{"the hash of a body has an encoding that is known", Config{Type: "jwt", PublicKeys: rsa, BodyHashClaim: "a", BodyHashEncoding: "base32"}, []string{"body_hash_encoding"}},
-		{"an encoding is of a hash", Config{Type: "jwt", PublicKeys: rsa, BodyHashEncoding: "hex"}, []string{"body_hash_encoding"}},
-		{"claims have values", Config{Type: "jwt", PublicKeys: rsa, Claims: map[string]string{"a": ""}}, []string{"claims"}},
-		{"a token's header is a header", Config{Type: "jwt", Header: "a b", PublicKeys: rsa}, []string{"header"}},
+		{"jwt requires a key", Config{Type: "jwt"}, []string{"public_keys"}},
+		{"jwt with HS256 requires secrets", Config{Type: "jwt", Algorithm: "HS256"}, []string{"secrets"}},
+		{"jwt does not support none", Config{Type: "jwt", Algorithm: "none", Secrets: one}, []string{"algorithm"}},
+		{"public keys with HS256", Config{Type: "jwt", Algorithm: "HS256", Secrets: one, PublicKeys: rsa}, []string{"public_keys"}},
+		{"a key set with HS256", Config{Type: "jwt", Algorithm: "HS256", Secrets: one, KeySetURL: "https://h.example/"}, []string{"public_keys"}},
+		{"secrets and public keys", Config{Type: "jwt", Secrets: one, PublicKeys: rsa}, []string{"secrets"}},
+		{"jwt requires keys of its algorithm", Config{Type: "jwt", PublicKeys: []string{ed[0], rsa[0], "x"}}, []string{"public_keys[0]", "public_keys[2]"}},
+		{"a key set over http", Config{Type: "jwt", KeySetURL: "http://h.example/"}, []string{"jwks_url"}},
+		{"a key set URL without a host", Config{Type: "jwt", KeySetURL: "https:///a"}, []string{"jwks_url"}},
+		{"a token age above the maximum", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(maxTolerance + 1)}, []string{"tolerance_seconds"}},
+		{"a token age that is not checked", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(0)}, nil},
+		{"an unknown encoding of the body hash", Config{Type: "jwt", PublicKeys: rsa, BodyHashClaim: "a", BodyHashEncoding: "base32"}, []string{"body_hash_encoding"}},
+		{"an encoding without a body hash claim", Config{Type: "jwt", PublicKeys: rsa, BodyHashEncoding: "hex"}, []string{"body_hash_encoding"}},
+		{"a claim without a value", Config{Type: "jwt", PublicKeys: rsa, Claims: map[string]string{"a": ""}}, []string{"claims"}},
+		{"an invalid name of the token header", Config{Type: "jwt", Header: "a b", PublicKeys: rsa}, []string{"header"}},
 
-		{"aws_sns needs nothing", Config{Type: "aws_sns"}, nil},
-		{"aws_sns takes RSA", Config{Type: "aws_sns", PublicKeys: ed}, []string{"public_keys[0]"}},
-		{"aws_sns knows one claim", Config{Type: "aws_sns", Claims: map[string]string{"Type": "x"}}, []string{"claims"}},
+		{"aws_sns requires no field", Config{Type: "aws_sns"}, nil},
+		{"aws_sns accepts only RSA keys", Config{Type: "aws_sns", PublicKeys: ed}, []string{"public_keys[0]"}},
+		{"aws_sns accepts only the claim TopicArn", Config{Type: "aws_sns", Claims: map[string]string{"Type": "x"}}, []string{"claims"}},
 
-		{"basic_auth needs both", Config{Type: "basic_auth"}, []string{"username", "password"}},
-		{"no colon in a username", Config{Type: "basic_auth", Username: "a:b", Password: "p\n"}, []string{"username", "password"}},
-		{"several are pairs", Config{Type: "basic_auth", Values: []string{"a:b", "a", ":b", "a:", "a:b\n", ""}}, []string{"values[1]", "values[2]", "values[3]", "values[4]", "values[5]"}},
-		{"one or several", Config{Type: "basic_auth", Username: "a", Password: "b", Values: []string{"a:b"}}, []string{"values"}},
-		{"bounded pairs", Config{Type: "basic_auth", Values: slices.Repeat([]string{"a:b"}, maxSecrets+1)}, []string{"values"}},
+		{"basic_auth requires username and password", Config{Type: "basic_auth"}, []string{"username", "password"}},
+		{"a colon in a username and a line break in a password", Config{Type: "basic_auth", Username: "a:b", Password: "p\n"}, []string{"username", "password"}},
+		{"values that are not pairs", Config{Type: "basic_auth", Values: []string{"a:b", "a", ":b", "a:", "a:b\n", ""}}, []string{"values[1]", "values[2]", "values[3]", "values[4]", "values[5]"}},
+		{"a username and values", Config{Type: "basic_auth", Username: "a", Password: "b", Values: []string{"a:b"}}, []string{"values"}},
+		{"too many pairs", Config{Type: "basic_auth", Values: slices.Repeat([]string{"a:b"}, maxSecrets+1)}, []string{"values"}},
 
-		{"api_key needs both", Config{Type: "api_key"}, []string{"header", "values"}},
-		{"no value that cannot arrive", Config{Type: "api_key", Header: "X", Values: []string{"k ", "", "k\n"}}, []string{"values[0]", "values[1]", "values[2]"}},
-		{"a parameter will do", Config{Type: "api_key", Query: "a", Values: one}, nil},
-		{"a field will do", Config{Type: "api_key", Path: "a.#.b", Values: one}, nil},
-		{"a field stands alone", Config{Type: "api_key", Path: "a", Header: "X", Values: one}, []string{"path"}},
-		{"a prefix that cannot arrive", Config{Type: "api_key", Header: "X", Prefix: "a\n", Values: one}, []string{"prefix"}},
+		{"api_key requires header and values", Config{Type: "api_key"}, []string{"header", "values"}},
+		{"values that a header cannot contain", Config{Type: "api_key", Header: "X", Values: []string{"k ", "", "k\n"}}, []string{"values[0]", "values[1]", "values[2]"}},
+		{"a URL parameter", Config{Type: "api_key", Query: "a", Values: one}, nil},
+		{"a field of the body", Config{Type: "api_key", Path: "a.#.b", Values: one}, nil},
+		{"a field and a header", Config{Type: "api_key", Path: "a", Header: "X", Values: one}, []string{"path"}},
+		{"a prefix that a header cannot contain", Config{Type: "api_key", Header: "X", Prefix: "a\n", Values: one}, []string{"prefix"}},
 	} {
 		faults := tt.c.Validate()
 		var at []string
@@ -172,12 +172,12 @@ func TestValidate(t *testing.T) {
 		}
 		v, err := New(tt.c, nil)
 		if wrong := len(tt.at) > 0; (v == nil) != wrong || (eventhook.KindOf(err) == eventhook.KindInvalid) != wrong {
-			t.Errorf("%s: New gives %v, %v, want an invalid error %t", tt.claim, v, err, wrong)
+			t.Errorf("%s: New returned %v, %v; want a KindInvalid: %t", tt.claim, v, err, wrong)
 		}
 	}
 }
 
-// TestFieldsOfOtherTypesAreFaults: fields that a type does not use are not ignored.
+// A field that the type does not use is reported, not ignored.
 func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 	all := filled()
 	for typ, s := range schemes {
@@ -186,7 +186,7 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 		for _, key := range all.setFields() {
 			unused := slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == key && strings.Contains(f.Message, "not used") })
 			if unused == slices.Contains(s.fields, key) {
-				t.Errorf("%s: %s is unused %t, want the opposite", typ, key, unused)
+				t.Errorf("%s: %s is reported as unused: %t, want %t", typ, key, unused, !unused)
 			}
 		}
 		if got := Fields(typ); len(got) != len(s.fields) || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
@@ -199,7 +199,7 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 		}
 	}
 	if got := Fields("unknown"); len(got) > 0 {
-		t.Errorf("an unknown type uses %v, want nothing", got)
+		t.Errorf("an unknown type uses %v, want no field", got)
 	}
 }
 
@@ -212,15 +212,15 @@ func TestSetFieldsNamesEveryField(t *testing.T) {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		yaml, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if !slices.Contains(given, key) || yaml != key {
-			t.Errorf("field %s: json %q, yaml %q, given %v", f.Name, key, yaml, given)
+			t.Errorf("field %s: json %q, yaml %q, set fields %v", f.Name, key, yaml, given)
 		}
 	}
 	if got := (Config{Type: "x", Secrets: []string{}, Claims: map[string]string{}}).setFields(); len(got) > 0 {
-		t.Errorf("an empty config gives %v, want nothing", got)
+		t.Errorf("an empty config has the fields %v, want none", got)
 	}
 }
 
-// TestBodyHMACHasOneSignature, unless a separator is configured.
+// Without a separator, the field contains exactly one signature.
 func TestBodyHMACHasOneSignature(t *testing.T) {
 	c := Config{Type: "body_hmac", Path: "sig", Signed: "{field.a}", Secrets: []string{"secret"}}
 	r := &Request{Body: []byte(`{"a":"x","sig":"` + hexMAC("secret", "x") + `,00"}`)}
@@ -237,8 +237,7 @@ func TestBodyHMACHasOneSignature(t *testing.T) {
 	}
 }
 
-// TestWithDefaultsVerifiesTheSame: a Config and its WithDefaults verify the same
-// requests.
+// A Config and its WithDefaults verify the same requests.
 func TestWithDefaultsVerifiesTheSame(t *testing.T) {
 	for _, c := range examples() {
 		d := c.WithDefaults()
@@ -253,7 +252,7 @@ func TestWithDefaultsVerifiesTheSame(t *testing.T) {
 }
 
 func TestConfigPrintsNoSecrets(t *testing.T) {
-	const secret = "tell-nobody"
+	const secret = "hunter2"
 	c := Config{Type: "hmac", Header: "X-Sig", Secrets: []string{secret}, Password: secret, Values: []string{secret}}
 	s := Spec{Provider: "X-Sig", Secrets: []string{secret}}
 	spelledOut := Spec{Provider: "X-Sig", Verifier: &c}
@@ -286,13 +285,12 @@ func TestConfigPrintsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestNoFaultRepeatsASecret.
 func TestNoFaultRepeatsASecret(t *testing.T) {
-	const secret = "tell-nobody\n"
+	const secret = "hunter2\n"
 	for typ := range schemes {
 		for _, encoding := range []string{"", "base64", "hex", "sha1"} {
 			c := Config{Type: typ, Secrets: []string{secret}, Values: []string{secret}, PublicKeys: []string{secret}, Username: secret, Password: secret, SecretEncoding: encoding}
-			if got := fmt.Sprint(c.Validate()); strings.Contains(got, "tell-nobody") {
+			if got := fmt.Sprint(c.Validate()); strings.Contains(got, "hunter2") {
 				t.Errorf("%s: %s", typ, got)
 			}
 		}

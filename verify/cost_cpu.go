@@ -13,26 +13,26 @@ import (
 // CPU costs are measured in units. A unit is about 50 µs of a current core: one
 // Ed25519, P-256 or RSA-2048 signature, 64 KiB hashed, or 16 KiB of a body parsed.
 const (
-	hashedUnit = 64 << 10 // bytes
-	parsedUnit = 16 << 10 // bytes
-	macsUnit   = 64       // HMACs of short messages
-	fetchUnits = 4        // for a request that can cause a document to be fetched
-	rsaWork    = 4        // a signature with an RSA-4096 key
+	hashedUnit = 64 << 10 // bytes hashed in one unit
+	parsedUnit = 16 << 10 // bytes parsed in one unit
+	macsUnit   = 64       // HMACs of short messages in one unit
+	fetchUnits = 4        // units of a request that can cause a document to be fetched
+	rsaWork    = 4        // units of a signature with an RSA-4096 key
 	p384Work   = 10
 	p521Work   = 48
 )
 
 // Limits of the CPU time that one request can use.
 const (
-	maxKeysUsed  = 20        // public keys of a source; further keys are ignored
-	maxKeyWork   = 200       // units of public-key operations
-	maxKeyTries  = 4         // signatures of a request that are checked with public keys
-	maxLookups   = 64        // placeholders and fields of a new source in signed, path and claims, with alternatives
-	maxSteps     = 16        // of a path into the body
-	maxElements  = 4         // # steps of a path into the body
-	maxRequired  = 20        // required headers of a new source
-	maxAlso      = 100       // alternative headers for the signature
-	maxSignedAdd = 256 << 10 // bytes of the signed text besides a copy of the body
+	maxKeysUsed        = 20        // public keys of a source; further keys are ignored
+	maxKeyWork         = 200       // units of public-key operations
+	maxKeyTries        = 4         // signatures of a request that are checked with public keys
+	maxLookups         = 64        // placeholders and fields of a new source in signed, path and claims, with alternatives
+	maxSteps           = 16        // of a path into the body
+	maxElements        = 4         // # steps of a path into the body
+	maxRequiredHeaders = 20        // required headers of a new source
+	maxAlsoHeaders     = 100       // alternative headers for the signature
+	maxExtraSigned     = 256 << 10 // bytes of the signed text besides a copy of the body
 )
 
 // viewWork returns the cost of parsing the request's body as JSON or a form. A
@@ -72,11 +72,11 @@ func keyWork(k crypto.PublicKey) int {
 	return 1
 }
 
-// keyTries is the rest of a request's budget for public-key operations, in units.
+// keyTries is the remaining budget of a request for public-key operations, in units.
 type keyTries int
 
 // take subtracts the cost of one signature with k from the budget. It returns
-// false, and takes nothing, if the rest of the budget is too small.
+// false, and takes nothing, if the remaining budget is too small.
 func (t *keyTries) take(k crypto.PublicKey) bool {
 	work := keyTries(keyWork(k))
 	if work > *t {

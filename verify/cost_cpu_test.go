@@ -128,9 +128,9 @@ func TestKeysOfTokenAreBounded(t *testing.T) {
 		static    []string
 		want      int
 	}{
-		{"an id among the fetched", "7", &fakeKeys{keys: parsed(t, set)}, nil, 1},
+		{"the id of a fetched key", "7", &fakeKeys{keys: parsed(t, set)}, nil, 1},
 		{"no id", "", &fakeKeys{keys: parsed(t, set)}, nil, 4},
-		{"no id, keys that are configured", "", nil, []string{set}, 4},
+		{"no id, with configured keys", "", nil, []string{set}, 4},
 		{"an unknown id", "x", &fakeKeys{keys: parsed(t, set)}, nil, 0},
 	} {
 		options := (&jose.SignerOptions{}).WithType("JWT")
@@ -186,7 +186,7 @@ func TestBodyIsScannedOnceForAllFields(t *testing.T) {
 		{"one field", "{field.a}", 1},
 		{"20 000 fields", fieldsOf(20_000, ""), 1},
 		{"20 000 alternatives", "{field." + strings.TrimSuffix(strings.Repeat("x|", 20_000), "|") + "}", 1},
-		{"fields far down", fieldsOf(200, strings.Repeat("a.", 100)), 100},
+		{"deeply nested fields", fieldsOf(200, strings.Repeat("a.", 100)), 100},
 	} {
 		m, wrong := parseMessage(c.signed)
 		if wrong != "" {
@@ -234,7 +234,7 @@ func TestSignedTextIsBounded(t *testing.T) {
 			Header: http.Header{"X-List": {"x-list,x-a"}, "X-A": {long[:100_000]}}}
 		w.found = set.scan(nil, string(r.Body))
 		err := m.compose(w, r, "")
-		if err != errSignedLarge || len(w.before) > 2*len(r.Body)+2*maxSignedAdd {
+		if err != errSignedLarge || len(w.before) > 2*len(r.Body)+2*maxExtraSigned {
 			t.Errorf("%.20s…: got %v and %d bytes, want %v", template, err, len(w.before), errSignedLarge)
 		}
 	}

@@ -28,7 +28,7 @@ func TestWithDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreValid: WithDefaults sets only fields that the type uses, so a valid
+// WithDefaults sets only fields that the type uses, so a valid
 // Config stays valid.
 func TestDefaultsAreValid(t *testing.T) {
 	for _, p := range presets {
@@ -45,7 +45,7 @@ func TestFieldsOfATypeAreSorted(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if got := Fields("nothing"); len(got) != 0 {
-		t.Errorf("an unknown type uses %v, want nothing", got)
+		t.Errorf("an unknown type uses %v, want no field", got)
 	}
 }
 

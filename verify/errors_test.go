@@ -32,39 +32,39 @@ func TestErrorTexts(t *testing.T) {
 		after   time.Duration
 		want    string
 	}{
-		{"which header is missing", github, nil, "body", 0, "missing_header: no X-Hub-Signature-256"},
-		{"which of two headers is missing", slack, map[string]string{"X-Slack-Signature": inSlack["X-Slack-Signature"]}, "body", 0, "missing_header: no X-Slack-Request-Timestamp"},
-		{"which field is missing", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, `{}`, 0, "missing_field: no signature.signature|signature in the body"},
-		{"which parameter is missing", Spec{Provider: "azure-event-grid", Secrets: []string{"k"}}, nil, "", 0, "missing_field: no parameter token in the URL"},
-		{"which prefix is wanted", github, map[string]string{"X-Hub-Signature-256": "sha1=00"}, "body", 0, "prefix: no signature in X-Hub-Signature-256 has the prefix sha256="},
-		{"which name is wanted", stripe, map[string]string{"Stripe-Signature": "t=1800000000,v0=00"}, "body", 0, "prefix: no signature in Stripe-Signature has the prefix v1="},
-		{"which scheme is wanted", Spec{Provider: "google-pubsub", Options: map[string]string{"email": "a@b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "prefix: Authorization does not begin with Bearer"},
-		{"which encoding is wanted", github, map[string]string{"X-Hub-Signature-256": "sha256=zz"}, "body", 0, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
+		{"a missing header", github, nil, "body", 0, "missing_header: no X-Hub-Signature-256"},
+		{"the second of two headers is missing", slack, map[string]string{"X-Slack-Signature": inSlack["X-Slack-Signature"]}, "body", 0, "missing_header: no X-Slack-Request-Timestamp"},
+		{"a missing field", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, `{}`, 0, "missing_field: no signature.signature|signature in the body"},
+		{"a missing parameter", Spec{Provider: "azure-event-grid", Secrets: []string{"k"}}, nil, "", 0, "missing_field: no parameter token in the URL"},
+		{"another prefix", github, map[string]string{"X-Hub-Signature-256": "sha1=00"}, "body", 0, "prefix: no signature in X-Hub-Signature-256 has the prefix sha256="},
+		{"another name", stripe, map[string]string{"Stripe-Signature": "t=1800000000,v0=00"}, "body", 0, "prefix: no signature in Stripe-Signature has the prefix v1="},
+		{"another authentication scheme", Spec{Provider: "google-pubsub", Options: map[string]string{"email": "a@b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "prefix: Authorization does not begin with Bearer"},
+		{"another encoding", github, map[string]string{"X-Hub-Signature-256": "sha256=zz"}, "body", 0, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
 		{"an empty header", Spec{Provider: "gitea", Secrets: []string{"k"}}, map[string]string{"X-Gitea-Signature": ""}, "body", 0, "encoding: X-Gitea-Signature is empty"},
-		{"too many", github, map[string]string{"X-Hub-Signature-256": strings.Repeat(",", 16)}, "body", 0, "malformed: X-Hub-Signature-256 holds more than 16 signatures"},
+		{"too many signatures", github, map[string]string{"X-Hub-Signature-256": strings.Repeat(",", 16)}, "body", 0, "malformed: X-Hub-Signature-256 holds more than 16 signatures"},
 		{"no timestamp", stripe, map[string]string{"Stripe-Signature": "v1=00"}, "body", 0, "malformed: Stripe-Signature does not contain exactly one t in Unix seconds"},
 		{"another unit", Spec{Provider: "zendesk", Secrets: []string{"k"}}, map[string]string{"X-Zendesk-Webhook-Signature": "x", "X-Zendesk-Webhook-Signature-Timestamp": "1800000000"}, "body", 0,
 			"malformed: X-Zendesk-Webhook-Signature-Timestamp does not contain exactly one timestamp in RFC 3339"},
-		{"no JSON", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, "body", 0, "malformed: the body cannot be read as JSON or as a form"},
-		{"late, and by how much", stripe, map[string]string{"Stripe-Signature": stamped}, "body", 301 * time.Second, "timestamp: signed 301 s before receipt, tolerance 300 s"},
-		{"early, and by how much", slack, inSlack, "body", -400 * time.Second, "timestamp: signed 400 s after receipt, tolerance 300 s"},
-		{"a token that is old, and by how much", dated, claims(map[string]any{"iat": signedAt - 301}), "", 0, "timestamp: issued 301 s before receipt, tolerance 300 s"},
+		{"a body that is not JSON", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, "body", 0, "malformed: the body cannot be read as JSON or as a form"},
+		{"an old timestamp", stripe, map[string]string{"Stripe-Signature": stamped}, "body", 301 * time.Second, "timestamp: signed 301 s before receipt, tolerance 300 s"},
+		{"a timestamp in the future", slack, inSlack, "body", -400 * time.Second, "timestamp: signed 400 s after receipt, tolerance 300 s"},
+		{"an old token", dated, claims(map[string]any{"iat": signedAt - 301}), "", 0, "timestamp: issued 301 s before receipt, tolerance 300 s"},
 		{"a token from the future", jwt, claims(map[string]any{"exp": signedAt, "iat": signedAt + 90}), "", 0, "timestamp: issued 90 s after receipt"},
-		{"no secret, and of how many", github, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, "body", 0, "mismatch: no secret matched (of 2)"},
-		{"no public key, and of how many", Spec{Provider: "discord", PublicKeys: []string{publicText(pairs().ed)}},
+		{"no secret matches", github, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, "body", 0, "mismatch: no secret matched (of 2)"},
+		{"no public key matches", Spec{Provider: "discord", PublicKeys: []string{publicText(pairs().ed)}},
 			map[string]string{"X-Signature-Ed25519": strings.Repeat("0", 128), "X-Signature-Timestamp": "1800000000"}, "body", 0, "mismatch: no public key matched (of 1)"},
-		{"no token, and of how many", Spec{Provider: "gitlab", Secrets: []string{"a", "b"}}, map[string]string{"X-Gitlab-Token": "x"}, "", 0, "credentials: X-Gitlab-Token does not match a configured value (of 2)"},
+		{"no token matches", Spec{Provider: "gitlab", Secrets: []string{"a", "b"}}, map[string]string{"X-Gitlab-Token": "x"}, "", 0, "credentials: X-Gitlab-Token does not match a configured value (of 2)"},
 		{"wrong password", Spec{Provider: "postmark", Secrets: []string{"a:b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "credentials: wrong username or password"},
 		{"a key that cannot be fetched", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
 			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://api.paypal.com/v1/notifications/certs/1"}, "", 0, "key_not_found: published keys are not fetched here"},
-		{"a key of a stranger", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
+		{"a certificate of an untrusted host", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
 			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://evil.example/1"}, "", 0, "key_not_found: the certificate's URL is not a URL of the provider"},
 		{"no secret yet", Spec{Provider: "notion"}, nil, "", 0, "key_not_found: there is no secret yet: the provider has not sent its handshake"},
-		{"an expired token, and since when", jwt, claims(map[string]any{"exp": signedAt - 90}), "", 0, "token: the token expired 90 s before receipt"},
+		{"an expired token", jwt, claims(map[string]any{"exp": signedAt - 90}), "", 0, "token: the token expired 90 s before receipt"},
 		{"a token that is not valid yet", jwt, claims(map[string]any{"exp": signedAt, "nbf": signedAt + 90}), "", 0, "token: the token becomes valid 90 s after receipt"},
-		{"a token without an end", jwt, claims(map[string]any{}), "", 0, "token: the token has no expiry (exp)"},
+		{"a token without an expiry", jwt, claims(map[string]any{}), "", 0, "token: the token has no expiry (exp)"},
 		{"a token of another issuer", jwt, claims(map[string]any{"exp": signedAt}), "", 0, "token: the token is from another issuer"},
-		{"which claim is another", jwt, claims(map[string]any{"exp": signedAt, "iss": "us", "email": "b"}), "", 0, "token: the token's email does not have the configured value"},
+		{"another value of a claim", jwt, claims(map[string]any{"exp": signedAt, "iss": "us", "email": "b"}), "", 0, "token: the token's email does not have the configured value"},
 	} {
 		resolved, faults := tt.spec.Resolve()
 		if len(faults) > 0 {
@@ -83,8 +83,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestZeroTimeOfReceipt: a request without a time of receipt is refused and does
-// not panic.
+// A request without a time of receipt is refused and causes no panic.
 func TestZeroTimeOfReceipt(t *testing.T) {
 	c := Config{Type: "timestamped_hmac", Header: "X-Sig", Secrets: []string{"secret"}}
 	r := signedFor(t, c, "secret", 10)
@@ -101,12 +100,12 @@ var couldBeSignature = regexp.MustCompile(`[0-9A-Fa-f]{16,}|[0-9A-Za-z+/=]{24,}`
 // TestErrorsRevealNoSecrets checks the errors of all vectors: they contain no
 // secret, no possible signature, and no part of the request.
 func TestErrorsRevealNoSecrets(t *testing.T) {
-	looked, texts := 0, map[string]bool{}
-	look := func(claim string, err error, c Config, r *Request) {
+	checked, texts := 0, map[string]bool{}
+	check := func(claim string, err error, c Config, r *Request) {
 		if err == nil {
 			return
 		}
-		looked++
+		checked++
 		texts[regexp.MustCompile(`\d+`).ReplaceAllString(err.Error(), "#")] = true
 		text := withoutNames(err.Error(), c)
 		if got := couldBeSignature.FindString(text); got != "" {
@@ -126,21 +125,21 @@ func TestErrorsRevealNoSecrets(t *testing.T) {
 	for scheme := range schemes {
 		for _, v := range loadFolder[vector](t, filepath.Join("testdata", scheme)) {
 			c := v.Config
-			look(scheme+": "+v.Claim, mustNew(t, c).Verify(t.Context(), v.request()), c, v.request())
+			check(scheme+": "+v.Claim, mustNew(t, c).Verify(t.Context(), v.request()), c, v.request())
 		}
 	}
 	ours := loadFolder[Vector](t, "testdata/presets")
-	lookAt := func(all []Vector) {
+	checkAll := func(all []Vector) {
 		for _, v := range all {
-			look(v.Provider+": "+v.Name, v.Verify(t.Context(), nil), resolve(t, v).Config, v.Request())
+			check(v.Provider+": "+v.Name, v.Verify(t.Context(), nil), resolve(t, v).Config, v.Request())
 		}
 	}
-	lookAt(ours)
-	t.Run("shared", func(t *testing.T) { lookAt(loadShared(t)) })
-	if looked < 500 {
-		t.Errorf("checked %d errors, want more", looked)
+	checkAll(ours)
+	t.Run("shared", func(t *testing.T) { checkAll(loadShared(t)) })
+	if checked < 500 {
+		t.Errorf("checked %d errors, want more", checked)
 	}
-	t.Logf("%d errors, %d texts", looked, len(texts))
+	t.Logf("%d errors, %d texts", checked, len(texts))
 }
 
 // secretsOf returns all secrets of c, including passwords without their user.

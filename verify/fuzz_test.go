@@ -273,7 +273,7 @@ func FuzzAPIKey(f *testing.F) {
 	})
 }
 
-// FuzzNone: the type none accepts every request.
+// FuzzNone checks that the type none accepts every request.
 func FuzzNone(f *testing.F) {
 	f.Add("X", "y", []byte("body"))
 	f.Fuzz(func(t *testing.T, name, value string, body []byte) {

@@ -18,13 +18,13 @@ import (
 // fakeKeys returns keys or an error, and records the requested URLs and ids. It
 // returns when ctx ends, like every Keys.
 type fakeKeys struct {
-	keys  []Key
-	err   error
-	asked []string
+	keys      []Key
+	err       error
+	requested []string
 }
 
 func (f *fakeKeys) Keys(ctx context.Context, url, id string) ([]Key, error) {
-	f.asked = append(f.asked, url+" "+id)
+	f.requested = append(f.requested, url+" "+id)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -62,7 +62,7 @@ func keySetConfig() Config {
 	return Config{Type: "jwt", Header: "X-Token", Algorithm: "RS256", KeySetURL: "https://keys.example/jwks"}
 }
 
-// TestFetchedKeysAreUsed: the result depends only on the keys that Keys returns.
+// The result depends only on the keys that Keys returns.
 func TestFetchedKeysAreUsed(t *testing.T) {
 	right, wrong := parsed(t, publicText(pairs().rsa)), parsed(t, publicText(pairs().ecdsa))
 	named := func(id, algorithm string) []Key {
@@ -88,12 +88,12 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 			want  Reason
 		}{
 			{"the right key", &fakeKeys{keys: right}, ""},
-			{"the right one among others", &fakeKeys{keys: slices.Concat(wrong, right)}, ""},
-			{"only another", &fakeKeys{keys: wrong}, mismatch},
-			{"none", &fakeKeys{}, mismatch},
+			{"the right key after another key", &fakeKeys{keys: slices.Concat(wrong, right)}, ""},
+			{"only another key", &fakeKeys{keys: wrong}, mismatch},
+			{"no key", &fakeKeys{}, mismatch},
 			{"an error", &fakeKeys{err: failed}, ReasonUnavailable},
 			{"keys with an error", &fakeKeys{keys: right, err: failed}, ReasonUnavailable},
-			{"nothing can be fetched", nil, ReasonKey},
+			{"no Keys", nil, ReasonKey},
 		} {
 			r := signedFor(t, s.c, "", 100)
 			err := mustNewWith(t, s.c, tt.keys).Verify(t.Context(), r)
@@ -103,8 +103,8 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "192.0.2.1") {
 				t.Errorf("%s: %s: %v contains the cause, which is only for the log", s.c.Type, tt.claim, err)
 			}
-			if f, ok := tt.keys.(*fakeKeys); ok && (len(f.asked) != 1 || !strings.HasPrefix(f.asked[0], s.url+" ")) {
-				t.Errorf("%s: %s: asked for %q, want %s once", s.c.Type, tt.claim, f.asked, s.url)
+			if f, ok := tt.keys.(*fakeKeys); ok && (len(f.requested) != 1 || !strings.HasPrefix(f.requested[0], s.url+" ")) {
+				t.Errorf("%s: %s: requested %q, want %s once", s.c.Type, tt.claim, f.requested, s.url)
 			}
 		}
 	}
@@ -118,32 +118,31 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 		{"no id", named("", ""), ""},
 		{"another id", named("b", ""), ReasonKey},
 		{"another algorithm", named("a", "PS256"), ReasonKey},
-		{"another id before the right one", append(named("b", ""), named("a", "")...), ""},
+		{"another id before the matching one", append(named("b", ""), named("a", "")...), ""},
 	} {
 		keys := &fakeKeys{keys: tt.keys}
 		r := &Request{Header: http.Header{"X-Token": {plainJWT(t, "RS256", map[string]any{"alg": "RS256", "kid": "a"}, map[string]any{"exp": signedAt + 9}, nil)}}, At: time.Unix(signedAt, 0)}
 		if got := reasonOf(t, mustNewWith(t, keySetConfig(), keys).Verify(t.Context(), r)); got != tt.want {
 			t.Errorf("a key with %s: got %q, want %q", tt.claim, got, tt.want)
 		}
-		if want := "https://keys.example/jwks a"; len(keys.asked) != 1 || keys.asked[0] != want {
-			t.Errorf("a key with %s: asked for %q, want %q", tt.claim, keys.asked, want)
+		if want := "https://keys.example/jwks a"; len(keys.requested) != 1 || keys.requested[0] != want {
+			t.Errorf("a key with %s: requested %q, want %q", tt.claim, keys.requested, want)
 		}
 	}
 }
 
-// TestConfiguredKeysAreNotFetched: the URL is still checked.
+// With configured keys, the URL of the certificate is still checked.
 func TestConfiguredKeysAreNotFetched(t *testing.T) {
 	for _, c := range []Config{certificateConfig(), {Type: "aws_sns"}, keySetConfig()} {
 		c.PublicKeys = []string{publicText(pairs().rsa)}
-		keys := &fakeKeys{err: errors.New("not to be asked")}
-		if err := mustNewWith(t, c, keys).Verify(t.Context(), signedFor(t, c, "", 100)); err != nil || len(keys.asked) > 0 {
-			t.Errorf("%s: got %v, and asked for %q; want it verified, and nothing asked", c.Type, err, keys.asked)
+		keys := &fakeKeys{err: errors.New("must not be called")}
+		if err := mustNewWith(t, c, keys).Verify(t.Context(), signedFor(t, c, "", 100)); err != nil || len(keys.requested) > 0 {
+			t.Errorf("%s: got %v, and requested %q; want it verified without a request", c.Type, err, keys.requested)
 		}
 	}
 }
 
-// TestRefusedRequestsFetchNothing: requests that are refused for another reason
-// cause no fetch.
+// Requests that are refused for another reason cause no fetch.
 func TestRefusedRequestsFetchNothing(t *testing.T) {
 	header := func(name, value string) func(*Request) { return func(r *Request) { r.Header.Set(name, value) } }
 	body := func(old, now string) func(*Request) {
@@ -156,11 +155,11 @@ func TestRefusedRequestsFetchNothing(t *testing.T) {
 		want   Reason
 	}{
 		{"no signature", certificateConfig(), func(r *Request) { r.Header.Del("X-Sig") }, ReasonMissingHeader},
-		{"half a signature", certificateConfig(), header("X-Sig", "AAAA"), ReasonEncoding},
+		{"a truncated signature", certificateConfig(), header("X-Sig", "AAAA"), ReasonEncoding},
 		{"a foreign host", certificateConfig(), header("X-Cert", "https://evil.example/x"), ReasonKey},
-		{"a host that looks alike", certificateConfig(), header("X-Cert", "https://api.keys.example.evil.example/x"), ReasonKey},
-		{"a user", certificateConfig(), header("X-Cert", "https://api.keys.example@evil.example/x"), ReasonKey},
-		{"a query, of which there is no end", certificateConfig(), header("X-Cert", "https://api.keys.example/certificate?n=1"), ReasonKey},
+		{"a trusted host as a prefix", certificateConfig(), header("X-Cert", "https://api.keys.example.evil.example/x"), ReasonKey},
+		{"a trusted host as a user", certificateConfig(), header("X-Cert", "https://api.keys.example@evil.example/x"), ReasonKey},
+		{"an arbitrary query", certificateConfig(), header("X-Cert", "https://api.keys.example/certificate?n=1"), ReasonKey},
 		{"a query in the body", Config{Type: "aws_sns"}, body("-0a.pem", "-0a?.pem"), ReasonKey},
 		{"an unknown type", Config{Type: "aws_sns"}, body(`"Notification"`, `"Notice"`), ReasonMalformed},
 		{"an unknown version", Config{Type: "aws_sns"}, body(`"SignatureVersion":"2"`, `"SignatureVersion":"3"`), ReasonMalformed},
@@ -168,19 +167,19 @@ func TestRefusedRequestsFetchNothing(t *testing.T) {
 		{"http in the body", Config{Type: "aws_sns"}, body("https://sns", "http://sns"), ReasonKey},
 		{"no certificate", Config{Type: "aws_sns"}, body(".pem", ".txt"), ReasonKey},
 		{"no token", keySetConfig(), func(r *Request) { r.Header.Del("X-Token") }, ReasonMissingHeader},
-		{"half a token", keySetConfig(), header("X-Token", "a.b"), ReasonEncoding},
+		{"a truncated token", keySetConfig(), header("X-Token", "a.b"), ReasonEncoding},
 		{"a token without a signature", keySetConfig(), header("X-Token", "eyJhbGciOiJub25lIn0.e30."), ReasonEncoding},
 	} {
 		keys := &fakeKeys{keys: parsed(t, publicText(pairs().rsa))}
 		r := signedFor(t, tt.c, "", 100)
 		tt.change(r)
-		if got := reasonOf(t, mustNewWith(t, tt.c, keys).Verify(t.Context(), r)); got != tt.want || len(keys.asked) > 0 {
-			t.Errorf("%s: got %q, and asked for %q; want %q, and nothing asked", tt.claim, got, keys.asked, tt.want)
+		if got := reasonOf(t, mustNewWith(t, tt.c, keys).Verify(t.Context(), r)); got != tt.want || len(keys.requested) > 0 {
+			t.Errorf("%s: got %q, and requested %q; want %q without a request", tt.claim, got, keys.requested, tt.want)
 		}
 	}
 }
 
-// TestCertificatesExpire: validity is checked at the time of receipt.
+// The validity of a certificate is checked at the time of receipt.
 func TestCertificatesExpire(t *testing.T) {
 	keys := &fakeKeys{keys: parsed(t, certificateText(t))}
 	for _, c := range []Config{certificateConfig(), {Type: "aws_sns"}} {
@@ -190,11 +189,11 @@ func TestCertificatesExpire(t *testing.T) {
 			after time.Duration
 			want  Reason
 		}{
-			{"in time", 0, ""},
-			{"at its first moment", -30 * time.Minute, ""},
-			{"at its last", 30 * time.Minute, ""},
-			{"before", -30*time.Minute - time.Second, ReasonKey},
-			{"after", 30*time.Minute + time.Second, ReasonKey},
+			{"in the middle", 0, ""},
+			{"at the start", -30 * time.Minute, ""},
+			{"at the end", 30 * time.Minute, ""},
+			{"before the start", -30*time.Minute - time.Second, ReasonKey},
+			{"after the end", 30*time.Minute + time.Second, ReasonKey},
 		} {
 			r := signedFor(t, c, "", 100)
 			r.At = r.At.Add(tt.after)
@@ -205,7 +204,7 @@ func TestCertificatesExpire(t *testing.T) {
 	}
 }
 
-// TestVerifyReturnsWhenContextEnds: the wait for keys ends with the context.
+// The wait for keys ends with the context.
 func TestVerifyReturnsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -217,7 +216,7 @@ func TestVerifyReturnsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// TestIsSNSHost: confirmations are requested from these hosts, too.
+// Confirmations are requested from these hosts, too.
 func TestIsSNSHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"sns.us-east-1.amazonaws.com": true, "sns.cn-north-1.amazonaws.com.cn": true, "sns.us-gov-west-1.amazonaws.com": true,

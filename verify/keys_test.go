@@ -107,14 +107,14 @@ func TestParseKeysAccepts(t *testing.T) {
 		{"PEM, Ed25519", pemOf("PUBLIC KEY", spki(ed)), []any{ed}},
 		{"PEM, PKCS 1", pemOf("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(rsaKey)), []any{rsaKey}},
 		{"PEM, several", "old:\n" + pemOf("PUBLIC KEY", spki(p256)) + "new:\n" + pemOf("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(rsaKey)), []any{p256, rsaKey}},
-		{"PEM with other line ends", strings.ReplaceAll(pemOf("PUBLIC KEY", spki(ed)), "\n", "\r\n"), []any{ed}},
+		{"PEM with CRLF", strings.ReplaceAll(pemOf("PUBLIC KEY", spki(ed)), "\n", "\r\n"), []any{ed}},
 		{"a certificate", certificate, []any{rsaKey}},
-		{"of a chain the first", certificate + pemOf("CERTIFICATE", certificateOf(k.p256).Raw), []any{rsaKey}},
+		{"the first certificate of a chain", certificate + pemOf("CERTIFICATE", certificateOf(k.p256).Raw), []any{rsaKey}},
 		{"a JWK", jwkOf(rsaKey, nil), []any{rsaKey}},
 		{"a JWK for signatures", jwkOf(p521, member{"use": "sig", "key_ops": []string{"verify"}}), []any{p521}},
 		{"the JWK of RFC 8037", rfc8037, []any{ed25519.PublicKey(rfcEd)}},
 		{"a JWK Set", setOf(jwkOf(ed, nil), jwkOf(p256, nil)), []any{ed, p256}},
-		{"of a JWK Set what can verify", setOf(
+		{"the keys of a JWK Set that can verify", setOf(
 			jwkOf(rsaKey, member{"use": "enc"}), jwkOf(p256, member{"key_ops": []string{"deriveKey"}}), jwkOf([]byte("a shared secret"), nil),
 			jwkOf(&k.rsa1024.PublicKey, nil), `{"kty":"OKP","crv":"X25519","x":"AAAA"}`, `{"kty":"new"}`, `7`, `null`, jwkOf(ed, nil)), []any{ed}},
 		{"base64 of DER", base64.StdEncoding.EncodeToString(spki(p256)), []any{p256}},
@@ -123,7 +123,7 @@ func TestParseKeysAccepts(t *testing.T) {
 		{"hex in capitals", " " + strings.ToUpper(hex.EncodeToString(ed)) + "\n", []any{ed}},
 		{"whpk_", "whpk_" + base64.StdEncoding.EncodeToString(ed), []any{ed}},
 		{"whpk1_", "whpk1_" + base64.StdEncoding.EncodeToString(ed), []any{ed}},
-		{"as many as may be", strings.Repeat(pemOf("PUBLIC KEY", spki(ed)), maxKeys), repeat(any(ed), maxKeys)},
+		{"the maximum number of keys", strings.Repeat(pemOf("PUBLIC KEY", spki(ed)), maxKeys), repeat(any(ed), maxKeys)},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, err := ParseKeys(c.text)
@@ -157,7 +157,7 @@ func TestParseKeysMetadata(t *testing.T) {
 	}
 	got, err := ParseKeys(setOf(jwkOf(&k.p256.PublicKey, member{"kid": "a", "alg": "ES256"}), jwkOf(k.ed.Public(), nil)))
 	if err != nil || got[0].ID != "a" || got[0].Algorithm != "ES256" || got[1].ID != "" || got[1].Algorithm != "" || !got[0].NotAfter.IsZero() {
-		t.Errorf("a JWK Set: got %+v, %v; want the keys a (ES256) and one without a name", got, err)
+		t.Errorf("a JWK Set: got %+v, %v; want the key a (ES256) and one without an id", got, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		claim, text string
 		want        string // in the error
 	}{
-		{"nothing", "", errKeyForm.Error()},
+		{"an empty text", "", errKeyForm.Error()},
 		{"white space", " \n", errKeyForm.Error()},
 		{"any text", "correct horse battery staple", errKeyForm.Error()},
 		{"base64 of something else", base64.StdEncoding.EncodeToString([]byte("correct horse")), errKeyForm.Error()},
@@ -190,7 +190,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		{"63 hex digits", hex.EncodeToString(ed)[1:], errKeyForm.Error()},
 		{"a short whpk_", "whpk_" + whpk[:40], errKeyForm.Error()},
 		{"a whsk_", "whsk_" + base64.StdEncoding.EncodeToString(k.ed), errKeyForm.Error()},
-		{"another PEM", pemOf("DH PARAMETERS", []byte{1}), errKeyForm.Error()},
+		{"PEM of another type", pemOf("DH PARAMETERS", []byte{1}), errKeyForm.Error()},
 		{"a broken PEM", good[:len(good)-10], errKeyForm.Error()},
 		{"a broken PEM before a good one", good[:len(good)-10] + "\n" + good, errKeyForm.Error()},
 		{"a broken certificate", pemOf("CERTIFICATE", spki(ed)), errKeyForm.Error()},
@@ -199,22 +199,22 @@ func TestParseKeysRefuses(t *testing.T) {
 		{"a private JWK, RSA", jwkOf(k.rsa, nil), errKeyPrivate.Error()},
 		{"a private JWK, ECDSA", jwkOf(k.p256, nil), errKeyPrivate.Error()},
 		{"a private JWK, Ed25519", jwkOf(k.ed, nil), errKeyPrivate.Error()},
-		{"a private JWK that is half there", jwkOf(rsaKey, member{"p": "AQAB"}), errKeyPrivate.Error()},
+		{"an incomplete private JWK", jwkOf(rsaKey, member{"p": "AQAB"}), errKeyPrivate.Error()},
 		{"a private JWK in a set", setOf(jwkOf(ed, nil), jwkOf(k.ed, nil)), errKeyPrivate.Error()},
-		{"a private JWK in a set, of no use", setOf(jwkOf(ed, nil), `{"kty":"new","d":"AQAB"}`), errKeyPrivate.Error()},
+		{"a private JWK of an unknown type in a set", setOf(jwkOf(ed, nil), `{"kty":"new","d":"AQAB"}`), errKeyPrivate.Error()},
 		{"a symmetric JWK", jwkOf([]byte("a shared secret"), nil), errKeyKind.Error()},
 		{"a set of symmetric JWKs", setOf(jwkOf([]byte("a shared secret"), nil)), errKeysNone.Error()},
 		{"an empty set", setOf(), errKeysNone.Error()},
-		{"a JWK to encrypt with", jwkOf(rsaKey, member{"use": "enc"}), errKeyUse.Error()},
-		{"a JWK to wrap keys with", jwkOf(rsaKey, member{"key_ops": []string{"wrapKey"}}), errKeyUse.Error()},
-		{"a JWK with odd key_ops", jwkOf(rsaKey, member{"key_ops": "verify"}), errKeyUse.Error()},
+		{"a JWK for encryption", jwkOf(rsaKey, member{"use": "enc"}), errKeyUse.Error()},
+		{"a JWK for wrapping keys", jwkOf(rsaKey, member{"key_ops": []string{"wrapKey"}}), errKeyUse.Error()},
+		{"a JWK whose key_ops is not a list", jwkOf(rsaKey, member{"key_ops": "verify"}), errKeyUse.Error()},
 		{"an unknown JWK", `{"kty":"new"}`, errKeyForm.Error()},
 		{"a JWK off its curve", jwkOf(&k.p256.PublicKey, member{"y": base64.RawURLEncoding.EncodeToString(make([]byte, 32))}), errKeyForm.Error()},
 		{"other JSON", `{"correct":"horse"}`, errKeyForm.Error()},
-		{"half of JSON", `{"keys":[`, errKeyForm.Error()},
-		{"JSON that is deep", `{"keys":` + strings.Repeat("[", 100_000), errKeyForm.Error()},
-		{"1024 bits of RSA", pemOf("PUBLIC KEY", spki(&k.rsa1024.PublicKey)), "1024 bits"},
-		{"4097 bits of RSA", pkcs1(huge, 65537), "4097 bits"},
+		{"truncated JSON", `{"keys":[`, errKeyForm.Error()},
+		{"deeply nested JSON", `{"keys":` + strings.Repeat("[", 100_000), errKeyForm.Error()},
+		{"RSA of 1024 bits", pemOf("PUBLIC KEY", spki(&k.rsa1024.PublicKey)), "1024 bits"},
+		{"RSA of 4097 bits", pkcs1(huge, 65537), "4097 bits"},
 		{"RSA with an even modulus", pkcs1(new(big.Int).Add(rsaKey.N, big.NewInt(1)), 65537), errKeyForm.Error()},
 		{"RSA with the exponent 1", pkcs1(rsaKey.N, 1), errKeyForm.Error()},
 		{"RSA with an even exponent", pkcs1(rsaKey.N, 65536), errKeyForm.Error()},
@@ -225,7 +225,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		{"the neutral Ed25519 key", "01" + strings.Repeat("0", 62), errKeyWeak.Error()},
 		{"too many PEM blocks", strings.Repeat(good, maxKeys+1), errKeysMany.Error()},
 		{"too many JWKs", setOf(repeat(jwkOf(ed, nil), maxKeys+1)...), errKeysMany.Error()},
-		{"too long a text", good + strings.Repeat(" ", maxKeysText), "262144"},
+		{"a text above the maximum", good + strings.Repeat(" ", maxKeysText), "262144"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, err := ParseKeys(c.text)
@@ -233,7 +233,7 @@ func TestParseKeysRefuses(t *testing.T) {
 				t.Errorf("got %v, %v; want %s", got, err, c.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "horse") {
-				t.Errorf("the error repeats the text: %v", err)
+				t.Errorf("the error contains the text: %v", err)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestParseKeysRefuses(t *testing.T) {
 
 // The parsers refuse such points, too, so ParseKeys cannot be used in this test.
 func TestPointOffCurveIsRefused(t *testing.T) {
-	off := &ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)} //nolint:staticcheck // nothing newer makes a bad key
+	off := &ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)} //nolint:staticcheck // the newer functions create no invalid key
 	if got, err := newKey(off); err == nil {
 		t.Errorf("got %v, want an error", got)
 	}

@@ -37,10 +37,10 @@ var (
 	errOddBody   = &Error{ReasonMalformed, "the start of the body cannot be told apart from the signed text before it"}
 )
 
-// ambiguous refuses a request if bytes could be moved between the body and the
+// checkBoundary refuses a request if bytes could be moved between the body and the
 // text before it without changing the signed text: a timestamp ends with a digit,
 // and a URL with any character. Providers with such templates send JSON.
-func (m message) ambiguous(r *Request) *Error {
+func (m message) checkBoundary(r *Request) *Error {
 	if m.has(url) && !m.anyURL && strings.ContainsAny(r.URL, "{}\"<> ") {
 		return errOddURL
 	}
@@ -208,18 +208,18 @@ func (m message) locate(s *fieldSet) {
 	}
 }
 
-var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("the signed text besides the body is larger than the body plus %d bytes", maxSignedAdd)}
+var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("the signed text besides the body is larger than the body plus %d bytes", maxExtraSigned)}
 
 // compose writes the signed text before and after the body to w. stamp is the
 // timestamp as it was sent; w.found has the fields for {field.…}. The text besides
-// the body is limited to the size of the body plus maxSignedAdd, for templates that
+// the body is limited to the size of the body plus maxExtraSigned, for templates that
 // repeat placeholders.
 func (m message) compose(w *workspace, r *Request, stamp string) *Error {
 	w.before, w.after, w.hasBody, w.hasCRC = w.before[:0], w.after[:0], m.hasBody, false
-	if err := m.ambiguous(r); err != nil {
+	if err := m.checkBoundary(r); err != nil {
 		return err
 	}
-	limit := len(r.Body) + maxSignedAdd
+	limit := len(r.Body) + maxExtraSigned
 	for i := range m.before {
 		var err *Error
 		if w.before, err = m.before[i].append(w.before, w, r, stamp); err != nil {

@@ -8,7 +8,7 @@ import (
 func TestSharedOutlinesDoNotShareSecrets(t *testing.T) {
 	ours, theirs := mustNew(t, Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"ours"}}), mustNew(t, Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"theirs"}})
 	if ours.(*signatureVerifier).outline != theirs.(*signatureVerifier).outline {
-		t.Error("they do not share what is no secret")
+		t.Error("the verifiers have different outlines, want a shared one")
 	}
 	var senders sync.WaitGroup
 	for range 4 {
@@ -35,7 +35,7 @@ func TestAdaptDoesNotChangeSharedOutline(t *testing.T) {
 	mustNew(t, c)
 	c.Type, c.Signed = "hmac", "{url}"
 	if outlineOf(c.signatureDefaults()).message.anyURL {
-		t.Error("an HMAC of the URL takes any form of it, as url_form_hmac does")
+		t.Error("the outline of hmac has anyURL, which only url_form_hmac sets")
 	}
 	c = Config{Type: "body_hmac", Path: "sig", Signed: "{field.id}", Secrets: []string{"secret"}}
 	mustNew(t, c)

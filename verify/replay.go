@@ -32,7 +32,7 @@ const (
 // sentence for users.
 func (p Preset) Captured() (kind Captured, text string) {
 	switch {
-	case p.provesNoBody():
+	case p.isTokenOnly():
 		text = "accepted as a new event: the token or password of the request can be sent with any body under any id"
 		if p.Verifier.Type == "jwt" {
 			text += ", until the token expires"
@@ -48,11 +48,11 @@ func (p Preset) Captured() (kind Captured, text string) {
 		reason = "its id is not signed"
 	}
 	return CapturedNewEvent, fmt.Sprintf("accepted as a new event%s, because %s. `replay_protection: body` makes the replay a duplicate, "+
-		"but also genuine events with equal bytes: %s.", p.whileFresh(), reason, p.Repeats)
+		"but also genuine events with equal bytes: %s.", p.replayWindow(), reason, p.Repeats)
 }
 
-// whileFresh returns how long a captured request is accepted, for Captured.
-func (p Preset) whileFresh() string {
+// replayWindow says, in words for Captured, how long a captured request is accepted.
+func (p Preset) replayWindow() string {
 	tolerance := DefaultTolerance
 	if p.Verifier.ToleranceSeconds != nil {
 		tolerance = *p.Verifier.ToleranceSeconds
@@ -64,9 +64,9 @@ func (p Preset) whileFresh() string {
 	return fmt.Sprintf(" within %d s", tolerance)
 }
 
-// provesNoBody reports whether requests contain only a token or a password, so
-// that they are accepted with any body.
-func (p Preset) provesNoBody() bool {
+// isTokenOnly reports whether requests prove only that the sender knows a token or a password,
+// so that they are accepted with any body.
+func (p Preset) isTokenOnly() bool {
 	switch p.Verifier.Type {
 	case "api_key", "basic_auth", "none":
 		return true

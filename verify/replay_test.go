@@ -79,7 +79,7 @@ func TestDefaultReplayProtection(t *testing.T) {
 		{verify.Spec{Provider: "stripe"}, "off"},
 		{verify.Spec{Provider: "github", Verifier: &verify.Config{Type: "hmac"}}, "off"},
 		{verify.Spec{Verifier: &verify.Config{Type: "hmac"}}, "off"},
-		{verify.Spec{Provider: "nobody"}, "off"},
+		{verify.Spec{Provider: "unknown"}, "off"},
 	} {
 		if got := c.spec.ReplayProtection(); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.spec, got, c.want)

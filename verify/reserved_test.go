@@ -26,9 +26,9 @@ func TestReservedIsBounded(t *testing.T) {
 		if len(faults) != 1 || faults[0].Location != "reserved" {
 			t.Errorf("%s: got %v, want one fault at reserved", claim, faults)
 		}
-		const most = 16 << 20
-		if got := after.TotalAlloc - before.TotalAlloc; got > most {
-			t.Errorf("%s: got %d bytes allocated, want at most %d", claim, got, most)
+		const maxBytes = 16 << 20
+		if got := after.TotalAlloc - before.TotalAlloc; got > maxBytes {
+			t.Errorf("%s: got %d bytes allocated, want at maxBytes %d", claim, got, maxBytes)
 		}
 	}
 }

@@ -404,8 +404,8 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 			f.Add("also_headers", "%q is not a header name", name)
 		}
 	}
-	if len(c.AlsoHeaders) > maxAlso {
-		f.Add("also_headers", "%d headers, want at most %d", len(c.AlsoHeaders), maxAlso)
+	if len(c.AlsoHeaders) > maxAlsoHeaders {
+		f.Add("also_headers", "%d headers, want at most %d", len(c.AlsoHeaders), maxAlsoHeaders)
 	}
 	validateChoice("encoding", c.Encoding, f, "hex", "base64", "base64url")
 	validateChoice("separator", c.Separator, f, ",", ";", " ", "&")

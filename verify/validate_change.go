@@ -102,11 +102,11 @@ func (c Config) oversized(f *eventhook.Faults) {
 	if n := len(parseFieldPath(c.HeaderJSON)); n > maxSteps {
 		f.Add("header_json", "%d alternatives, want at most %d", n, maxSteps)
 	}
-	if n := len(c.RequireHeaders); n > maxRequired {
-		f.Add("require_headers", "%d headers, want at most %d", n, maxRequired)
+	if n := len(c.RequireHeaders); n > maxRequiredHeaders {
+		f.Add("require_headers", "%d headers, want at most %d", n, maxRequiredHeaders)
 	}
-	if n := len(c.AlsoHeaders); n > maxAlso {
-		f.Add("also_headers", "%d headers, want at most %d", n, maxAlso)
+	if n := len(c.AlsoHeaders); n > maxAlsoHeaders {
+		f.Add("also_headers", "%d headers, want at most %d", n, maxAlsoHeaders)
 	}
 }
 

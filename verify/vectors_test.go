@@ -96,7 +96,7 @@ func TestRequestsDoNotAffectEachOther(t *testing.T) {
 				}
 				err = verifiers[string(config)].Verify(t.Context(), v.request())
 				if got := reasonOf(t, err); got != v.Reason {
-					t.Errorf("%s: %s: got %q (%v) after others, want %q", scheme, v.Claim, got, err, v.Reason)
+					t.Errorf("%s: %s: got %q (%v) after the other vectors, want %q", scheme, v.Claim, got, err, v.Reason)
 				}
 			}
 			slices.Reverse(all)
@@ -160,7 +160,7 @@ func resolve(t testing.TB, v Vector) Resolved {
 	return resolved
 }
 
-// TestPresetVectorsAreOriginal: vectors that other projects published, or that are
+// Vectors that other projects published, or that are
 // derived from them, must not be copied.
 func TestPresetVectorsAreOriginal(t *testing.T) {
 	for _, file := range jsonFiles(t, "testdata/presets") {
@@ -170,7 +170,7 @@ func TestPresetVectorsAreOriginal(t *testing.T) {
 		}
 		for _, word := range []string{"published", "derived from", `"source"`, "confirmed_by"} {
 			if bytes.Contains(bytes.ToLower(data), []byte(word)) {
-				t.Errorf("%s holds %s", file, word)
+				t.Errorf("%s contains %s", file, word)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestSharedVectors(t *testing.T) {
 		checkPresetVector(t, v)
 	}
 	if len(ran) != 2 || ran["valid"] == 0 || ran["invalid"] == 0 {
-		t.Errorf("ran %v, want valid and invalid ones, and no others", ran)
+		t.Errorf("ran %v, want only valid and invalid vectors, and some of both", ran)
 	}
 	t.Logf("ran %v", ran)
 }

@@ -50,7 +50,6 @@ func TestVerifierIsIndependentOfConfig(t *testing.T) {
 	}
 }
 
-// TestVerifiersDoNotModifyRequests.
 func TestVerifiersDoNotModifyRequests(t *testing.T) {
 	for _, p := range Presets() {
 		c, v := presetVerifier(t, p, "secret")

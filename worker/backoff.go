@@ -10,35 +10,37 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// backoff is how long to wait before the next try: twice as long each time, and
-// between half and all of it by chance, so that workers do not come together.
+// backoff computes the delays between retries. The delay doubles with each retry. Jitter of up
+// to one half spreads the retries of several workers.
 type backoff struct{ tries int }
 
 const (
-	firstPause = 500 * time.Millisecond
-	mostPause  = 30 * time.Second
-	mostAfter  = 10 * time.Minute // how far a Retry-After is believed
+	firstDelay    = 500 * time.Millisecond
+	maxDelay      = 30 * time.Second
+	maxRetryAfter = 10 * time.Minute // limits the Retry-After of an answer
 )
 
-// next is at least as long as the gateway wants to be left alone.
+// next returns the delay before the next retry. If err is a *client.Problem, the delay is at
+// least its RetryAfter, up to maxRetryAfter.
 func (b *backoff) next(err error) time.Duration {
-	full := min(firstPause<<min(b.tries, 10), mostPause)
+	full := min(firstDelay<<min(b.tries, 10), maxDelay)
 	b.tries++
-	pause := full/2 + rand.N(full/2) //nolint:gosec // chance, not a secret
+	delay := full/2 + rand.N(full/2) //nolint:gosec // jitter, not a secret
 	if p, ok := errors.AsType[*client.Problem](err); ok {
-		pause = max(pause, min(p.RetryAfter, mostAfter))
+		delay = max(delay, min(p.RetryAfter, maxRetryAfter))
 	}
-	return pause
+	return delay
 }
 
-// passes tells an error that may be gone at the next try from a refusal.
-func passes(err error) bool {
+// isTemporary reports whether a retry may succeed: the gateway did not answer, failed, or
+// limits the rate.
+func isTemporary(err error) bool {
 	status := client.StatusOf(err)
 	return status == 0 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError
 }
 
-// sleep returns false when ctx ends first.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

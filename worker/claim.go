@@ -11,61 +11,65 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// run is a Worker that runs. A token in free is a handler that may be started.
+// run is the state of one call of Worker.Run.
 type run struct {
 	*Worker
 	kinds    []string
-	free     chan struct{}
+	slots    chan struct{} // one element for each handler that may be started
 	handlers sync.WaitGroup
 }
 
 const (
-	claimWait  = 30 * time.Second // how long a claim waits for work; below what proxies bear
-	claimMost  = 250              // what a claim may ask for
-	claimLeast = time.Second      // who answers nothing sooner does not wait, such as a gateway that stops
+	// claimWait is how long a claim waits for work. It is shorter than the usual timeouts
+	// of proxies.
+	claimWait = 30 * time.Second
+	maxClaim  = 250 // the API's limit of a claim
+	// minClaimWait separates an empty answer after a wait from an immediate one, such as
+	// that of a gateway that shuts down. After an immediate one the worker backs off.
+	minClaimWait = time.Second
 )
 
-// claimAll claims work and starts it until ctx ends, which is no error, or the
-// gateway refuses the worker for good. What a claim brought is started, though
-// ctx has ended.
-func (r *run) claimAll(ctx, handling context.Context) error {
-	var pause backoff
+// claimAll claims jobs and starts their handlers with handlerCtx. It returns nil when ctx ends,
+// and an error if the gateway rejects a claim permanently. It starts every claimed job, even if
+// ctx has ended meanwhile.
+func (r *run) claimAll(ctx, handlerCtx context.Context) error {
+	var retry backoff
 	for ctx.Err() == nil {
-		n := r.take(ctx)
+		n := r.acquireSlots(ctx)
 		if n == 0 {
 			break
 		}
 		began := time.Now()
 		jobs, err := r.claim(ctx, n)
-		for _, h := range jobs {
-			r.handlers.Go(func() { r.handle(handling, h) })
+		for _, job := range jobs {
+			r.handlers.Go(func() { r.handle(handlerCtx, job) })
 		}
-		r.give(n - len(jobs))
+		r.releaseSlots(n - len(jobs))
 		switch {
-		case err != nil && !passes(err):
-			return refused(err)
-		case err == nil && (len(jobs) > 0 || time.Since(began) >= claimLeast):
-			pause = backoff{}
+		case err != nil && !isTemporary(err):
+			return claimRejected(err)
+		case err == nil && (len(jobs) > 0 || time.Since(began) >= minClaimWait):
+			retry = backoff{}
 			continue
 		case err != nil && ctx.Err() == nil:
-			r.log.WarnContext(ctx, "cannot claim work; trying again", "queue", r.queue, "error", err)
+			r.log.WarnContext(ctx, "cannot claim work; retrying", "queue", r.queue, "error", err)
 		}
-		sleep(ctx, pause.next(err))
+		sleep(ctx, retry.next(err))
 	}
 	return nil
 }
 
-// take waits until a handler may be started, and takes all that may, as far as
-// a claim can fill them. It is 0 when ctx ends.
-func (r *run) take(ctx context.Context) (n int) {
+// acquireSlots waits for a free slot and acquires all free slots, up to maxClaim. It returns
+// their number, or 0 if ctx ends first.
+func (r *run) acquireSlots(ctx context.Context) (n int) {
 	select {
 	case <-ctx.Done():
 		return 0
-	case <-r.free:
+	case <-r.slots:
 	}
-	for n = 1; n < claimMost; n++ {
+	for n = 1; n < maxClaim; n++ {
 		select {
-		case <-r.free:
+		case <-r.slots:
 		default:
 			return n
 		}
@@ -73,15 +77,15 @@ func (r *run) take(ctx context.Context) (n int) {
 	return n
 }
 
-func (r *run) give(n int) {
+func (r *run) releaseSlots(n int) {
 	for range n {
-		r.free <- struct{}{}
+		r.slots <- struct{}{}
 	}
 }
 
-// claim waits for up to n pieces of work. When ctx ends first, the gateway may
-// have leased some that never arrive: others get them when their leases end.
-func (r *run) claim(ctx context.Context, n int) ([]*held, error) {
+// claim waits for work and returns up to n jobs. If ctx ends first, the gateway may have leased
+// jobs whose answer is lost; they are due again when their leases end.
+func (r *run) claim(ctx context.Context, n int) ([]*leasedJob, error) {
 	var raw []byte
 	_, err := r.api.ClaimWork(ctx, r.tenant, client.ClaimRequest{
 		Queue: &r.queue, Kinds: r.kinds, Max: new(int64(n)), WaitSeconds: seconds(claimWait), LeaseSeconds: seconds(r.lease),
@@ -89,50 +93,51 @@ func (r *run) claim(ctx context.Context, n int) ([]*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct{ Items []claimed }
+	var answer struct{ Items []claimedItem }
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, fmt.Errorf("read the claimed work: %w", err)
 	}
 	until := time.Now().Add(r.lease)
-	var jobs []*held
+	var jobs []*leasedJob
 	for _, item := range answer.Items[:min(n, len(answer.Items))] {
-		jobs = append(jobs, r.hold(item, until))
+		jobs = append(jobs, r.newLeasedJob(item, until))
 	}
 	return jobs, nil
 }
 
-// claimed is work as the gateway hands it out, with JSON as it came.
-type claimed struct {
+// claimedItem is an item of the answer to a claim. Its own fields keep JSON as it was received.
+type claimedItem struct {
 	client.WorkItem
 	Input    json.RawMessage `json:"input"`
 	State    json.RawMessage `json:"state"`
 	Promises []Promise       `json:"promises"`
 }
 
-func (r *run) hold(item claimed, until time.Time) *held {
+func (r *run) newLeasedJob(item claimedItem, until time.Time) *leasedJob {
 	job := &Job{ID: item.ID, Type: string(item.Type), Kind: item.Kind, Queue: item.Queue, Attempt: int(item.Attempt),
-		EventID: text(item.EventID), IdempotencyKey: text(item.IdempotencyKey),
+		EventID: stringOf(item.EventID), IdempotencyKey: stringOf(item.IdempotencyKey),
 		Input: item.Input, State: item.State, Promises: item.Promises, api: r.api, tenant: r.tenant}
-	return &held{Job: job, token: item.LeaseToken, until: until, log: r.log.With("job", job.ID, "kind", job.Kind, "attempt", job.Attempt)}
+	return &leasedJob{Job: job, token: item.LeaseToken, until: until, log: r.log.With("job", job.ID, "kind", job.Kind, "attempt", job.Attempt)}
 }
 
-func text(s *string) string {
+// stringOf returns *s, or "" if s is nil.
+func stringOf(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
-// refused says what a person can do about a claim that the gateway refuses.
-func refused(err error) error {
-	advice := "the gateway refuses it"
+// claimRejected wraps the error of a claim that the gateway rejected with the likely reason.
+func claimRejected(err error) error {
+	reason := "the gateway rejected the request"
 	switch client.StatusOf(err) {
 	case http.StatusUnauthorized:
-		advice = "the gateway does not take the key"
+		reason = "the key is not valid"
 	case http.StatusForbidden:
-		advice = "the key lacks the scope work"
+		reason = "the key lacks the scope work"
 	case http.StatusNotFound:
-		advice = "there is no such tenant for this key"
+		reason = "the key has no access to the tenant, or the tenant does not exist"
 	}
-	return fmt.Errorf("claim work: %s: %w", advice, err)
+	return fmt.Errorf("claim work: %s: %w", reason, err)
 }

@@ -1,19 +1,19 @@
-// Package worker does the work that routes make: it claims the tasks and
-// workflows of one queue of an Eventhook gateway, hands each to the function
-// that handles its kind, and tells the gateway what came of it.
+// Package worker processes the tasks and workflows of one queue of an Eventhook gateway.
 //
-// A handler may run more than once for the same work: again after a failure,
-// and also when a worker dies, or cannot reach the gateway, after the handler
-// has done its part and before the gateway knows. What it does outside must
-// bear that. Job.ID stays the same over all attempts and is the key to do
-// something once with.
+// A Worker claims jobs, calls the Handler that is registered for the kind of each job, and
+// reports the outcome to the gateway: completed, failed, or suspended until promises settle.
+// The gateway schedules the retries of failed jobs.
 //
-// While a handler runs, the worker extends the lease of its work. Once the
-// lease is lost, because the gateway gave the work to another worker, somebody
-// cancelled it, or it could not be extended in time, the handler's context is
-// cancelled with the cause ErrLeaseLost: it should end.
+// Delivery is at least once. A handler may run more than once for the same job: after a
+// failure, and also if the worker crashes or loses the gateway after the handler returned and
+// before the outcome was reported. The side effects of a handler must therefore be idempotent.
+// Job.ID is the same in all attempts and suits as an idempotency key.
 //
-// The package needs the standard library and package client alone, and knows
-// nothing of the gateway's own packages. docs/workers.md tells of workers in
-// any language.
+// While a handler runs, the worker extends the lease of the job with heartbeats. If the lease
+// is lost, the worker cancels the context of the handler with the cause ErrLeaseLost and
+// reports no outcome. A lease is lost if the gateway has leased the job to another worker, if
+// a user has cancelled the job, or if no heartbeat succeeded before the lease ended.
+//
+// The package imports only the standard library and package client. docs/workers.md describes
+// the protocol for workers in other languages.
 package worker

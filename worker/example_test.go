@@ -60,11 +60,11 @@ func Example() {
 	go func() { stopped <- work(ctx, server.URL+"/api/tenants/acme/eventhook", "ehk_acme") }()
 
 	const invoice = `{"id":"in_1","customer":"Ada","amount":4200}`
-	gateway.until(ctx, gateway.add(worker.Task, "send-invoice", invoice), "completed")
+	gateway.waitForStatus(ctx, gateway.add(worker.Task, "send-invoice", invoice), "completed")
 	workflow := gateway.add(worker.Workflow, "collect", invoice)
-	gateway.until(ctx, workflow, "suspended")
+	gateway.waitForStatus(ctx, workflow, "suspended")
 	gateway.settle("stripe:in_1", worker.Resolved, `{"amount":4200}`)
-	gateway.until(ctx, workflow, "completed")
+	gateway.waitForStatus(ctx, workflow, "completed")
 
 	stop()
 	fmt.Println("stopped:", <-stopped)

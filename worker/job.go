@@ -10,21 +10,20 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// Job is a piece of work that the worker holds.
+// Job is a task or workflow that the worker has leased.
 type Job struct {
 	ID             string // the same in every attempt
 	Type           string // Task or Workflow
 	Kind           string
 	Queue          string
-	Attempt        int             // counted from 1; a workflow that goes on is in the same one
-	EventID        string          // the event that it was made of; "" if none
-	IdempotencyKey string          // what makes it unique; "" if its target names nothing
-	Input          json.RawMessage // what the route gave it; Typed reads it
-	State          json.RawMessage // what the workflow was suspended with; nil before
-	Promises       []Promise       // those that it awaited
+	Attempt        int             // starts at 1; resuming a suspended workflow does not count
+	EventID        string          // the event that created the job; "" if there is none
+	IdempotencyKey string          // deduplicates jobs; "" if the target sets no key
+	Input          json.RawMessage // created by the route; see Typed
+	State          json.RawMessage // saved by Suspend; nil if the workflow was never suspended
+	Promises       []Promise       // the promises of the last Suspend
 
-	// Output is what a handler leaves for those who read about the work: it is
-	// stored as JSON when the work is completed.
+	// Output is the result of the job. If the handler returns nil, Output is stored as JSON.
 	Output any
 
 	api    *client.Client
@@ -37,14 +36,16 @@ const (
 	Workflow = "workflow"
 )
 
-// The causes with which a handler's context is cancelled.
+// The causes of a cancelled handler context, as context.Cause returns them.
 var (
-	ErrLeaseLost = errors.New("the lease is lost: the work is no longer this worker's")
-	ErrStopped   = errors.New("the worker was stopped before the work was done")
+	// ErrLeaseLost means that another worker may process the job, or that it was cancelled.
+	ErrLeaseLost = errors.New("the lease of the job is lost")
+	// ErrStopped means that the worker stopped and the time of WithDrain is over.
+	ErrStopped = errors.New("the worker was stopped before the work was done")
 )
 
-// Typed makes a handler of a function that takes the input as a Go value, as
-// encoding/json reads it. Work whose input cannot be read so fails for good.
+// Typed returns a Handler that decodes the input of the job with encoding/json into a T and
+// calls handle with it. If the input cannot be decoded, the job fails permanently.
 func Typed[T any](handle func(ctx context.Context, job *Job, input T) error) Handler {
 	return func(ctx context.Context, job *Job) error {
 		var input T
@@ -55,8 +56,8 @@ func Typed[T any](handle func(ctx context.Context, job *Job, input T) error) Han
 	}
 }
 
-// Permanent marks an error that no retry can help: the work is dead after it.
-// Permanent of nil is nil.
+// Permanent wraps err to mark it as permanent: a job whose handler returns it is dead and is
+// not retried. Permanent(nil) returns nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -68,8 +69,8 @@ type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// ReadState reads what the workflow was suspended with. Before it ever was,
-// into stays as it is.
+// ReadState decodes State with encoding/json into the value that into points to. If State is
+// nil, ReadState leaves the value unchanged. Its errors are permanent.
 func (j *Job) ReadState(into any) error {
 	if j.State == nil {
 		return nil
@@ -80,16 +81,16 @@ func (j *Job) ReadState(into any) error {
 	return nil
 }
 
-// Suspend is what a workflow's handler returns to be put aside until all the
-// promises are settled. Then, at once if they are already, the work is claimed
-// again, by any worker, with the state, the promises' outcomes and its attempt
-// as it was; with a nil state it keeps the one before.
+// Suspend returns an error that suspends the workflow if the handler returns it. When all
+// promises are settled, or at once if they are settled already, a worker claims the workflow
+// again. Its Job has the state, the settled promises and the same Attempt. The state is stored
+// as JSON. If state is nil, the workflow keeps its previous state.
 func (j *Job) Suspend(state any, promises ...Promise) error {
 	return j.SuspendFor(0, state, promises...)
 }
 
-// SuspendFor is Suspend for a limited time, counted in seconds, after which the
-// workflow goes on though promises are still pending. 0 is no limit.
+// SuspendFor is like Suspend with a timeout, after which the workflow is claimed again even if
+// promises are pending. The timeout is rounded up to seconds; 0 means no timeout.
 func (j *Job) SuspendFor(timeout time.Duration, state any, promises ...Promise) error {
 	if j.Type != Workflow {
 		return Permanent(fmt.Errorf("only a workflow can be suspended; this is a %s", j.Type))
@@ -111,7 +112,7 @@ func (j *Job) SuspendFor(timeout time.Duration, state any, promises ...Promise) 
 	return s
 }
 
-// suspendError is no failure; it travels like one.
+// suspendError is the error that SuspendFor returns. It is not a failure.
 type suspendError struct {
 	state   json.RawMessage
 	await   []string
@@ -120,7 +121,7 @@ type suspendError struct {
 
 func (*suspendError) Error() string { return "the workflow is suspended" }
 
-// seconds are those that cover a time; nil for none.
+// seconds returns d rounded up to seconds, or nil if d is 0.
 func seconds(d time.Duration) *int64 {
 	if d == 0 {
 		return nil

@@ -9,24 +9,27 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// held is a job under its lease.
-type held struct {
+// leasedJob is a job with its lease. While its handler runs, only extendLease uses until and
+// lost.
+type leasedJob struct {
 	*Job
 	token int64
-	until time.Time // the lease, by this worker's clock
-	lost  bool      // the gateway has said so
+	until time.Time // the end of the lease by this worker's clock
+	lost  bool      // the gateway has reported that the lease is lost
 	log   *slog.Logger
 }
 
-// keep extends the lease after each third of it, until ctx ends. When the lease
-// is lost, or was not extended in time, it cancels the handler's context.
-func (r *run) keep(ctx context.Context, h *held, cancel context.CancelCauseFunc) {
-	for wait := r.lease / 3; sleep(ctx, min(wait, time.Until(h.until))); {
+// extendLease sends a heartbeat after each third of the lease until ctx ends, and after a
+// failed heartbeat each twelfth. If the lease is lost or ends, extendLease cancels the
+// handler's context with ErrLeaseLost.
+func (r *run) extendLease(ctx context.Context, h *leasedJob, cancel context.CancelCauseFunc) {
+	interval, retryInterval := r.lease/3, r.lease/12
+	for wait := interval; sleep(ctx, min(wait, time.Until(h.until))); {
 		began := time.Now()
-		err := r.extend(ctx, h)
+		err := r.heartbeat(ctx, h)
 		switch {
 		case err == nil:
-			h.until, wait = began.Add(r.lease), r.lease/3
+			h.until, wait = began.Add(r.lease), interval
 		case ctx.Err() != nil:
 			return
 		case isLost(err):
@@ -38,21 +41,22 @@ func (r *run) keep(ctx context.Context, h *held, cancel context.CancelCauseFunc)
 			cancel(ErrLeaseLost)
 			return
 		default:
-			wait = r.lease / 12
+			wait = retryInterval
 		}
 	}
 }
 
-// extend is done before the lease ends, or an error. It says how long, which the
-// gateway would take from the claim.
-func (r *run) extend(ctx context.Context, h *held) error {
+// heartbeat extends the lease by r.lease. It returns an error if the gateway does not answer
+// before the lease ends.
+func (r *run) heartbeat(ctx context.Context, h *leasedJob) error {
 	ctx, cancel := context.WithDeadline(ctx, h.until)
 	defer cancel()
 	_, err := r.api.HeartbeatWork(ctx, r.tenant, h.ID, client.HeartbeatRequest{LeaseToken: h.token, LeaseSeconds: seconds(r.lease)})
 	return err
 }
 
-// isLost tells that the work is no longer the worker's, or no longer there.
+// isLost reports whether err means that the job is leased to another worker, has ended, or
+// does not exist any more.
 func isLost(err error) bool {
 	status := client.StatusOf(err)
 	return status == http.StatusConflict || status == http.StatusNotFound

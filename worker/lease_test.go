@@ -12,43 +12,43 @@ import (
 	"github.com/eventhook/eventhook/worker"
 )
 
-func TestALeaseIsExtendedWhileItsHandlerRuns(t *testing.T) {
-	inBubble(t, func(r *rig) {
+func TestLeaseIsExtendedWhileItsHandlerRuns(t *testing.T) {
+	runTest(t, func(r *harness) {
 		x := r.add(worker.Task, "send", `{}`)
 		r.worker.Handle("send", func(context.Context, *worker.Job) error {
 			time.Sleep(10*time.Minute - time.Second)
 			return nil
 		})
 		r.start()
-		r.done(x, "completed")
-		r.stopped()
-		if beats := r.asked("heartbeat"); beats != 29 { // at 20 s, 40 s … 580 s
-			t.Errorf("got %d heartbeats in ten minutes, want one each third of a minute's lease", beats)
+		r.waitFor(x, "completed")
+		r.stopAndWait()
+		if beats := r.countCalls("heartbeat"); beats != 29 { // at 20 s, 40 s … 580 s
+			t.Errorf("got %d heartbeats in ten minutes, want 29: one after each third of a lease of a minute", beats)
 		}
-		if got := r.see(x); got.Attempt != 1 {
-			t.Errorf("it took %d attempts, want 1", got.Attempt)
+		if got := r.current(x); got.Attempt != 1 {
+			t.Errorf("got %d attempts, want 1", got.Attempt)
 		}
 	}, worker.WithLease(time.Minute))
 }
 
-// TestALostLeaseEndsTheHandler, whose outcome is then nobody's: cancelled work
-// at the next heartbeat, and any when its lease has run out.
-func TestALostLeaseEndsTheHandler(t *testing.T) {
+// The handler of a cancelled execution ends at the next heartbeat, other handlers when the lease
+// ends. No outcome is reported.
+func TestLostLeaseCancelsTheHandler(t *testing.T) {
 	for _, c := range []struct {
 		claim string
-		lose  func(*rig, *execution)
+		lose  func(*harness, *execution)
 		after time.Duration
 	}{
-		{"when somebody cancels the work", func(r *rig, x *execution) { r.cancel(x) }, 10 * time.Second},
-		{"when the gateway cannot be reached in time", func(r *rig, _ *execution) {
-			r.breaks(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+		{"execution cancelled", func(r *harness, x *execution) { r.cancel(x) }, 10 * time.Second},
+		{"gateway unreachable", func(r *harness, _ *execution) {
+			r.setFault(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 		}, 30 * time.Second},
-		{"when the gateway does not answer in time", func(r *rig, _ *execution) {
-			r.breaks(func(_ http.ResponseWriter, req *http.Request) bool { <-req.Context().Done(); return true })
+		{"gateway does not answer", func(r *harness, _ *execution) {
+			r.setFault(func(_ http.ResponseWriter, req *http.Request) bool { <-req.Context().Done(); return true })
 		}, 30 * time.Second},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
+			runTest(t, func(r *harness) {
 				x := r.add(worker.Task, "send", `{}`)
 				var took time.Duration
 				var cause error
@@ -62,21 +62,20 @@ func TestALostLeaseEndsTheHandler(t *testing.T) {
 				synctest.Wait()
 				c.lose(r, x)
 				time.Sleep(time.Minute)
-				r.stopped()
+				r.stopAndWait()
 				if took != c.after || !errors.Is(cause, worker.ErrLeaseLost) {
-					t.Errorf("the handler was ended after %v by %v, want %v by %v", took, cause, c.after, worker.ErrLeaseLost)
+					t.Errorf("the handler was cancelled after %v with the cause %v, want %v and %v", took, cause, c.after, worker.ErrLeaseLost)
 				}
-				if r.asked("fail")+r.asked("complete") > 0 {
-					t.Errorf("the gateway was asked %v, want no outcome", r.calls)
+				if r.countCalls("fail")+r.countCalls("complete") > 0 {
+					t.Errorf("the gateway got the calls %v, want no outcome", r.calls)
 				}
 			})
 		})
 	}
 }
 
-// TestAHeartbeatThatFailsIsTriedAgain soon enough to keep the lease.
-func TestAHeartbeatThatFailsIsTriedAgain(t *testing.T) {
-	inBubble(t, func(r *rig) {
+func TestFailedHeartbeatIsRetriedBeforeTheLeaseEnds(t *testing.T) {
+	runTest(t, func(r *harness) {
 		x := r.add(worker.Task, "send", `{}`)
 		r.worker.Handle("send", func(ctx context.Context, _ *worker.Job) error {
 			select {
@@ -87,7 +86,7 @@ func TestAHeartbeatThatFailsIsTriedAgain(t *testing.T) {
 			}
 		})
 		failures := 0
-		r.breaks(func(w http.ResponseWriter, req *http.Request) bool {
+		r.setFault(func(w http.ResponseWriter, req *http.Request) bool {
 			if !strings.HasSuffix(req.URL.Path, "/heartbeat") {
 				return false
 			}
@@ -98,7 +97,7 @@ func TestAHeartbeatThatFailsIsTriedAgain(t *testing.T) {
 			return true
 		})
 		r.start()
-		r.done(x, "completed")
-		r.stopped()
+		r.waitFor(x, "completed")
+		r.stopAndWait()
 	})
 }

@@ -10,48 +10,50 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// settings are what options change.
+// settings are the values that options set.
 type settings struct {
 	queue       string
 	concurrency int
 	lease       time.Duration
 	drain       time.Duration
 	log         *slog.Logger
-	http        *http.Client // nil: the worker's own
+	http        *http.Client // nil: New creates one
 }
 
-// Option changes how a Worker works.
+// Option configures a Worker.
 type Option func(*settings)
 
-// WithQueue names the queue to claim from, instead of "default".
+// WithQueue sets the queue to claim from. The default is "default".
 func WithQueue(name string) Option { return func(s *settings) { s.queue = name } }
 
-// WithConcurrency is how many handlers run at once, instead of 10.
+// WithConcurrency sets the maximum number of handlers that run concurrently. The default is 10.
 func WithConcurrency(n int) Option { return func(s *settings) { s.concurrency = n } }
 
-// WithLease is how long work stays the worker's without a sign of life, in
-// whole seconds, 30 without this. After each third of that a heartbeat makes it as long again; longer
-// leases bear longer outages, and after a worker's death the work waits longer.
+// WithLease sets the duration of leases: whole seconds from 1 s to 1 h. The default is 30 s. A
+// heartbeat renews the lease after each third of it. A longer lease tolerates longer outages of
+// the gateway, but delays the retry of jobs after a crash of the worker.
 func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
 
-// WithDrain is how long handlers may go on when the worker stops, instead of 30 s.
+// WithDrain sets how long handlers may continue after Run's context has ended, before their
+// contexts are cancelled. The default is 30 s.
 func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d } }
 
-// WithLogger logs elsewhere than to slog's default.
+// WithLogger sets the logger. The default is slog.Default.
 func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
-// WithHTTPClient makes calls through another HTTP client than the worker's own.
-// It must let an answer take a minute.
+// WithHTTPClient sets the HTTP client for calls of the gateway. It must allow an answer to take
+// a minute, because claims wait for work. The default client follows no redirects and uses
+// http.ProxyFromEnvironment.
 func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.http = h } }
 
 func defaults() settings {
 	return settings{queue: "default", concurrency: 10, lease: 30 * time.Second, drain: 30 * time.Second, log: slog.Default()}
 }
 
-// check reports every fault of the settings.
-func (s settings) check() (faults []error) {
+// validate returns every fault of the settings.
+func (s settings) validate() (faults []error) {
 	if s.queue == "" {
-		faults = append(faults, errors.New("the queue has no name"))
+		faults = append(faults, errors.New("the queue is empty"))
 	}
 	if s.concurrency < 1 {
 		faults = append(faults, fmt.Errorf("the concurrency is %d, want at least 1", s.concurrency))
@@ -60,7 +62,7 @@ func (s settings) check() (faults []error) {
 		faults = append(faults, fmt.Errorf("the lease is %v, want whole seconds, from 1s to 1h", s.lease))
 	}
 	if s.drain < 0 {
-		faults = append(faults, fmt.Errorf("the drain is %v, want none or a time", s.drain))
+		faults = append(faults, fmt.Errorf("the drain time is %v, want at least 0", s.drain))
 	}
 	if s.log == nil {
 		faults = append(faults, errors.New("the logger is nil"))
@@ -68,15 +70,15 @@ func (s settings) check() (faults []error) {
 	return faults
 }
 
-// newHTTPClient makes as many connections as there can be calls at once. It
-// follows no redirects: a key must not be sent to where somebody points.
+// newHTTPClient returns a client that keeps a connection for each concurrent call. It follows
+// no redirects, so that the key is sent to the configured gateway only.
 func newHTTPClient(concurrency int) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			ForceAttemptHTTP2:     true,
-			MaxIdleConnsPerHost:   2*concurrency + 1, // a claim; of each handler a heartbeat and what it asks
+			MaxIdleConnsPerHost:   2*concurrency + 1, // a claim, and for each handler a heartbeat and another call
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ResponseHeaderTimeout: client.DefaultTimeout,

@@ -13,42 +13,43 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// handle has a job done, keeps its lease meanwhile, and tells the gateway what
-// came of it, also when the handler panics or ends its goroutine.
-func (r *run) handle(handling context.Context, h *held) {
-	defer r.give(1)
-	ctx, cancel := context.WithCancelCause(handling)
-	telling := context.WithoutCancel(handling)
-	kept := make(chan struct{})
-	keeping, stop := context.WithCancel(telling)
+// handle calls the handler of a job, extends the lease meanwhile, and reports the outcome, even
+// if the handler panics or calls runtime.Goexit. It releases the slot of the job.
+func (r *run) handle(handlerCtx context.Context, h *leasedJob) {
+	defer r.releaseSlots(1)
+	ctx, cancel := context.WithCancelCause(handlerCtx)
+	reportCtx := context.WithoutCancel(handlerCtx)
+	heartbeatCtx, stopHeartbeats := context.WithCancel(reportCtx)
+	heartbeatsEnded := make(chan struct{})
 	go func() {
-		defer close(kept)
-		r.keep(keeping, h, cancel)
+		defer close(heartbeatsEnded)
+		r.extendLease(heartbeatCtx, h, cancel)
 	}()
-	o := outcome{err: errors.New("the handler ended without an outcome")} // as runtime.Goexit does
+	o := outcome{err: errors.New("the handler ended without an outcome")} // after runtime.Goexit
 	defer func() {
-		stop()
-		<-kept
+		stopHeartbeats()
+		<-heartbeatsEnded
 		if errors.Is(context.Cause(ctx), ErrStopped) {
-			o.permanent = false // whoever was interrupted cannot know
+			o.permanent = false // the handler was interrupted, so a retry may succeed
 		}
 		cancel(nil)
-		r.tell(telling, h, o)
+		r.report(reportCtx, h, o)
 	}()
 	o = r.call(ctx, h)
 }
 
-// outcome is what came of a job; one of suspend and err, or neither.
+// outcome is the outcome of an attempt. The attempt failed if err is not nil, is suspended if
+// suspend is not nil, and is completed otherwise.
 type outcome struct {
 	output    json.RawMessage
 	suspend   *suspendError
-	err       error // of a text that may be shown
+	err       error // its text is stored by the gateway
 	permanent bool
 }
 
-// call calls the handler, and reads all that it leaves. What a panic says is
-// for the log alone.
-func (r *run) call(ctx context.Context, h *held) (o outcome) {
+// call calls the handler and returns the outcome. The value of a panic is logged and not
+// reported to the gateway, because it may contain secrets.
+func (r *run) call(ctx context.Context, h *leasedJob) (o outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.log.ErrorContext(ctx, "the handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -66,14 +67,14 @@ func (r *run) call(ctx context.Context, h *held) (o outcome) {
 	}
 	if err != nil {
 		_, permanent := errors.AsType[permanentError](err)
-		return outcome{err: errors.New(reason(ctx, err)), permanent: permanent}
+		return outcome{err: errors.New(failureText(ctx, err)), permanent: permanent}
 	}
 	return o
 }
 
-// reason is an error's text. Of a handler whose context was cancelled since the
-// worker stopped, it says that: people read it.
-func reason(ctx context.Context, err error) string {
+// failureText returns the text of a handler's error. If the handler returned
+// context.Canceled because the worker stopped, the text says so.
+func failureText(ctx context.Context, err error) string {
 	text := err.Error()
 	switch {
 	case !errors.Is(context.Cause(ctx), ErrStopped), errors.Is(err, ErrStopped), !errors.Is(err, context.Canceled):
@@ -84,36 +85,40 @@ func reason(ctx context.Context, err error) string {
 	return ErrStopped.Error() + ": " + text
 }
 
-// tell writes an outcome down, and tries again until the lease ends. What the
-// gateway refuses to write down is a failure that says why.
-func (r *run) tell(ctx context.Context, h *held, o outcome) {
+// report reports an outcome to the gateway and retries until the lease ends. If the gateway
+// rejects an outcome permanently, for example because the output is too large, report fails
+// the job permanently with the reason.
+func (r *run) report(ctx context.Context, h *leasedJob, o outcome) {
 	if o.err != nil {
-		h.log.WarnContext(ctx, "the work failed", "error", o.err, "permanent", o.permanent)
+		h.log.WarnContext(ctx, "the job failed", "error", o.err, "permanent", o.permanent)
 	}
-	var pause backoff
+	var retry backoff
 	for !h.lost {
-		err := r.write(ctx, h, o)
+		err := r.reportOnce(ctx, h, o)
 		left := time.Until(h.until)
 		switch {
 		case err == nil:
 			return
 		case isLost(err):
-			h.lost = true // unless an earlier try came through and its answer did not
-		case !passes(err) && o.err == nil:
-			o = outcome{err: fmt.Errorf("the outcome was refused: %w", err), permanent: true}
-		case !passes(err), left <= 0:
-			h.log.ErrorContext(ctx, "the outcome could not be told; the work is due again when its lease ends", "error", err)
+			h.lost = true // or an earlier try succeeded and its answer was lost
+		case !isTemporary(err) && o.err == nil:
+			o = outcome{err: fmt.Errorf("the gateway rejected the outcome: %w", err), permanent: true}
+		case !isTemporary(err), left <= 0:
+			h.log.ErrorContext(ctx, "the outcome could not be reported; the job is due again when its lease ends", "error", err)
 			return
 		default:
-			sleep(ctx, min(pause.next(err), left))
+			sleep(ctx, min(retry.next(err), left))
 		}
 	}
-	h.log.WarnContext(ctx, "the lease was lost; the outcome is not written", "tries", pause.tries+1)
+	h.log.WarnContext(ctx, "the lease was lost; the outcome was not reported", "tries", retry.tries+1)
 }
 
-// write tells an outcome once.
-func (r *run) write(ctx context.Context, h *held, o outcome) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeMost)
+// reportTimeout limits one call that reports an outcome.
+const reportTimeout = 10 * time.Second
+
+// reportOnce reports an outcome without retries.
+func (r *run) reportOnce(ctx context.Context, h *leasedJob, o outcome) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	switch {
 	case o.suspend != nil:
@@ -123,7 +128,7 @@ func (r *run) write(ctx context.Context, h *held, o outcome) (err error) {
 		}
 		_, err = r.api.SuspendWork(ctx, r.tenant, h.ID, body)
 	case o.err != nil:
-		_, err = r.api.FailWork(ctx, r.tenant, h.ID, client.FailRequest{LeaseToken: h.token, Error: cut(o.err.Error()), Retryable: new(!o.permanent)})
+		_, err = r.api.FailWork(ctx, r.tenant, h.ID, client.FailRequest{LeaseToken: h.token, Error: truncate(o.err.Error()), Retryable: new(!o.permanent)})
 	default:
 		body := client.CompleteRequest{LeaseToken: h.token}
 		if o.output != nil {
@@ -134,17 +139,14 @@ func (r *run) write(ctx context.Context, h *held, o outcome) (err error) {
 	return err
 }
 
-// writeMost bounds one try to tell an outcome.
-const writeMost = 10 * time.Second
-
-// cut bounds an error's text as the gateway does.
-func cut(s string) string {
-	const most = 10000
+// truncate makes s valid UTF-8 and cuts it to the length that the gateway stores of an error.
+func truncate(s string) string {
+	const maxBytes = 10000
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
+	if len(s) <= maxBytes {
 		return s
 	}
-	for s = s[:most]; !utf8.ValidString(s); {
+	for s = s[:maxBytes]; !utf8.ValidString(s); {
 		s = s[:len(s)-1]
 	}
 	return s

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestThePageShowsTheExample as it runs here.
-func TestThePageShowsTheExample(t *testing.T) {
+func TestPageShowsTheExample(t *testing.T) {
 	page, err := os.ReadFile("../docs/workers.md")
 	if err != nil {
 		t.Fatal(err)

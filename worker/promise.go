@@ -9,17 +9,17 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// Promise is a value that somebody outside will deliver once: a route, when a
-// webhook brings it, or a call of the API.
+// Promise is a value that arrives later. A route settles it when a webhook with the value
+// arrives, or a program settles it through the API.
 type Promise struct {
 	ID             string          `json:"id"`
 	IdempotencyKey string          `json:"idempotency_key"`
 	Status         string          `json:"status"` // Pending, Resolved, Rejected or Expired
-	Value          json.RawMessage `json:"value"`  // of a resolved one
-	Error          string          `json:"error"`  // of a rejected one
+	Value          json.RawMessage `json:"value"`  // if Resolved
+	Error          string          `json:"error"`  // if Rejected
 }
 
-// The states of a promise.
+// The statuses of a promise.
 const (
 	Pending  = "pending"
 	Resolved = "resolved"
@@ -27,8 +27,8 @@ const (
 	Expired  = "expired"
 )
 
-// Read reads the value of a resolved promise. Of any other it returns an error
-// that says what became of it.
+// Read decodes the value of a resolved promise with encoding/json into the value that into
+// points to. If the promise is pending, rejected or expired, Read returns an error that says so.
 func (p Promise) Read(into any) error {
 	switch {
 	case p.Status == Rejected:
@@ -42,10 +42,10 @@ func (p Promise) Read(into any) error {
 	return nil
 }
 
-// MakePromise makes the promise with a key, which is unique in the tenant, or
-// returns the one that has it; so asking again, in a later attempt or after the
-// workflow was suspended, gives the same promise with what became of it. A new
-// one expires after a timeout, counted in seconds; with 0 it never does.
+// MakePromise creates the promise with a key, or returns the existing promise with that key,
+// pending or settled. Keys are unique in a tenant, so a later attempt of the job and a resumed
+// workflow get the same promise. A new promise expires after the timeout, rounded up to
+// seconds. If the timeout is 0, it does not expire.
 func (j *Job) MakePromise(ctx context.Context, key string, timeout time.Duration) (p Promise, err error) {
 	body := client.CreatePromiseRequest{IdempotencyKey: key, TimeoutSeconds: seconds(timeout)}
 	if j.Type == Workflow {
@@ -56,7 +56,7 @@ func (j *Job) MakePromise(ctx context.Context, key string, timeout time.Duration
 		err = json.Unmarshal(raw, &p)
 	}
 	if err != nil {
-		return p, fmt.Errorf("make the promise %s: %w", key, err)
+		return p, fmt.Errorf("create the promise %s: %w", key, err)
 	}
 	return p, nil
 }

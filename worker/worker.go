@@ -13,34 +13,36 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// Handler does one piece of work. Nil completes it with job.Output. An error
-// fails the attempt with its text, which people read, and the work is tried
-// again later while it has attempts left; after Permanent it is not. What
-// Job.Suspend returns suspends a workflow. A handler that panics has failed.
+// A Handler processes a job. If it returns nil, the job is completed with job.Output. If it
+// returns an error, the attempt fails, the gateway stores the text of the error, and the job is
+// retried later if it has attempts left. A job with an error of Permanent is not retried. The
+// error that Job.Suspend returns suspends a workflow. A panic fails the attempt.
+//
+// A Handler should return when ctx is cancelled; see ErrLeaseLost and ErrStopped. The worker
+// calls handlers concurrently.
 type Handler func(ctx context.Context, job *Job) error
 
-// Worker claims work and has it done. It is configured first, by New and
-// Handle, and then run.
+// Worker claims jobs and calls their handlers. Create it with New, register handlers with
+// Handle, and then call Run. Run may be called again after it has returned.
 type Worker struct {
 	settings
 	api      *client.Client
 	tenant   string
 	handlers map[string]Handler
-	faults   []error // of the configuration, for Run
+	faults   []error // of the configuration; Run returns them
 
-	closeIdle func() // connections that are the worker's own
+	closeIdle func() // closes the idle connections of a client that New created
 }
 
-// New makes a worker for the tenant at a URL, such as
-// https://hooks.example.com/api/tenants/acme/eventhook, with a key of the scope
-// work. It connects to nothing; what is wrong with its configuration is what
-// Run returns.
+// New returns a worker for the tenant at a URL such as
+// https://hooks.example.com/api/tenants/acme/eventhook. The key needs the scope work. New makes
+// no connection. Run returns the faults of the configuration.
 func New(tenantURL, key string, options ...Option) *Worker {
 	w := &Worker{settings: defaults(), handlers: map[string]Handler{}, closeIdle: func() {}}
 	for _, o := range options {
 		o(&w.settings)
 	}
-	w.faults = w.check()
+	w.faults = w.validate()
 	if w.http == nil {
 		w.http = newHTTPClient(w.concurrency)
 		w.closeIdle = w.http.CloseIdleConnections
@@ -58,51 +60,48 @@ func New(tenantURL, key string, options ...Option) *Worker {
 	return w
 }
 
-// Handle says who does work of a kind. Work of kinds without a handler is left
-// to others. It returns the worker, and must not be called once that runs.
+// Handle registers the handler for jobs of a kind and returns w. The worker does not claim jobs
+// of kinds without a handler. Handle must not be called while Run runs.
 func (w *Worker) Handle(kind string, h Handler) *Worker {
-	const mostKinds = 100 // in a claim
+	const maxKinds = 100 // the API's limit of a claim
 	switch {
 	case kind == "":
-		w.faults = append(w.faults, errors.New("a handler has no kind"))
+		w.faults = append(w.faults, errors.New("a handler has an empty kind"))
 	case h == nil:
 		w.faults = append(w.faults, fmt.Errorf("kind %q: its handler is nil", kind))
 	case w.handlers[kind] != nil:
 		w.faults = append(w.faults, fmt.Errorf("kind %q has two handlers", kind))
-	case len(w.handlers) == mostKinds:
-		w.faults = append(w.faults, fmt.Errorf("kind %q is one more than the %d that a worker takes", kind, mostKinds))
+	case len(w.handlers) == maxKinds:
+		w.faults = append(w.faults, fmt.Errorf("kind %q is one more than the %d kinds that a worker may have", kind, maxKinds))
 	default:
 		w.handlers[kind] = h
 	}
 	return w
 }
 
-// Run works until ctx ends, and then stops: it claims no more, lets running
-// handlers end, cancels their contexts (cause ErrStopped) when they have not
-// ended within the time of WithDrain, waits for them, and returns nil. It tells
-// the gateway what came of each to the last; work whose handler was cancelled
-// so is failed, to be tried again.
+// Run claims and processes jobs until ctx ends, and then shuts down gracefully: it claims no
+// more jobs and waits for the running handlers. After the time of WithDrain it cancels their
+// contexts with the cause ErrStopped. Run returns nil when all handlers have returned and their
+// outcomes are reported. A job whose handler was cancelled by ErrStopped is retried.
 //
-// A gateway that cannot be reached, is overloaded or fails is asked again, ever
-// more slowly. Run returns an error, having stopped as above, when the gateway
-// refuses the worker for good, such as for a wrong key; the error then wraps
-// a *client.Problem. It returns every fault of the configuration at once.
+// If the gateway cannot be reached, is overloaded or fails, Run retries with increasing delays.
+// If the gateway rejects claims permanently, for example because of an invalid key, Run shuts
+// down as above and returns an error that wraps a *client.Problem. If the configuration is
+// invalid, Run returns all its faults and makes no connection.
 func (w *Worker) Run(ctx context.Context) error {
 	faults := w.faults
 	if len(w.handlers) == 0 {
-		faults = append(slices.Clip(faults), errors.New("no kind has a handler: there is nothing to claim"))
+		faults = append(slices.Clip(faults), errors.New("no handler is registered"))
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("the worker is not configured: %w", errors.Join(faults...))
+		return fmt.Errorf("invalid worker configuration: %w", errors.Join(faults...))
 	}
 	defer w.closeIdle()
-	handling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	handlerCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	r := &run{Worker: w, kinds: slices.Sorted(maps.Keys(w.handlers)), free: make(chan struct{}, w.concurrency)}
-	for range w.concurrency {
-		r.free <- struct{}{}
-	}
-	err := r.claimAll(ctx, handling)
+	r := &run{Worker: w, kinds: slices.Sorted(maps.Keys(w.handlers)), slots: make(chan struct{}, w.concurrency)}
+	r.releaseSlots(w.concurrency)
+	err := r.claimAll(ctx, handlerCtx)
 	drain := time.AfterFunc(w.drain, func() { cancel(ErrStopped) })
 	defer drain.Stop()
 	r.handlers.Wait()
@@ -111,15 +110,15 @@ func (w *Worker) Run(ctx context.Context) error {
 
 var tenantPath = regexp.MustCompile(`^(.*)/api/tenants/([a-z0-9-]+)/eventhook/?$`)
 
-// splitURL finds the gateway and the tenant in a tenant's URL.
+// splitURL splits a tenant's URL into the URL of the gateway and the slug of the tenant.
 func splitURL(tenantURL string) (server, tenant string, err error) {
 	at, err := url.Parse(tenantURL)
 	if err != nil {
-		return "", "", errors.New("the tenant's URL is not a URL") // what it is may hold a password
+		return "", "", errors.New("the tenant's URL is not a valid URL") // without its text, which may contain a password
 	}
 	parts := tenantPath.FindStringSubmatch(at.Path)
 	if parts == nil {
-		return "", "", fmt.Errorf("the URL %q must be the tenant's, such as https://hooks.example.com/api/tenants/acme/eventhook", at.Redacted())
+		return "", "", fmt.Errorf("the URL %q is not the URL of a tenant, such as https://hooks.example.com/api/tenants/acme/eventhook", at.Redacted())
 	}
 	at.Path, at.RawPath = parts[1], ""
 	return at.String(), parts[2], nil

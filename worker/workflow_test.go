@@ -13,7 +13,7 @@ import (
 
 type progress struct{ Step string }
 
-// pay awaits a payment in two steps, and tells what it saw in each.
+// pay returns a handler that waits for a payment. Its output has the state and the payment.
 func pay(timeout time.Duration) worker.Handler {
 	return func(ctx context.Context, job *worker.Job) error {
 		var at progress
@@ -36,7 +36,7 @@ func pay(timeout time.Duration) worker.Handler {
 	}
 }
 
-func TestAWorkflowAwaitsPromises(t *testing.T) {
+func TestSuspendedWorkflowIsResumed(t *testing.T) {
 	for _, c := range []struct {
 		claim       string
 		status      string
@@ -44,61 +44,61 @@ func TestAWorkflowAwaitsPromises(t *testing.T) {
 		ends        string
 		output, err string
 	}{
-		{"and goes on with their values", worker.Resolved, `4200`, "completed", `"paying pi_1 4200 attempt 1"`, ""},
-		{"or what rejected them", worker.Rejected, `card declined`, "dead", "", "the promise pi_1 was rejected: card declined"},
-		{"or that they expired", worker.Expired, ``, "dead", "", "the promise pi_1 is expired"},
-		{"or with values of another shape", worker.Resolved, `"much"`, "dead", "",
+		{"promise resolved", worker.Resolved, `4200`, "completed", `"paying pi_1 4200 attempt 1"`, ""},
+		{"promise rejected", worker.Rejected, `card declined`, "dead", "", "the promise pi_1 was rejected: card declined"},
+		{"promise expired", worker.Expired, ``, "dead", "", "the promise pi_1 is expired"},
+		{"value of another type", worker.Resolved, `"much"`, "dead", "",
 			"the value of the promise pi_1 cannot be read: json: cannot unmarshal string into Go value of type int"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
+			runTest(t, func(r *harness) {
 				x := r.add(worker.Workflow, "pay", `{}`)
 				r.worker.Handle("pay", pay(0))
 				r.start()
-				r.done(x, "suspended")
-				if got := *r.promises[0]; *got.Workflow != x.ID || string(r.see(x).State) != `{"Step":"paying"}` {
-					t.Errorf("suspended with the state %s and a promise of workflow %s", r.see(x).State, *got.Workflow)
+				r.waitFor(x, "suspended")
+				if got := *r.promises[0]; *got.Workflow != x.ID || string(r.current(x).State) != `{"Step":"paying"}` {
+					t.Errorf("suspended with the state %s and a promise of workflow %s", r.current(x).State, *got.Workflow)
 				}
 				r.settle("pi_1", c.status, c.value)
-				r.done(x, c.ends)
-				r.stopped()
+				r.waitFor(x, c.ends)
+				r.stopAndWait()
 				r.want(x, c.ends, c.output, c.err)
 			})
 		})
 	}
 }
 
-func TestAWorkflowDoesNotWaitForEver(t *testing.T) {
-	inBubble(t, func(r *rig) {
+func TestSuspendForHasATimeout(t *testing.T) {
+	runTest(t, func(r *harness) {
 		x := r.add(worker.Workflow, "pay", `{}`)
-		r.worker.Handle("pay", pay(89*time.Second+time.Millisecond)) // in whole seconds
+		r.worker.Handle("pay", pay(89*time.Second+time.Millisecond)) // rounded up to seconds
 		began := time.Now()
 		r.start()
-		r.done(x, "dead")
-		r.stopped()
+		r.waitFor(x, "dead")
+		r.stopAndWait()
 		r.want(x, "dead", "", "the promise pi_1 is pending")
 		if took := time.Since(began); took != 90*time.Second {
-			t.Errorf("it went on after %v, want 90s", took)
+			t.Errorf("resumed after %v, want 90s", took)
 		}
 	})
 }
 
-func TestAStateOfAnotherShapeIsSaid(t *testing.T) {
-	inBubble(t, func(r *rig) {
+func TestStateOfAnotherType(t *testing.T) {
+	runTest(t, func(r *harness) {
 		x := r.add(worker.Workflow, "pay", `{}`)
 		x.State = []byte(`[]`)
 		r.worker.Handle("pay", pay(0))
 		r.start()
-		r.done(x, "dead")
-		r.stopped()
+		r.waitFor(x, "dead")
+		r.stopAndWait()
 		r.want(x, "dead", "", "the state cannot be read: json: cannot unmarshal array into Go value of type worker_test.progress")
 	})
 }
 
-func TestAPromiseThatCannotBeMadeIsAnError(t *testing.T) {
-	inBubble(t, func(r *rig) {
+func TestMakePromiseReturnsTheErrorOfTheGateway(t *testing.T) {
+	runTest(t, func(r *harness) {
 		x := r.add(worker.Workflow, "pay", `{}`)
-		r.breaks(func(w http.ResponseWriter, req *http.Request) bool {
+		r.setFault(func(w http.ResponseWriter, req *http.Request) bool {
 			if !strings.HasSuffix(req.URL.Path, "/promises") {
 				return false
 			}
@@ -107,8 +107,8 @@ func TestAPromiseThatCannotBeMadeIsAnError(t *testing.T) {
 		})
 		r.worker.Handle("pay", pay(0))
 		r.start()
-		r.done(x, "failed")
-		r.stopped()
-		r.want(x, "failed", "", "make the promise pi_1: 500 Internal Server Error")
+		r.waitFor(x, "failed")
+		r.stopAndWait()
+		r.want(x, "failed", "", "create the promise pi_1: 500 Internal Server Error")
 	})
 }

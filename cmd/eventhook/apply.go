@@ -42,12 +42,12 @@ func newApply() *cobra.Command {
 describe them, in one transaction per tenant, and print the changes like a diff.
 Applying the same files again changes nothing.
 
-Objects that the files do not name are left alone. With --prune, sources, routes
+Objects that the files do not name are not changed. With --prune, sources, routes
 and subscriptions of the named tenants are deleted if the files do not name them;
 a tenant is never deleted. The files of a folder are applied together, and each
 tenant must be in one of them.
 
-${NAME} in a text is replaced by the environment variable NAME; $$ is a $. A
+${NAME} in a text is replaced by the environment variable NAME, and $$ by $. A
 secret may also be file:PATH, relative to the file that contains it. The format
 is described in docs/configuration-as-code.md.`,
 		Args: cobra.NoArgs,

@@ -113,11 +113,11 @@ func openKeys(c configs.Config) (k keys, err error) {
 		}
 	}
 	if c.DatabaseURL == "" && len(encryption) == 0 {
-		kept, _, err := datadir.ReadOrCreate(c.DataDir, "encryption.key", seal.NewKey)
+		stored, _, err := datadir.ReadOrCreate(c.DataDir, "encryption.key", seal.NewKey)
 		if err != nil {
 			return k, err
 		}
-		encryption = strings.Fields(kept) // one key on a line, the newest first
+		encryption = strings.Fields(stored) // one key per line, the newest first
 	}
 	k.admin = eventhook.NewSecret(admin)
 	if k.ring, err = seal.New(encryption...); err != nil {

@@ -18,7 +18,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	conn := connect(t, k.dsn)
 	held := make(hang)
 	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	k.receiver.answers(func(w http.ResponseWriter, r *http.Request) {
+	k.receiver.setHandler(func(w http.ResponseWriter, r *http.Request) {
 		held.ServeHTTP(w, r)
 		fails(w, r)
 	})
@@ -36,19 +36,19 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 			t.Errorf("%s: %d events wait for their request, want all %d", when, n, len(pushed))
 		}
 		if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n > queued {
-			t.Errorf("%s: %d deliveries are leased, want at most %d, which is what fits into memory", when, n, queued)
+			t.Errorf("%s: %d deliveries are leased, want at most %d, the size of the queue in memory", when, n, queued)
 		}
 	}
 	wantRest("while it hangs")
-	k.receiver.answers(fails)
+	k.receiver.setHandler(fails)
 	came := k.receiver.count(requestsOf)
 	close(held)
 	wantRest("while it fails")
 	clitest.Eventually(t, "the request is retried", func() bool { return k.receiver.count(requestsOf) > came })
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
-		t.Errorf("%d requests came while it was down, want few: a circuit breaker", n)
+		t.Errorf("%d requests came while it was down, want few, because the circuit breaker opens", n)
 	}
-	k.receiver.answers(nil)
+	k.receiver.setHandler(nil)
 	k.wantAllOnce(pushed)
 	if k.planned() == 0 {
 		t.Error("no event was planned before its commit, want most of them")
@@ -62,7 +62,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+receiver.url+
 		"', retry: {max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000}}")
 	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
-	receiver.answers(fails)
+	receiver.setHandler(fails)
 	event := gateway.mustPush("1")
 	read := func() (e struct {
 		Status    string
@@ -93,17 +93,17 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	retry()
 	clitest.Eventually(t, "the request is retried", func() bool { return receiver.count(requestsOf) > came })
 	clitest.Eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
-	receiver.answers(nil)
+	receiver.setHandler(nil)
 	retry()
 	clitest.Eventually(t, "the event is delivered", func() bool { return read().Status == "delivered" })
 	if e := read(); e.LastError != "" || e.Actions[1].Status != "success" {
-		t.Errorf("got %+v, want no error that is left", e)
+		t.Errorf("got %+v, want no error", e)
 	}
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.execution`); n != 1 {
 		t.Errorf("%d tasks were created, want 1", n)
 	}
 	if deliveries, keys := receiver.count(deliveriesOf), receiver.count(keysOf); deliveries != 1 || keys != 1 {
-		t.Errorf("requests came under %d ids and %d keys, want one each", deliveries, keys)
+		t.Errorf("requests came with %d ids and %d keys, want one each", deliveries, keys)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestRouteWithFiftyTargets(t *testing.T) {
 		t.Errorf("%d tasks were created, want %d", n, half*len(events))
 	}
 	if keys, again := receiver.count(keysOf), receiver.count(repeatedOf); keys != half*len(events) || again > 0 {
-		t.Errorf("requests came under %d keys, and %d again; want %d and none", keys, again, half*len(events))
+		t.Errorf("requests came with %d keys, and %d of them twice; want %d and none", keys, again, half*len(events))
 	}
 	for _, event := range events {
 		var story struct {

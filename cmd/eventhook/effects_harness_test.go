@@ -20,7 +20,7 @@ type targetFixture struct {
 	dsn                  string
 	env                  []string
 	receiver, subscriber *subscriber
-	subscription         string // its id
+	subscription         string // id
 }
 
 // quickTarget is a retry policy of many retries with short delays.
@@ -59,11 +59,11 @@ func (k *targetFixture) wantUnderWay(load *flood) {
 // hang makes both receivers hang until end is called.
 func (k *targetFixture) hang() (end func()) {
 	held := make(hang)
-	k.receiver.answers(held.ServeHTTP)
-	k.subscriber.answers(held.ServeHTTP)
+	k.receiver.setHandler(held.ServeHTTP)
+	k.subscriber.setHandler(held.ServeHTTP)
 	return func() {
-		k.receiver.answers(nil)
-		k.subscriber.answers(nil)
+		k.receiver.setHandler(nil)
+		k.subscriber.setHandler(nil)
 		close(held)
 	}
 }
@@ -93,11 +93,11 @@ func (k *targetFixture) wantAllOnce(answered []string) {
 	k.subscriber.wantAll(t, published)
 	for name, s := range map[string]*subscriber{"receiver": k.receiver, "subscriber": k.subscriber} {
 		if events, deliveries := s.count(eventsOf), s.count(deliveriesOf); events != deliveries {
-			t.Errorf("the %s got %d events under %d ids of deliveries, want one id for each", name, events, deliveries)
+			t.Errorf("the %s got %d events with %d delivery ids, want one id per event", name, events, deliveries)
 		}
 	}
 	if events, keys := k.receiver.count(eventsOf), k.receiver.count(keysOf); events != keys {
-		t.Errorf("the receiver got %d events under %d keys, want one key for each", events, keys)
+		t.Errorf("the receiver got %d events with %d keys, want one key per event", events, keys)
 	}
 }
 

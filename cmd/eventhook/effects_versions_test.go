@@ -117,7 +117,7 @@ func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'dead' AND destination_id = $1::uuid`, k.subscription); n > 0 {
-		t.Errorf("%d deliveries to the subscription that stays are dead, want none", n)
+		t.Errorf("%d deliveries to the unchanged subscription are dead, want none", n)
 	}
 	wantEachProcessedOnce(t, k.dsn, load.accepted)
 	if k.planned() == 0 {

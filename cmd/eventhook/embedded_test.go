@@ -69,7 +69,7 @@ func TestPrivateDatabaseSurvivesCrashes(t *testing.T) {
 	}
 	conn := connect(t, server.DSN(pgembed.Database))
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[])`, accepted); n != len(accepted) {
-		t.Errorf("%d of %d events are there", n, len(accepted))
+		t.Errorf("%d of %d accepted events are stored", n, len(accepted))
 	}
 	_ = conn.Close(context.Background())
 	if err := server.Stop(t.Context()); err != nil {
@@ -104,7 +104,7 @@ func TestASecondInstanceTakesOverThePrivateDatabase(t *testing.T) {
 	if status, _, err := second.push(t.Context(), "beside the first"); err != nil || status != http.StatusOK {
 		t.Fatalf("answered %d, %v", status, err)
 	}
-	first.stop() // and with it its PostgreSQL
+	first.stop() // stops its PostgreSQL, too
 	clitest.Eventually(t, "the second instance accepts again", func() bool {
 		status, _, err := second.push(t.Context(), "after the first")
 		return err == nil && status == http.StatusOK

@@ -77,10 +77,10 @@ func TestExamples(t *testing.T) {
 			configured(t, dsn)
 			env := exampleVariables(t, path)
 			if got := runCommand("apply", "-f", path); got.Code != 0 || !strings.Contains(got.Stdout, " 0 unchanged\n") {
-				t.Fatalf("got %+v, want it applied", got)
+				t.Fatalf("got %+v, want the example to be applied", got)
 			}
 			if got := runCommand("apply", "-f", path, "--check", "--prune"); got.Code != 0 {
-				t.Errorf("applied, it differs: %+v", got)
+				t.Errorf("the applied example differs: %+v", got)
 			}
 			tenants, err := configs.LoadTenants(path, os.LookupEnv)
 			if err != nil {
@@ -108,7 +108,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, provider := range []string{"github", "stripe", "slack"} {
 		if !sent[provider] {
-			t.Errorf("no example has heard from %s", provider)
+			t.Errorf("no example has a source of %s", provider)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func wantAccepted(t *testing.T, r *http.Request) string {
 		err = json.Unmarshal(raw, &answer)
 	}
 	if err != nil || resp.StatusCode != http.StatusOK || answer.Status != "accepted" {
-		t.Fatalf("%s answered %d %s (%v), want it accepted", r.URL.Path, resp.StatusCode, raw, err)
+		t.Fatalf("%s answered %d %s (%v), want a 2xx with an event id", r.URL.Path, resp.StatusCode, raw, err)
 	}
 	return answer.EventID
 }

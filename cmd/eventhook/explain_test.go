@@ -27,7 +27,7 @@ func TestSourceTest(t *testing.T) {
 		status := i.call("POST", "/sources/github/test", map[string]any{"body": body,
 			"headers": map[string]string{"X-Hub-Signature-256": "sha256=" + hexHMAC(testSecret, []byte(body)), "X-GitHub-Event": event}}, &got)
 		if status != 200 || !got.Verified || len(got.Routes) != 1 || got.Routes[0].Matched != (event == "push") || got.Routes[0].Reason != reason {
-			t.Fatalf("%s: answered %d %+v, want it verified, and %s", event, status, got, reason)
+			t.Fatalf("%s: answered %d %+v, want verified and the reason %s", event, status, got, reason)
 		}
 		if actions := got.Routes[0].Actions; event == "push" && (len(actions) != 1 || actions[0].TargetType != "task" || string(actions[0].Input) != body) {
 			t.Errorf("the actions are %+v, want one task with the body", actions)
@@ -37,7 +37,7 @@ func TestSourceTest(t *testing.T) {
 	for _, table := range []string{"event", "event_payload", "idempotency_key", "execution", "event_action", "rejection"} {
 		own := map[string]string{"event": " WHERE origin <> 'system'", "event_payload": " WHERE event_id NOT IN (SELECT id FROM eventhook.event WHERE origin = 'system')"}
 		if n := count(t, conn, "SELECT count(*) FROM eventhook."+table+own[table]); n != 0 {
-			t.Errorf("%s has %d rows after asking, want none", table, n)
+			t.Errorf("%s has %d rows after the test of the source, want none", table, n)
 		}
 	}
 	if sources := []string{"providers", "sources/github/rejections"}; slices.ContainsFunc(sources, func(p string) bool { return i.call("GET", "/"+p, nil, nil) != 200 }) {

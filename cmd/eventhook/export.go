@@ -28,8 +28,8 @@ The order is always the same, and values that equal their default are omitted.
 
 Secrets are not exported: ${ACME_GITHUB_SECRET_1} stands for the first secret of
 acme's source github, and a comment lists all such variables. Secrets that a
-handshake brought are omitted; they are kept when the file is applied. Closed
-tenants are omitted.`,
+provider sent in its handshake are omitted; applying the file does not change
+them. Closed tenants are omitted.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)

@@ -65,14 +65,14 @@ func TestExportEqualsApply(t *testing.T) {
 		t.Errorf("exported again:\n%s\nwant\n%s", again, text)
 	}
 	t.Setenv("ZOO_CRM_SECRET_1", "another")
-	wantRun(t, "with another secret", cli.ExitUsage, "~ update source zoo/crm\n    secrets: changed\n0 to create, 1 to update, 0 to delete, 5 unchanged\n",
+	wantRun(t, "another secret", cli.ExitUsage, "~ update source zoo/crm\n    secrets: changed\n0 to create, 1 to update, 0 to delete, 5 unchanged\n",
 		"apply", "--check", "-f", file)
 	configured(t, pgtest.New(t))
 	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	if moved := runCommand("export").Stdout; moved != text {
-		t.Errorf("applied to another database it is\n%s\nwant\n%s", moved, text)
+		t.Errorf("the export of another database is\n%s\nwant\n%s", moved, text)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestExportOfSomeTenants(t *testing.T) {
 	exported(t)
 	got := runCommand("export", "--tenant", "zoo")
 	if got.Code != 0 || !strings.Contains(got.Stdout, "slug: zoo") || strings.Contains(got.Stdout, "acme") || strings.Contains(got.Stdout, "ACME") {
-		t.Errorf("got %+v, want zoo alone", got)
+		t.Errorf("got %+v, want only zoo", got)
 	}
 	if got := runCommand("export", "--tenant", "zoo", "--tenant", "nobody"); got.Code != cli.ExitFailed || got.Stdout != "" || !strings.Contains(got.Stderr, "nobody") {
 		t.Errorf("got %+v, want it to fail and name the tenant", got)
@@ -102,7 +102,7 @@ func TestExportToAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := runCommand("export", "-o", dir); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "zoo.yaml") {
-		t.Errorf("got %+v, want it to leave the file alone", got)
+		t.Errorf("got %+v, want a failure without a change of the file", got)
 	}
 	if raw, err := os.ReadFile(mine); err != nil || !strings.HasPrefix(string(raw), "# mine\n") {
 		t.Errorf("the file is now %s, %v", raw, err)
@@ -118,5 +118,5 @@ func TestClosedTenantsAreNotExported(t *testing.T) {
 	if _, err := connect(t, dsn).Exec(t.Context(), `UPDATE eventhook.tenant SET status = 'closed' WHERE slug = 'b'`); err != nil {
 		t.Fatal(err)
 	}
-	wantRun(t, "the others", 0, configs.ExportHeading+"\ntenants:\n  - slug: a\n  - slug: c\n", "export")
+	wantRun(t, "the open tenants", 0, configs.ExportHeading+"\ntenants:\n  - slug: a\n  - slug: c\n", "export")
 }

@@ -209,7 +209,7 @@ func TestWorkOfADeadWorkerIsClaimedAgain(t *testing.T) {
 		return got.Items[0]
 	}
 	dead := claim(1)
-	alive := claim(60) // waits for the lease of the dead one to run out
+	alive := claim(60) // waits until the lease of the dead worker expires
 	if alive.ID != dead.ID {
 		t.Fatalf("claimed %s, want %s again", alive.ID, dead.ID)
 	}
@@ -245,7 +245,7 @@ func TestSlowClientsDoNotDelayOtherClients(t *testing.T) {
 		conns = append(conns, conn)
 		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n", ingest.Path("acme", "github"))
 		if n%2 == 0 {
-			head += "\r\n{" // a body that never comes, beside headers that never end
+			head += "\r\n{" // half of the clients send no body, the others never end their header
 		}
 		if _, err := conn.Write([]byte(head)); err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestUnusualRequestsAreStoredOrRefusedAsAWhole(t *testing.T) {
 	}{
 		{"a header of 64 KB", strings.Repeat("x", 64<<10), `{"ok":true}`, http.StatusOK},
 		{"a header that is not UTF-8", "\xff\xfe", `{"ok":"also"}`, http.StatusOK},
-		{"a body with NUL and what is not UTF-8", "x", "{\"a\":\"\x00\xff\"}", http.StatusOK},
+		{"a body with NUL and invalid UTF-8", "x", "{\"a\":\"\x00\xff\"}", http.StatusOK},
 		{"broken JSON", "x", `{"a":`, http.StatusOK},
 		{"no body", "x", "", http.StatusOK},
 		{"a body over the limit", "x", strings.Repeat("a", 1<<20+1), http.StatusRequestEntityTooLarge},

@@ -42,7 +42,7 @@ func (i *instance) post(source, body string, header ...string) int {
 	return resp.StatusCode
 }
 
-// All instances use the secret that a handshake brought to one of them. The secret
+// All instances use the secret that one of them received in a handshake. The secret
 // survives a crash and another apply, and a second handshake cannot replace it.
 func TestAllInstancesUseALearnedSecret(t *testing.T) {
 	const secret, body = "b537207f20cbfa02357cf448134da559", `{"events":[{"action":"changed"}]}`
@@ -66,7 +66,7 @@ func TestAllInstancesUseALearnedSecret(t *testing.T) {
 		t.Fatalf("the handshake was answered %d, want 200", got)
 	}
 	if got := signed(first, secret); got != http.StatusOK {
-		t.Errorf("where the secret came: answered %d, want 200", got)
+		t.Errorf("at the instance that received the secret: answered %d, want 200", got)
 	}
 	clitest.Eventually(t, "the other instance knows the secret", func() bool { return signed(second, secret) == http.StatusOK })
 	for _, i := range []*instance{first, second} {
@@ -74,7 +74,7 @@ func TestAllInstancesUseALearnedSecret(t *testing.T) {
 			t.Errorf("a second secret was answered %d, want 401", got)
 		}
 		if got := signed(i, "another-secret-of-somebody"); got != http.StatusUnauthorized {
-			t.Errorf("signed with it: answered %d, want 401", got)
+			t.Errorf("a webhook signed with the second secret: answered %d, want 401", got)
 		}
 	}
 	first.kill()

@@ -28,7 +28,7 @@ func TestKeysAreStoredAcrossStarts(t *testing.T) {
 		t.Error("the second start has another admin key than the first")
 	}
 	if text, err := second.ring.Open(sealed, "place"); text != "text" || err != nil {
-		t.Errorf("the second start opens what the first has sealed as %q, %v", text, err)
+		t.Errorf("the second start opens the sealed text of the first as %q, %v", text, err)
 	}
 	for _, name := range []string{"admin.key", "encryption.key"} {
 		clitest.WantOwnerOnly(t, filepath.Join(c.DataDir, name))

@@ -148,6 +148,6 @@ func TestEventGetShowsWhatTheScopesAllow(t *testing.T) {
 	}
 	again := runCommand("event", "reprocess", answer.EventID)
 	if again.Code != 0 || !strings.Contains(again.Stdout, "No events were reprocessed") {
-		t.Errorf("a delivered event: got %+v, want it left alone", again)
+		t.Errorf("a delivered event: got %+v, want no change", again)
 	}
 }

@@ -64,19 +64,19 @@ func TestChangeReachesAllInstances(t *testing.T) {
 			return event.Status == want
 		}
 	}
-	soon("what is not there is not found", answers(http.StatusNotFound))
+	soon("an unknown source answers 404", answers(http.StatusNotFound))
 	change("POST", "/sources", map[string]any{"slug": "fresh", "verifier": map[string]any{"type": "none"}}, nil, http.StatusCreated)
-	soon("a new source receives", answers(http.StatusOK))
-	soon("without a route nothing is done", becomes("unrouted"))
+	soon("a new source accepts webhooks", answers(http.StatusOK))
+	soon("an event without a route is unrouted", becomes("unrouted"))
 	var route struct{ ID string }
 	change("POST", "/sources/fresh/routes", map[string]any{"name": "all", "targets": []any{map[string]any{"type": "task", "task_kind": "build"}}}, &route, http.StatusCreated)
-	soon("a new route is taken", becomes("delivered"))
+	soon("a new route applies", becomes("delivered"))
 	change("PATCH", "/sources/fresh/routes/"+route.ID, map[string]any{"filter_expression": `event.type == "other"`}, nil, http.StatusOK)
-	soon("a changed route is, too", becomes("unrouted"))
+	soon("a changed route applies", becomes("unrouted"))
 	change("PATCH", "/sources/fresh", map[string]any{"is_enabled": false}, nil, http.StatusOK)
-	soon("a disabled source receives nothing", answers(http.StatusNotFound))
+	soon("a disabled source answers 404", answers(http.StatusNotFound))
 	change("PATCH", "/sources/fresh", map[string]any{"is_enabled": true}, nil, http.StatusOK)
-	soon("an enabled one does", answers(http.StatusOK))
+	soon("an enabled source accepts webhooks", answers(http.StatusOK))
 	change("DELETE", "/sources/fresh?cascade=true", nil, nil, http.StatusNoContent)
-	soon("a deleted one does not", answers(http.StatusNotFound))
+	soon("a deleted source answers 404", answers(http.StatusNotFound))
 }

@@ -13,8 +13,11 @@ import (
 
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:       "migrate [up|down|version]",
-		Short:     "Migrate the database to the newest schema (serve does this at its start)",
+		Use:   "migrate [up|down|version]",
+		Short: "Migrate the database to the newest schema (serve does this at its start)",
+		Long: `Migrate the database, and print the version of its schema. up (the default) migrates
+it to the newest schema, down deletes the schema with all data of the gateway, and
+version changes nothing. serve migrates up at its start.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"up", "down", "version"},
 	}

@@ -32,20 +32,20 @@ type subscriber struct {
 
 	mu        sync.Mutex
 	secrets   []string         // of the signatures; requests are not verified without secrets
-	respond   http.HandlerFunc // instead of 204; it may hang
-	delivered map[string]int   // by delivery: how often it was answered 204
-	events    map[string]bool  // that were
-	keys      map[string]int   // by Idempotency-Key: how often it was answered 204
-	came      int              // requests
-	refused   int              // as not verified
-	both      int              // with two signatures
+	respond   http.HandlerFunc // may hang; nil answers 204
+	delivered map[string]int   // number of 204 answers by delivery
+	events    map[string]bool  // answered 204
+	keys      map[string]int   // number of 204 answers by Idempotency-Key
+	requests  int              // received
+	refused   int              // because they were not verified
+	both      int              // requests with two signatures
 }
 
 func newSubscriber(t *testing.T, secrets ...string) *subscriber {
 	s := &subscriber{secrets: secrets, delivered: map[string]int{}, events: map[string]bool{}, keys: map[string]int{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
-		server.CloseClientConnections() // some may hang
+		server.CloseClientConnections() // some requests may hang
 		server.Close()
 	})
 	s.url = server.URL
@@ -58,18 +58,18 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if respond := s.arrives(r, string(body)); respond != nil {
+	if respond := s.countRequest(r, string(body)); respond != nil {
 		respond(w, r)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// arrives counts a request and returns the handler that answers it, nil for 204.
-func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
+// countRequest counts a request and returns the handler that answers it, nil for 204.
+func (s *subscriber) countRequest(r *http.Request, body string) http.HandlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.came++
+	s.requests++
 	signatures := strings.Fields(r.Header.Get("webhook-signature"))
 	if len(signatures) > 1 {
 		s.both++
@@ -81,18 +81,18 @@ func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
 		s.refused++
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	}
-	s.noteTaken(r)
+	s.recordDelivery(r)
 	return nil
 }
 
-// takes counts a request that is answered 204.
-func (s *subscriber) takes(r *http.Request) {
+// countDelivery counts a request that is answered 204.
+func (s *subscriber) countDelivery(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteTaken(r)
+	s.recordDelivery(r)
 }
 
-func (s *subscriber) noteTaken(r *http.Request) {
+func (s *subscriber) recordDelivery(r *http.Request) {
 	s.delivered[r.Header.Get("X-Eventhook-Delivery-Id")]++
 	s.events[r.Header.Get("X-Eventhook-Event-Id")] = true
 	s.keys[r.Header.Get("Idempotency-Key")]++
@@ -111,15 +111,15 @@ func (s *subscriber) verified(r *http.Request, body string, signatures []string)
 	return false
 }
 
-// answers sets the handler of the next requests; nil means 204.
-func (s *subscriber) answers(respond http.HandlerFunc) {
+// setHandler sets the handler of the next requests; nil means 204.
+func (s *subscriber) setHandler(respond http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.respond = respond
 }
 
-// knows replaces the secrets.
-func (s *subscriber) knows(secrets ...string) {
+// setSecrets replaces the secrets.
+func (s *subscriber) setSecrets(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets = secrets
@@ -132,7 +132,7 @@ func (s *subscriber) count(of func(*subscriber) int) int {
 	return of(s)
 }
 
-func requestsOf(s *subscriber) int   { return s.came }
+func requestsOf(s *subscriber) int   { return s.requests }
 func eventsOf(s *subscriber) int     { return len(s.events) }
 func deliveriesOf(s *subscriber) int { return len(s.delivered) }
 func keysOf(s *subscriber) int       { return len(s.keys) }
@@ -159,7 +159,7 @@ func (s *subscriber) wantAll(t *testing.T, events []string) {
 		}
 	}
 	if missing > 0 {
-		t.Errorf("%d events were answered 202, and %d of them never came", len(events), missing)
+		t.Errorf("%d events were answered 202, and %d of them were not delivered", len(events), missing)
 	}
 }
 
@@ -271,7 +271,7 @@ func publishFlood(t *testing.T, to *instance, eventType string) *flood {
 
 func (f *flood) noteEvent(status int, event string, err error) {
 	if err == nil && status == http.StatusAccepted {
-		status = http.StatusOK // that is success, too
+		status = http.StatusOK // counted like the 200 of a webhook
 	}
 	f.note(status, send.Answer{EventID: event}, err)
 }

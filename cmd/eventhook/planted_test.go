@@ -47,7 +47,7 @@ func (p *planted) want(t *testing.T, what, text string) {
 	t.Helper()
 	for _, s := range p.in(text) {
 		at := max(0, strings.Index(text, s)-100)
-		t.Errorf("%s holds %q: …%.250s", what, s, text[at:])
+		t.Errorf("%s contains %q: …%.250s", what, s, text[at:])
 	}
 }
 
@@ -122,7 +122,7 @@ func (c *caller) must(status int, method, path, body string) []byte {
 
 // readEverything calls every GET operation of the OpenAPI document for acme, with the
 // ids that the lists contain. It returns the number of requests.
-func (c *caller) readEverything(slugs []string) (asked int) {
+func (c *caller) readEverything(slugs []string) (requests int) {
 	c.t.Helper()
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
@@ -131,18 +131,18 @@ func (c *caller) readEverything(slugs []string) (asked int) {
 		c.t.Fatal(err)
 	}
 	for path, methods := range doc.Paths {
-		if methods["get"] == nil || strings.HasSuffix(path, "/stream") { // which does not end
+		if methods["get"] == nil || strings.HasSuffix(path, "/stream") { // the stream does not end
 			continue
 		}
 		for _, slug := range slugs {
 			at := strings.NewReplacer("{tenant}", "acme", "{slug}", slug, "{name}", "push").Replace(path)
 			for _, id := range c.ids(at) {
 				c.send("GET", strings.ReplaceAll(at, "{id}", id), "Bearer "+testAdminKey, "")
-				asked++
+				requests++
 			}
 		}
 	}
-	return asked
+	return requests
 }
 
 // ids returns the ids in the list to which a path with {id} belongs.
@@ -170,7 +170,7 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	i := &caller{instance: startInstance(t, dsn, "EVENTHOOK_LOG_LEVEL=debug")}
 	asSecret := func(where string) string { return `"` + p.secret(where) + `"` }
 
-	// Where they belong.
+	// Secrets in the members for secrets.
 	i.must(201, "POST", T+"/sources", `{"slug":"hub","name":"Hub","provider":"github","secrets":[`+asSecret("old")+`,`+asSecret("older")+`]}`)
 	i.must(200, "PATCH", T+"/sources/hub", `{"secrets":[`+asSecret("new")+`]}`)
 	token, password := p.secret("token"), p.secret("password")
@@ -182,10 +182,10 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	if err := json.Unmarshal(i.must(201, "POST", "/api/admin/tenants/acme/keys", `{"name":"k","scopes":["read","manage"]}`), &key); err != nil {
 		t.Fatal(err)
 	}
-	i.answers.Reset() // the one answer that shows a key
+	i.answers.Reset() // the creation of a key returns it
 	p.secrets = append(p.secrets, key.Key)
 
-	// Where they do not.
+	// Secrets in other members, and malformed.
 	for n, wrong := range []string{
 		`{"slug":"x","name":"x","secret":%s}`, `{"slug":"x","name":"x","provider":"github","secrets":%s}`,
 		`{"slug":"x","name":"x","verifier":{"type":"hmac","header":"X","values":[%s]}}`,
@@ -209,7 +209,7 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	}
 	i.send("GET", T+"/events", "Bearer "+p.secret("not-a-key"), "")
 
-	// On requests, good ones and forgeries.
+	// Secrets in valid and forged requests.
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("u:"+password))
 	for source, credentials := range map[string][]string{"token": {"X-Token", token}, "basic": {"Authorization", basic}, "hub": nil, "github": nil} {
 		i.send("POST", T+"/in/"+source, "Bearer "+p.secret("bearer-"+source), `{"n":1}`, append(credentials, "Cookie", "session="+p.secret("cookie-"+source))...)
@@ -223,8 +223,8 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 		return bytes.Contains(i.must(200, "GET", T+"/sources/token/rejections", ""), []byte(`"reason"`))
 	})
 
-	if asked := i.readEverything([]string{"github", "hub", "token", "basic", "whatsapp"}); asked < 50 {
-		t.Errorf("%d answers were read, want those of the whole API", asked)
+	if requests := i.readEverything([]string{"github", "hub", "token", "basic", "whatsapp"}); requests < 50 {
+		t.Errorf("%d requests were sent, want one for each operation", requests)
 	}
 	metrics, err := testClient.Get(i.metrics)
 	if err != nil {
@@ -263,6 +263,6 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	p.want(t, "the metrics", string(page))
 	p.want(t, "an export", printed.String())
 	if !strings.Contains(stored, "enc2:") || !strings.Contains(stored, hex.EncodeToString([]byte("[redacted]"))) {
-		t.Error("the database holds no sealed value, or no stored header: nothing was looked at")
+		t.Error("the database contains no sealed value or no stored header, so the test proves nothing")
 	}
 }

@@ -20,7 +20,7 @@ import (
 type program struct {
 	stop   func() // as SIGTERM does
 	ended  <-chan struct{}
-	ending func() string // "" for a good one
+	ending func() string // "" after a clean end
 }
 
 // mailed waits for a mail of a worker.
@@ -95,7 +95,7 @@ func workersPage(t *testing.T, language string) string {
 	}
 	blocks := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 1 {
-		t.Fatalf("the page has %d programs in %s, want one", len(blocks), language)
+		t.Fatalf("the page contains %d programs in %s, want one", len(blocks), language)
 	}
 	if lines := strings.Count(blocks[0][1], "\n"); lines > 40 {
 		t.Errorf("the program in %s has %d lines, want at most 40", language, lines)

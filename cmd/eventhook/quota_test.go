@@ -64,6 +64,6 @@ func TestQuotaAppliesAtAllInstances(t *testing.T) {
 	}
 	if got := count(t, conn, `SELECT sum(bytes) FROM eventhook.tenant_usage`); got != count(t, conn, `SELECT sum(length(headers) + length(body)) FROM eventhook.event_payload p
 		JOIN eventhook.event e ON e.id = p.event_id WHERE e.origin <> 'system'`) {
-		t.Errorf("%d bytes were counted, which is not what is stored", got)
+		t.Errorf("%d bytes were counted, want the number of stored bytes", got)
 	}
 }

@@ -76,7 +76,7 @@ func TestAllInstancesListRejections(t *testing.T) {
 		t.Errorf("got %s, want the size and hash of the forgery", raw)
 	}
 	if !slices.Contains(item.HeaderNames, "X-Hub-Signature-256") || !slices.Contains(item.HeaderNames, "Authorization") {
-		t.Errorf("the headers are %q, want those that were sent", item.HeaderNames)
+		t.Errorf("the headers are %q, want the headers of the request", item.HeaderNames)
 	}
 	for _, private := range []string{"precious", "in-the-query", "in-a-header", testSecret, hexHMAC(testSecret, []byte(body)), hexHMAC("another-secret", []byte(body))} {
 		if bytes.Contains(raw, []byte(private)) {

@@ -47,7 +47,7 @@ func TestSecretsRotate(t *testing.T) {
 		if n := len(seen) - 1; n >= 0 && strings.HasPrefix(seen[n]+"\n", said) {
 			seen = seen[:n]
 		} else {
-			t.Errorf("%s: the last of %q does not say %q", claim, seen, said)
+			t.Errorf("%s: the last line of %q does not contain %q", claim, seen, said)
 		}
 		if want := append([]string{"KEY VALUES IN BOUND STATE"}, lines...); got.Code != 0 || strings.Join(seen, "\n") != strings.Join(want, "\n") {
 			t.Errorf("%s: got %q, want %q", claim, seen, want)
@@ -55,22 +55,22 @@ func TestSecretsRotate(t *testing.T) {
 	}
 	status("one key", ids[1]+" 3 source.verifier yes newest: seals")
 	keys(testEncryptionKey, fresh)
-	status("the next beside it", ids[1]+" 3 source.verifier yes newest: seals", ids[0]+" 0 configured")
+	status("the next key is configured", ids[1]+" 3 source.verifier yes newest: seals", ids[0]+" 0 configured")
 	keys(fresh, testEncryptionKey)
 	said = "Secrets are bound to their rows; unbound ones are refused. The canary needs the key " + ids[1]
-	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
+	status("the next key is the newest", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
 	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	if got.Stderr != "re-sealed 3 of 3 …\n" {
 		t.Errorf("progress is %q", got.Stderr)
 	}
-	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
+	wantRun(t, "a second rotation", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	keys(fresh)
 	said = "Secrets are bound to their rows; unbound ones are refused.\n"
-	status("the new one alone", ids[0]+" 3 source.verifier yes newest: seals")
-	wantRun(t, "all is as it was", 0, noDrift, "apply", "--check", "-f", file)
+	status("only the new key is configured", ids[0]+" 3 source.verifier yes newest: seals")
+	wantRun(t, "the configuration has not changed", 0, noDrift, "apply", "--check", "-f", file)
 	keys(testEncryptionKey)
 	said = "The encryption keys of this instance do not fit this database"
-	status("the old one alone", ids[1]+" 0 newest: seals", ids[0]+" 3 source.verifier yes not configured: cannot be opened")
+	status("only the old key is configured", ids[1]+" 0 newest: seals", ids[0]+" 3 source.verifier yes not configured: cannot be opened")
 }
 
 func TestSecretsThatCannotBeOpenedAreReported(t *testing.T) {
@@ -114,7 +114,7 @@ func TestCommandsRequireAnEncryptionKey(t *testing.T) {
 	file := clitest.WriteFile(t, "t.yaml", testTenants)
 	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0"}, {"apply", "-f", file}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}, {"secrets", "accept-keys", "--yes"}} {
 		if got := runCommand(args...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "encryption_keys: is required") || got.Stdout != "" {
-			t.Errorf("%v: got %+v, want it to refuse and name encryption_keys", args, got)
+			t.Errorf("%v: got %+v, want a refusal that names encryption_keys", args, got)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh)
 	for _, args := range [][]string{{"apply", "-f", file}, {"apply", "--check", "-f", file}, {"export"}, {"secrets", "rotate"}} {
 		if got := runCommand(args...); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "do not fit this database") {
-			t.Errorf("%v: got %+v, want it to refuse and say why", args, got)
+			t.Errorf("%v: got %+v, want a refusal with the reason", args, got)
 		}
 	}
 	if got := runCommand("secrets", "accept-keys"); got.Code != cli.ExitUsage {
@@ -223,7 +223,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	}
 	wantRun(t, "the former keys are lost", 0, "the database accepts the key "+keyIDs(t, fresh)[0]+"\n", "secrets", "accept-keys", "--yes")
 	if got := ready(wrong) + ready(right); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "503 ") {
-		t.Errorf("after accept-keys they answer %s, want the new key alone to be ready", got)
+		t.Errorf("after accept-keys they answer %s, want only the new key to be ready", got)
 	}
 	wrong.stop()
 	right.stop()

@@ -57,8 +57,8 @@ generates its keys there.`,
 	return cmd
 }
 
-// tuneMemory trades memory for CPU time. The gateway keeps little on the heap, and
-// Go collects a small heap very often. GOGC and GOMEMLIMIT have precedence.
+// tuneMemory trades memory for CPU time: the heap of the gateway is small, and Go
+// collects a small heap very often. GOGC and GOMEMLIMIT have precedence.
 func tuneMemory() {
 	const percent, limit = 400, 2 << 30
 	if os.Getenv("GOGC") == "" {

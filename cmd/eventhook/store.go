@@ -56,7 +56,7 @@ func (s *settings) withAnyKeys(cmd *cobra.Command, noMigration bool, do func(con
 		return err
 	}
 	defer db.Close()
-	if err := needsNewestSchema(ctx, db); err != nil {
+	if err := checkNewestSchema(ctx, db); err != nil {
 		return err
 	}
 	if err := db.ReadSealing(ctx); err != nil {
@@ -65,7 +65,7 @@ func (s *settings) withAnyKeys(cmd *cobra.Command, noMigration bool, do func(con
 	return do(ctx, &store{db, k, c})
 }
 
-func needsNewestSchema(ctx context.Context, db *pg.DB) error {
+func checkNewestSchema(ctx context.Context, db *pg.DB) error {
 	newest, err := migrations.Newest()
 	if err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// called is a request that a fakeReceiver received.
+// called is a request that a fakeReceiver got.
 type called struct {
 	header http.Header
 	body   string
 }
 
 // fakeReceiver is a receiver of http targets. It reports each request and answers it
-// when the test says so, or when the client closes the connection.
+// when the test tells it to, or when the client closes the connection.
 type fakeReceiver struct {
 	url    string
 	asked  chan called
@@ -71,7 +71,7 @@ func TestRequestOfATargetDelaysNoOtherEffect(t *testing.T) {
 	event := gateway.mustPush("1")
 	got := <-p.asked
 	if got.header.Get("X-Eventhook-Event-Id") != event || !strings.HasPrefix(got.header.Get("Idempotency-Key"), event+"/") {
-		t.Errorf("the fakeReceiver was sent %v, want the event's id and key", got.header)
+		t.Errorf("the receiver got %v, want the event's id and key", got.header)
 	}
 	conn := connect(t, dsn)
 	wantMade := func(when string) {
@@ -82,9 +82,9 @@ func TestRequestOfATargetDelaysNoOtherEffect(t *testing.T) {
 			t.Errorf("%s: got %d tasks and %d published events, want one of each", when, tasks, published)
 		}
 	}
-	wantMade("while the fakeReceiver thinks")
+	wantMade("while the request is unanswered")
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at IS NULL`); n != 1 {
-		t.Errorf("while the fakeReceiver thinks: %d events wait for their requests, want 1", n)
+		t.Errorf("while the request is unanswered: %d events wait for their requests, want 1", n)
 	}
 	p.answer <- http.StatusNoContent
 	clitest.Eventually(t, "the event is delivered", func() bool {
@@ -123,7 +123,7 @@ func TestHTTPTargetPassesTheSignatureOfTheProvider(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte(testSecret))
 	mac.Write([]byte(got.body))
 	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); got.header.Get("X-Hub-Signature-256") != want {
-		t.Errorf("got the signature %q, want %q over what was got", got.header.Get("X-Hub-Signature-256"), want)
+		t.Errorf("got the signature %q, want %q over the received body", got.header.Get("X-Hub-Signature-256"), want)
 	}
 	if got.body != gateway.payload(event) {
 		t.Errorf("got the body %s, want %s", got.body, gateway.payload(event))

@@ -76,18 +76,18 @@ func TestAllInstancesApplyATenantsStatus(t *testing.T) {
 	everywhere("its key reads", answers(http.StatusOK, "GET", T+"/events"))
 
 	admin(http.StatusOK, "PATCH", acme, `{"status":"suspended"}`)
-	everywhere("a suspended tenant receives none", pushes(http.StatusNotFound))
+	everywhere("a suspended tenant receives no webhooks", pushes(http.StatusNotFound))
 	everywhere("its key changes nothing", answers(http.StatusForbidden, "POST", T+"/sources"))
-	everywhere("its key works", answers(http.StatusOK, "POST", T+"/work/claim"))
+	everywhere("its key claims work", answers(http.StatusOK, "POST", T+"/work/claim"))
 
 	admin(http.StatusOK, "PATCH", acme, `{"status":"active"}`)
 	everywhere("an active tenant receives webhooks again", pushes(http.StatusOK))
 
 	admin(http.StatusOK, "POST", acme+"/close", "")
-	everywhere("a closed tenant receives none", pushes(http.StatusNotFound))
+	everywhere("a closed tenant receives no webhooks", pushes(http.StatusNotFound))
 	everywhere("its key is refused", answers(http.StatusUnauthorized, "GET", T+"/events"))
 	if audit := admin(http.StatusOK, "GET", "/api/admin/audit?action=tenant.closed", ""); !strings.Contains(audit, `"source_ip":"`+engineer+`"`) {
-		t.Errorf("audited %s, want the client behind the proxy", audit)
+		t.Errorf("the audit entry is %s, want the address of the client behind the proxy", audit)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestKeyGuessingIsSlowedDownPerClient(t *testing.T) {
 		}
 	}
 	if limited == 0 {
-		t.Error("200 guesses were all looked at, want most of them refused")
+		t.Error("all 200 guesses were answered 401, want most of them refused before the check")
 	}
 	status, created := i.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"ci","scopes":["read"]}`)
 	if status != http.StatusCreated {
@@ -122,7 +122,7 @@ func TestKeyGuessingIsSlowedDownPerClient(t *testing.T) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil || !strings.Contains(string(raw), `eventhook_api_refused_total{reason="too_many_wrong_keys"}`) {
-		t.Errorf("the metrics do not tell of the guesses (%v)", err)
+		t.Errorf("the metrics do not count the guesses (%v)", err)
 	}
 	i.stop()
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.api_key WHERE last_used_at IS NOT NULL`); n != 1 {

@@ -30,7 +30,7 @@ func TestEventWatch(t *testing.T) {
 				t.Errorf("got %+v, %v, want a delivered event of github", got, err)
 			}
 			return
-		case <-tick.C: // until one comes after the stream began
+		case <-tick.C: // repeated until an event follows the start of the stream
 			if status, _, err := gateway.push(t.Context(), time.Now().String()); err != nil || status != http.StatusOK {
 				t.Fatal(status, err)
 			}

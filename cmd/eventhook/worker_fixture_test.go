@@ -43,7 +43,7 @@ type workerFixture struct {
 	db     *pgx.Conn
 	key    string
 	mailer *httptest.Server
-	mails  chan mail // each waits for its answer
+	mails  chan mail // the mailer answers each mail when the test does
 }
 
 type mail struct {

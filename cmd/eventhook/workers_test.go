@@ -49,12 +49,12 @@ func TestWorkerProgramsOfTheDocs(t *testing.T) {
 			second := o.mailed(p)
 			second.answer <- http.StatusOK
 			if done := o.ends(event, "completed"); done.Output != `{"mail_id":"m1"}` && done.Output != `{"mail_id": "m1"}` || second.key != first.key {
-				t.Errorf("it completed with %s and the key %q, want the mail's id and the same key", done.Output, second.key)
+				t.Errorf("the execution completed with %s and the key %q, want the mail id and the same key", done.Output, second.key)
 			}
 
 			dead := o.ends(o.webhook(`{"type":"invoice.drawn","invoice":{"id":"in_2"}}`), "dead")
 			if dead.Error != "the invoice has no customer" {
-				t.Errorf("it is dead by %q", dead.Error)
+				t.Errorf("the execution is dead with the error %q", dead.Error)
 			}
 
 			last := o.webhook(`{"type":"invoice.drawn","invoice":{"id":"in_3","customer":"Bob"}}`)
@@ -63,7 +63,7 @@ func TestWorkerProgramsOfTheDocs(t *testing.T) {
 			running.answer <- http.StatusOK
 			<-p.ended
 			if ending := p.ending(); ending != "" {
-				t.Errorf("stopped, the worker ended badly: %s", ending)
+				t.Errorf("the stopped worker did not end cleanly: %s", ending)
 			}
 			if w := o.work(last); w.Status != "completed" {
 				t.Errorf("the work that ran at the stop is %s, want completed", w.Status)
@@ -143,11 +143,11 @@ func TestGoWorkflowAwaitsAWebhook(t *testing.T) {
 	p.stop()
 	<-p.ended
 	if ending := p.ending(); ending != "" {
-		t.Errorf("the worker ended badly: %s", ending)
+		t.Errorf("the worker did not end cleanly: %s", ending)
 	}
 }
 
-func TestGoWorkerReportsWhyItMayNotWork(t *testing.T) {
+func TestGoWorkerReportsWhyItsKeyIsRefused(t *testing.T) {
 	o := newWorkerFixture(t)
 	_, reads := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"reader","scopes":["read"]}`)
 	var reader struct{ Key string }
@@ -155,9 +155,9 @@ func TestGoWorkerReportsWhyItMayNotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ claim, url, key, want string }{
-		{"a key that is none", o.tenantURL(), "ehk_none", "the gateway does not take the key: 401"},
+		{"an invalid key", o.tenantURL(), "ehk_none", "the key is not valid: 401"},
 		{"a key without the scope", o.tenantURL(), reader.Key, "the key lacks the scope work: 403"},
-		{"another tenant", o.url + "/api/tenants/other/eventhook", o.key, "there is no such tenant for this key: 404"},
+		{"another tenant", o.url + "/api/tenants/other/eventhook", o.key, "the key has no access to the tenant, or the tenant does not exist: 404"},
 	} {
 		err := worker.New(c.url, c.key).Handle("send-invoice", func(context.Context, *worker.Job) error { return nil }).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.key) {

@@ -101,7 +101,7 @@ func exampleSubscription() Subscription {
 }
 
 func subscriptionExamples() map[string]example {
-	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // examples
 	subscription := exampleSubscription()
 	created := SubscriptionCreated{subscription, secret}
 	created.URL = "https://billing.example/hooks"

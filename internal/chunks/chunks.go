@@ -1,6 +1,6 @@
 // Package chunks reads a stream of unknown length into memory that grows with the bytes
-// received. A Buffer allocates at most twice the bytes read plus one small chunk, and takes
-// each allocation from the caller's Account first. Growing copies nothing; Join copies once.
+// received. A Buffer allocates at most twice the bytes read plus one small chunk, and takes its
+// memory from the caller's Account. Growing copies no bytes; Join copies them once.
 package chunks
 
 import (
@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Account is a memory budget. Take reserves n bytes before they are allocated; its error
-// means that they must not be allocated. Return gives n bytes back.
+// Account is a memory budget. Take reserves n bytes; its error means that the caller must not
+// use them. Return returns n bytes.
 type Account interface {
 	Take(n int) error
 	Return(n int)
@@ -36,18 +36,19 @@ type Buffer struct {
 	size    int // bytes in full
 }
 
-// Start makes prefix the first chunk, with capacity for at least extra more bytes. limit is
-// the maximum number of bytes to read after the prefix. Start returns the error of the
-// account. Call it once.
+// Start makes prefix the first chunk, with capacity for at least extra more bytes, and takes
+// its capacity from account. limit is the maximum number of bytes to read after the prefix.
+// Start returns the error of the account. Call it once.
 func (b *Buffer) Start(account Account, prefix []byte, extra, limit int) error {
 	b.account, b.limit = account, len(prefix)+limit
 	b.last = slices.Grow(prefix, extra)
 	return account.Take(cap(b.last))
 }
 
-// Read reads r until io.EOF. announced is the expected number of bytes, such as a
-// Content-Length, or -1; it only sizes chunks. Read returns ErrTooLong, the error of the
-// account or the error of r.
+// Read reads r until io.EOF. It takes the memory of each chunk from the account before it
+// allocates the chunk. announced is the expected number of bytes, such as a Content-Length, or
+// -1; it only sizes chunks. Read returns ErrTooLong, the error of the account or the error of
+// r.
 func (b *Buffer) Read(r io.Reader, announced int) error {
 	end := b.Len() + announced + 1 // io.EOF needs space for one more byte
 	for {
@@ -89,9 +90,9 @@ func (b *Buffer) grow(expected int) error {
 // Len returns the number of bytes, including the prefix.
 func (b *Buffer) Len() int { return b.size + len(b.last) }
 
-// Join returns the prefix and all bytes read in one slice. The Buffer is empty afterwards,
-// and of its memory only the slice remains taken from the account. Join returns the error
-// of the account if the copy does not fit.
+// Join returns the prefix and all bytes read in one slice; of the memory of the Buffer, only
+// the slice remains taken from the account. Join returns the error of the account if the copy
+// does not fit. Do not use the Buffer after Join.
 func (b *Buffer) Join() ([]byte, error) {
 	if len(b.full) == 0 {
 		return b.last, nil

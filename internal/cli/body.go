@@ -17,8 +17,8 @@ import (
 type document map[string]any
 
 // set sets a member, or a member of a nested object such as rate_limit.burst_size.
-func (d document) set(place string, value any) {
-	first, rest, nested := strings.Cut(place, ".")
+func (d document) set(path string, value any) {
+	first, rest, nested := strings.Cut(path, ".")
 	if !nested {
 		d[first] = value
 		return
@@ -59,48 +59,48 @@ func (b *body) onFlag(change func(document) error, flags ...string) {
 }
 
 // text defines a flag for a text.
-func (b *body) text(flag, place, usage string) {
+func (b *body) text(flag, path, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage)
-	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(path, *v); return nil }, flag)
 }
 
 // texts defines a flag for a list of texts, which may be repeated.
-func (b *body) texts(flag, place, usage string) {
+func (b *body) texts(flag, path, usage string) {
 	v := b.cmd.Flags().StringArray(flag, nil, usage+"; may be repeated")
-	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(path, *v); return nil }, flag)
 }
 
 // number defines a flag for an integer.
-func (b *body) number(flag, place, usage string) {
+func (b *body) number(flag, path, usage string) {
 	v := b.cmd.Flags().Int64(flag, 0, usage)
-	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(path, *v); return nil }, flag)
 }
 
 // limit defines a flag for an integer or "none", which becomes null.
-func (b *body) limit(flag, place, usage string) {
+func (b *body) limit(flag, path, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or none")
 	b.onFlag(func(d document) error {
 		if *v == "none" {
-			d.set(place, nil)
+			d.set(path, nil)
 			return nil
 		}
 		n := json.Number(*v)
 		if _, err := n.Int64(); err != nil {
 			return fmt.Errorf("--%s %q, want a number or none", flag, *v)
 		}
-		d.set(place, n)
+		d.set(path, n)
 		return nil
 	}, flag)
 }
 
 // boolean defines a flag for true or false.
-func (b *body) boolean(flag, place, usage string) {
+func (b *body) boolean(flag, path, usage string) {
 	v := b.cmd.Flags().Bool(flag, false, usage)
-	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(path, *v); return nil }, flag)
 }
 
 // json defines a flag for JSON, or for @FILE with JSON.
-func (b *body) json(flag, place, usage string) {
+func (b *body) json(flag, path, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or @FILE")
 	b.onFlag(func(d document) error {
 		text, err := input.TextOrFile(*v)
@@ -111,7 +111,7 @@ func (b *body) json(flag, place, usage string) {
 		if err != nil {
 			return fmt.Errorf("--%s is not JSON: %w", flag, err)
 		}
-		d.set(place, value)
+		d.set(path, value)
 		return nil
 	}, flag)
 }
@@ -125,8 +125,8 @@ func (b *body) read(preset document) (json.RawMessage, error) {
 			return nil, input.Usage(err)
 		}
 	}
-	for place, value := range preset {
-		d.set(place, value)
+	for path, value := range preset {
+		d.set(path, value)
 	}
 	for _, change := range b.changes {
 		if err := change(d); err != nil {

@@ -21,7 +21,7 @@ type request struct {
 	body        any // nil without one
 }
 
-// startFakeGateway starts a fake gateway that gives the same answer to each request, and
+// startFakeGateway starts a fake gateway that sends the same answer to each request, and
 // configures the environment for it. It returns the requests.
 func startFakeGateway(t *testing.T, status int, answer string) *[]request {
 	t.Helper()

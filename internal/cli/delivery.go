@@ -142,7 +142,7 @@ func newDeliveryGet(r *remote) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&until, "wait", "", "wait up to 30 s until the delivery has this status or is success or dead; fail if its status is another one")
+	cmd.Flags().StringVar(&until, "wait", "", "wait up to 30 s for this status; success and dead also end the wait; fail if the status differs")
 	return cmd
 }
 

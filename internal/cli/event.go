@@ -19,7 +19,7 @@ func newEvent(version string) *cobra.Command {
 
   eventhook event list --status failed --since 24h
   eventhook event get 0199…                     the event, its actions and deliveries
-  eventhook event get latest --wait             the newest webhook, when it is processed
+  eventhook event get latest --wait             the newest webhook, after it is processed
   eventhook event payload 0199… > body.json     the exact bytes of the body
   eventhook event reprocess --status unrouted --source stripe --limit 100
   eventhook event watch                         status changes as they occur`, r,

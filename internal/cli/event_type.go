@@ -11,9 +11,9 @@ import (
 
 func newEventType(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("event-type", "Manage the catalogue of event types", `Manage the catalogue of a tenant's event types, with optional JSON Schemas. Events of
-unknown types and events that do not match their schema are delivered as well, and
-counted.
+	return newNoun("event-type", "Create, list, update and delete event types of the catalogue", `Create, list, update and delete entries of the catalogue of a tenant's event types, with
+optional JSON Schemas. Events of unknown types and events that do not match their schema
+are delivered as well, and counted in a metric.
 
   eventhook event-type put payment.succeeded --description "A payment succeeded" --schema @payment.json`, r,
 		newEventTypeList(r), newEventTypeGet(r), newEventTypePut(r), newEventTypeDelete(r))

@@ -38,7 +38,7 @@ delivered byte for byte.` + callHelp
   jq .order big.json | eventhook publish order.made --data - --metadata '{"shop":"north"}'`
 	b = &body{cmd: cmd}
 	cmd.Flags().StringVar(&data, "data", "", "data of the event: JSON, @FILE, or - for standard input")
-	b.text("idempotency-key", "idempotency_key", "idempotency key: a second event with this key is not published, while the first is stored")
+	b.text("idempotency-key", "idempotency_key", "idempotency key; while an event with this key is stored, a second one is not published")
 	b.json("metadata", "metadata", `object that is delivered beside the data, such as {"shop":"north"}`)
 	b.json("scope", "scope", "JSON value for the object that the event is about")
 	b.json("actor", "actor", "JSON value for the actor that caused the event")

@@ -70,8 +70,12 @@ func exitCode(err error) int {
 
 func newRoot(commands []*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "eventhook",
-		Short:         "A webhook gateway: receive, verify, store once, route, deliver",
+		Use:   "eventhook",
+		Short: "A webhook gateway: receive, verify, store once, route, deliver",
+		Long: `A webhook gateway: receive, verify, store once, route, deliver.
+
+Workers claim, heartbeat, complete, fail and suspend tasks and workflows over the API:
+see eventhook openapi, or /docs of a running gateway.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -18,7 +18,7 @@ import (
 func newRoute(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
 	return newNoun("route", "Create, list, update, test and delete routes of a source", `Create, list, update, test and delete routes. A route selects events of a source
-and says which targets they have. NAME is the name or the id of a route.
+and passes them to targets. NAME is the name or the id of a route.
 
   eventhook route create payments --source stripe --type 'payment_intent.*' --workflow process-payment --queue payments
   eventhook route list --source stripe

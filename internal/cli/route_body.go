@@ -26,11 +26,11 @@ func (b *body) routeFlags() *body {
 }
 
 // code defines a flag for a text, or for @FILE with the text.
-func (b *body) code(flag, place, usage string) {
+func (b *body) code(flag, path, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or @FILE")
 	b.onFlag(func(d document) error {
 		text, err := input.TextOrFile(*v)
-		d.set(place, text)
+		d.set(path, text)
 		return err
 	}, flag)
 }
@@ -59,10 +59,10 @@ var targetFlags = []struct{ flag, member, usage string }{
 	{"publish", "event_type", "target: publish an event of this type"},
 	{"http", "url", "target: send the event to this URL; use -f to set an Authorization header"},
 	{"queue", "queue", "queue of the task or workflow; the queue \"default\" by default"},
-	{"key-path", "idempotency_key_path", "path of the idempotency key of the task, workflow or event; one is created per key"},
-	{"key-prefix", "idempotency_key_prefix", "prefix of that key, such as stripe:"},
+	{"key-path", "idempotency_key_path", "path of the idempotency key of the task, workflow or event; for each key, one is created"},
+	{"key-prefix", "idempotency_key_prefix", "prefix of the idempotency key or promise key, such as stripe:"},
 	{"value-path", "value_path", "path of the promise's value; the whole body by default"},
-	{"error-path", "error_path", "path of an error: if it exists, the promise is rejected with it"},
+	{"error-path", "error_path", "path of an error; if the event has one, the promise is rejected with it"},
 }
 
 // target defines the flags for targets. The targets of the flags replace all targets

@@ -19,7 +19,7 @@ a built-in provider needs only the secret; eventhook source providers lists the
 providers.
 
   eventhook source create stripe --provider stripe --secret-env STRIPE_SECRET
-  eventhook source create crm -f crm.yaml        with an own verifier
+  eventhook source create crm -f crm.yaml        with your own verifier
   eventhook source update stripe --secret-env NEW_SECRET --secret-env OLD_SECRET
   eventhook source rejections stripe             recently rejected requests`, r,
 		newSourceList(r), newSourceGet(r), newSourceURL(r), newSourceCreate(r), newSourceUpdate(r), newSourceDelete(r),
@@ -66,7 +66,7 @@ func (s *session) showSource(x client.Source, err error) error {
 			field{"verified as", verifiedAs(x)}, field{"secrets", strconv.FormatInt(x.SecretsCount, 10)}, field{"verifier", inline(x.Verifier)},
 			field{"options", inlineMap(x.Options)},
 			field{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, field{"event type", strings.Join(x.EventTypePaths, ", ")},
-			field{"requires a key", yesOrNo(x.RequireIdempotencyKey)}, field{"rate limit", inline(x.RateLimit)}, field{"retries", inline(x.Retry)},
+			field{"key required", yesOrNo(x.RequireIdempotencyKey)}, field{"rate limit", inline(x.RateLimit)}, field{"retries", inline(x.Retry)},
 			field{"allowed clients", strings.Join(x.AllowedIPRanges, ", ")}, field{"maximum body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
 			field{"answer", inline(x.Response)}, field{"id", x.ID}, field{"updated", terminal.Time(x.UpdatedAt)},
 			field{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},

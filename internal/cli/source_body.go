@@ -45,13 +45,13 @@ func (b *body) secrets() {
 		if err != nil {
 			return err
 		}
-		place := "secrets"
+		path := "secrets"
 		if v, hasVerifier := d["verifier"].(map[string]any); hasVerifier && v["type"] == "api_key" {
-			place = "verifier.values"
+			path = "verifier.values"
 		} else if hasVerifier {
-			place = "verifier.secrets"
+			path = "verifier.secrets"
 		}
-		d.set(place, texts)
+		d.set(path, texts)
 		return nil
 	})
 }

@@ -38,7 +38,7 @@ func newSourceHandshake(r *remote) *cobra.Command {
 				field{"learned", timeOr(h.LearnedAt, "")}, field{"revealed", timeOr(h.RevealedAt, "")})
 		})
 	})
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the secret that the handshake brought; possible only once")
-	cmd.Flags().BoolVar(&reset, "reset", false, "delete that secret and wait for the next handshake")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the secret from the handshake; possible only once")
+	cmd.Flags().BoolVar(&reset, "reset", false, "delete the secret from the handshake and wait for the next handshake")
 	return cmd
 }

@@ -15,17 +15,17 @@ import (
 
 func newSubscription(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("subscription", "Create, list, pause, replay and delete subscriptions", `Create, list, pause, replay and delete subscriptions. A subscription delivers events
-of a tenant to a URL, signed. NAME is the id of a subscription, or its name if only
-one has it.
+	return newNoun("subscription", "Create, list, update, pause, resume, replay and delete subscriptions", `Create, list, update, test, pause, resume, replay and delete subscriptions, and rotate
+their secrets. A subscription delivers events of a tenant to a URL, signed. NAME is
+the id of a subscription, or its name if the name is unique.
 
   eventhook subscription create billing --url https://billing.example/hooks --type 'payment.*'
   eventhook subscription test billing              send a test event now
   eventhook subscription deliveries billing --status dead
-  eventhook subscription replay billing --since 24h  retry its dead deliveries
+  eventhook subscription replay billing --since 24h  send its dead deliveries again
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait", (*client.Client).PauseSubscription),
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
 		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
 		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))

@@ -16,7 +16,7 @@ import (
 func newSubscriptionRotate(r *remote) *cobra.Command {
 	var secret input.Secrets
 	var grace time.Duration
-	cmd := r.subscriptionVerb("rotate-secret", "Rotate the signing secret; the old secret signs, too, for a grace period", func(cmd *cobra.Command, s *session, id string) error {
+	cmd := r.subscriptionVerb("rotate-secret", "Rotate the signing secret; the previous secret also signs for a grace period", func(cmd *cobra.Command, s *session, id string) error {
 		request := client.SecretRotation{GraceSeconds: new(int64(grace / time.Second))}
 		if secret.Given() {
 			text, err := secret.ReadOne(cmd.InOrStdin())
@@ -96,7 +96,7 @@ func newSubscriptionReplay(r *remote) *cobra.Command {
 	var span spanFlags
 	var statuses []string
 	var limit int64
-	cmd := r.subscriptionVerb("replay", "Replay deliveries of a subscription since a time", func(cmd *cobra.Command, s *session, id string) error {
+	cmd := r.subscriptionVerb("replay", "Replay the dead deliveries of a subscription since a time", func(cmd *cobra.Command, s *session, id string) error {
 		since, until, err := span.bounds(time.Now())
 		switch {
 		case err != nil:
@@ -117,7 +117,7 @@ func newSubscriptionReplay(r *remote) *cobra.Command {
 		})
 	})
 	span.addTo(cmd.Flags(), "published")
-	cmd.Flags().StringSliceVar(&statuses, "status", nil, "status: dead, failed, success; dead by default; success repeats successful deliveries")
+	cmd.Flags().StringSliceVar(&statuses, "status", nil, "status: dead, failed, success; dead by default; success sends delivered events again")
 	cmd.Flags().Int64Var(&limit, "limit", 1000, "maximum number of deliveries, newest first")
 	return cmd
 }

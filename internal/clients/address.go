@@ -1,6 +1,6 @@
-// Package clients finds the client address of an HTTP request, behind trusted proxies too,
-// and limits how many failed requests each client may send. It does not depend on the
-// content of requests.
+// Package clients finds the client address of an HTTP request, also behind trusted proxies, and
+// limits how many failed requests each client may send. It does not depend on the content of
+// requests.
 package clients
 
 import (

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Client returns the address by which a client is limited: an IPv4 address itself, and of
-// an IPv6 address its /64 network, the smallest one that a provider assigns to a customer.
+// Client returns the address by which a client is limited: an IPv4 address itself, or the /64
+// network of an IPv6 address, which is the smallest network that a provider assigns to a
+// customer.
 func Client(a netip.Addr) netip.Addr {
 	const networkBits = 64
 	if a.Is6() {
@@ -20,13 +21,13 @@ func Client(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Budget limits the failures of each client with a token bucket: a burst, and then a number
-// of failures per second. All requests without an address share one bucket. Budget caches
-// the buckets of the 10,000 clients that failed last; an evicted client starts with a full
-// bucket. Budget is safe for concurrent use.
+// Budget limits the failures of each client with a token bucket: a burst, and then a number of
+// failures per second. All requests without an address share one bucket. Budget caches the
+// 10,000 most recently used buckets; an evicted client starts with a full bucket. Budget is
+// safe for concurrent use.
 //
-// now must be the current time in all methods: a rate.Limiter that gets an earlier time
-// counts the time since then twice.
+// now must be the current time in all methods: a rate.Limiter that gets an earlier time counts
+// the time since then twice.
 type Budget struct {
 	limiters *lru.Cache[netip.Addr, *rate.Limiter]
 	rate     rate.Limit
@@ -48,7 +49,8 @@ func NewBudget(perSecond float64, burst int) *Budget {
 // not, nothing is counted.
 func (b *Budget) Take(address netip.Addr, now time.Time) bool { return b.TakeN(address, 1, now) }
 
-// TakeN takes n tokens at once, or the burst if that is less. If there are fewer, it takes no token.
+// TakeN takes n tokens, or the whole burst if n is larger, and reports whether the bucket had
+// them. If not, it takes none.
 func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	client := Client(address)
 	limiter, ok := b.limiters.Get(client)
@@ -61,7 +63,7 @@ func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	return limiter.AllowN(now, min(n, b.burst))
 }
 
-// Return undoes a successful Take: the request was not a failure.
+// Return undoes a successful Take for a request that was not a failure.
 func (b *Budget) Return(address netip.Addr, now time.Time) { b.ReturnN(address, 1, now) }
 
 // ReturnN undoes a successful TakeN with the same n.

@@ -99,8 +99,8 @@ func OpenSecrets(dir string) (*Secrets, error) {
 	return s, nil
 }
 
-// Lookup returns the value of a name and true. It generates a secret for a name
-// without a value. Call Save to keep the generated secrets.
+// Lookup returns the value of a name; the second result is always true. It generates
+// a secret for a name without a value. Call Save to store the generated secrets.
 func (s *Secrets) Lookup(name string) (string, bool) {
 	if v, ok := os.LookupEnv(name); ok && v != "" {
 		return v, true
@@ -116,7 +116,7 @@ func (s *Secrets) Lookup(name string) (string, bool) {
 	return s.generated[name], true
 }
 
-// Save stores the generated secrets in the data folder.
+// Save stores the generated secrets in the data folder. It replaces the file atomically.
 func (s *Secrets) Save() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,27 +15,27 @@ func TestReadOrCreateCreatesOnce(t *testing.T) {
 	const starts = 32
 	dir := t.TempDir()
 	var mu sync.Mutex
-	made, texts := 0, map[string]bool{}
+	createdCount, texts := 0, map[string]bool{}
 	var all sync.WaitGroup
 	begin := make(chan struct{})
 	for n := range starts {
 		all.Go(func() {
 			<-begin
-			text, fresh, err := ReadOrCreate(dir, "x.key", func() string { return fmt.Sprint("key ", n) })
+			text, created, err := ReadOrCreate(dir, "x.key", func() string { return fmt.Sprint("key ", n) })
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				t.Error(err)
 			}
-			if texts[text] = true; fresh {
-				made++
+			if texts[text] = true; created {
+				createdCount++
 			}
 		})
 	}
 	close(begin)
 	all.Wait()
-	if made != 1 || len(texts) != 1 {
-		t.Errorf("%d concurrent calls created %d keys and returned %v, want one", starts, made, texts)
+	if createdCount != 1 || len(texts) != 1 {
+		t.Errorf("%d concurrent calls created %d keys and returned %v, want one", starts, createdCount, texts)
 	}
 	clitest.WantOwnerOnly(t, filepath.Join(dir, "x.key"))
 	clitest.WantFiles(t, dir, "x.key")
@@ -50,8 +50,8 @@ func TestReadOrCreateReadsTheFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x.key"), []byte("  by hand \r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, made, err := ReadOrCreate(dir, "x.key", never); text != "by hand" || made || err != nil {
-		t.Errorf("got %q, %v, %v; want the text of the file", text, made, err)
+	if text, created, err := ReadOrCreate(dir, "x.key", never); text != "by hand" || created || err != nil {
+		t.Errorf("got %q, %v, %v; want the text of the file", text, created, err)
 	}
 	if _, _, err := ReadOrCreate(filepath.Join(dir, "x.key"), "y.key", never); err == nil || strings.Contains(err.Error(), "by hand") {
 		t.Errorf("got %v for a folder that is a file, want an error without its text", err)
@@ -73,7 +73,7 @@ func TestSecretsAreStoredAcrossStarts(t *testing.T) {
 		for _, name := range names {
 			v, ok := s.Lookup(name)
 			if again, _ := s.Lookup(name); !ok || v == "" || again != v {
-				t.Errorf("%s is %q, %v at first and %q later", name, v, ok, again)
+				t.Errorf("%s is %q, %v at the first lookup and %q at the second", name, v, ok, again)
 			}
 			got[name] = v
 		}
@@ -94,6 +94,6 @@ func TestSecretsAreStoredAcrossStarts(t *testing.T) {
 	clitest.WantFiles(t, dir, secretsFile)
 	raw, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(raw), "given") {
-		t.Errorf("it holds %s (%v), want no values of environment variables", raw, err)
+		t.Errorf("the file contains %s (%v), want no values of environment variables", raw, err)
 	}
 }

@@ -1,3 +1,3 @@
-// Package datadir keeps generated keys and secrets in files of the gateway's
+// Package datadir stores generated keys and secrets in files of the gateway's
 // data folder, readable by their owner only.
 package datadir

@@ -41,7 +41,7 @@ type conn struct {
 	hasLength bool
 	isEncoded bool // the current header has Transfer-Encoding
 	isLast    bool // the last header had Transfer-Encoding: the server closes the connection after this request
-	isUnclear bool // a request has both headers, or a length that endLine cannot parse; set before the server reads the end of that header
+	isUnclear bool // a request had both headers, or a length that endLine cannot parse; set before the server reads the end of that header
 }
 
 // maxLine is longer than a Content-Length line of the usual form, in bytes.

@@ -40,14 +40,14 @@ func TestUnknownKeyDelaysNoOtherRequest(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.gate = make(chan struct{})
 		w.bodies[url] = jwks("a", "b")
-		var seekers sync.WaitGroup
+		var callers sync.WaitGroup
 		for range 10 {
-			seekers.Go(func() { wantKeys(t, c, url, "b", "a b") })
+			callers.Go(func() { wantKeys(t, c, url, "b", "a b") })
 		}
 		synctest.Wait()
 		wantKeys(t, c, url, "a", "a")
 		close(w.gate)
-		seekers.Wait()
+		callers.Wait()
 		wantFetches(t, w, url, 2)
 	})
 }
@@ -57,7 +57,7 @@ func TestCanceledCallerDoesNotCancelFetch(t *testing.T) {
 		w := newWeb()
 		w.bodies[url], w.gate = jwks("a"), make(chan struct{})
 		c := w.cache(10)
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		callers.Go(func() {
 			if keys, err := c.Keys(ctx, url, "a"); !errors.Is(err, context.Canceled) {
@@ -66,7 +66,7 @@ func TestCanceledCallerDoesNotCancelFetch(t *testing.T) {
 		})
 		synctest.Wait()
 		callers.Go(func() { wantKeys(t, c, url, "a", "a") })
-		leave()
+		cancel()
 		synctest.Wait()
 		close(w.gate)
 		callers.Wait()
@@ -114,8 +114,8 @@ func TestRunningFetchesAreBounded(t *testing.T) {
 		}
 		close(w.gate)
 		callers.Wait()
-		if w.most != 8 || len(w.fetches) != 50 {
-			t.Errorf("got %d fetches, %d at a time; want 50, 8 at a time", len(w.fetches), w.most)
+		if w.maxRunning != 8 || len(w.fetches) != 50 {
+			t.Errorf("got %d fetches, %d at a time; want 50, 8 at a time", len(w.fetches), w.maxRunning)
 		}
 	})
 }
@@ -143,9 +143,9 @@ func TestQueueTimeoutIsNotCached(t *testing.T) {
 			t.Errorf("took %s, want at most 20s", got)
 		}
 		w.gate = nil
-		w.bodies[url] = jwks("anew")
+		w.bodies[url] = jwks("renewed")
 		wantKeys(t, c, "https://new.example", "new", "new")
-		wantKeys(t, c, url, "old", "anew")
+		wantKeys(t, c, url, "old", "renewed")
 	})
 }
 
@@ -177,7 +177,7 @@ func wantBusy(t *testing.T, c *keyset.Cache, url string) {
 	_, err := c.Keys(t.Context(), url, "")
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok || e.Message != "too many keys are being fetched" || e.Kind != eventhook.KindUnavailable {
-		t.Errorf("%s: got %v, want that too many keys are being fetched", url, err)
+		t.Errorf("%s: got %v, want the error that too many keys are being fetched", url, err)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 
 // Lifetimes of documents, and the minimum intervals between fetches.
 const (
-	defaultAge = time.Hour
-	minAge     = 5 * time.Minute
-	maxAge     = 24 * time.Hour   // also the limit for keys that cannot be fetched again
-	retryAfter = 30 * time.Second // after a failed fetch
-	seekAfter  = time.Minute      // if a requested key is unknown
+	defaultAge   = time.Hour
+	minAge       = 5 * time.Minute
+	maxAge       = 24 * time.Hour   // also the limit for keys that cannot be fetched again
+	retryAfter   = 30 * time.Second // after a failed fetch
+	refetchAfter = time.Minute      // if a requested key is unknown
 )
 
 // document is the cached result of the fetches of one URL.
@@ -45,7 +45,7 @@ func (d document) needsFetch(now time.Time, id string) bool {
 	case len(d.keys) == 0 || !now.Before(d.expiresAt):
 		return true
 	}
-	return id != "" && !d.has(id) && sinceFetch >= seekAfter
+	return id != "" && !d.has(id) && sinceFetch >= refetchAfter
 }
 
 func (d document) has(id string) bool {

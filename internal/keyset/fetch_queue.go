@@ -75,8 +75,8 @@ func (q *fetchQueue) add(host string, o owner) *queuedFetch {
 	return f
 }
 
-// addOwner adds o to the owners of a fetch that is still waiting, so that the
-// fetch does not wait for the capacity of another owner.
+// addOwner adds o to the owners of a waiting fetch, so that the fetch can run as soon
+// as one of its owners has capacity.
 func (q *fetchQueue) addOwner(f *queuedFetch, o owner) {
 	if slices.Contains(q.waiting, f) && !slices.Contains(f.owners, o) {
 		f.owners = append(f.owners, o)

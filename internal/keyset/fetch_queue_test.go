@@ -93,8 +93,8 @@ func TestFetchesPerSourceAndHostAreBounded(t *testing.T) {
 				w.wantRunning(t, c.want)
 				close(w.gate)
 				all.Wait()
-				if w.most != c.want {
-					t.Errorf("%d fetches ran at a time, want at most %d", w.most, c.want)
+				if w.maxRunning != c.want {
+					t.Errorf("%d fetches ran at a time, want at most %d", w.maxRunning, c.want)
 				}
 			})
 		})
@@ -130,7 +130,7 @@ func TestRoundRobinBetweenTenants(t *testing.T) {
 		c := w.cache(1000)
 		var all sync.WaitGroup
 		many := newTenant()
-		for s := range 2 { // of one tenant, 4 of the host's 8 run and 16 wait
+		for s := range 2 { // 4 of the 8 fetches that the host allows run, and 16 wait
 			flood(t, &all, c.ForSource(many, newSource()), 10, func(i int) string { return page(10*s + i) })
 		}
 		for s := range 4 {

@@ -1,17 +1,15 @@
-// Package keyset caches the public keys that documents on the web publish, such
-// as JWK Sets and certificates. With the cache, verification rarely waits for
-// another server, and a flood of forged requests does not cause a flood of
-// fetches.
+// Package keyset caches the public keys that documents on the web publish, such as JWK Sets and
+// certificates. With the cache, verification rarely waits for another server, and a flood of
+// forged requests does not cause a flood of fetches.
 //
-// A document is cached until it expires. It is fetched again when it has expired,
-// when a request names a key that it does not contain, or some time after a
-// failed fetch; document.go has the intervals. The number of requests does not
-// change them.
+// A document is cached until it expires. It is fetched again when it has expired, when a
+// request names a key that it does not contain, or some time after a failed fetch; document.go
+// has the intervals. The number of requests does not change them.
 //
-// Running and waiting fetches are limited per tenant, source and host
-// (fetch_queue.go). A request beyond these limits gets an error of
-// KindUnavailable, which says nothing about the document. The package does not
-// decide which URLs are trusted; the caller must.
+// Fetches are limited in total, per tenant and per source, and running fetches also per host
+// (fetch_queue.go). A request that exceeds these limits, or waits too long for its fetch to
+// start, gets an error of KindUnavailable, which says nothing about the document. The package
+// does not decide which URLs are trusted; the caller must.
 package keyset
 
 import (
@@ -95,24 +93,25 @@ func (k sourceKeys) Keys(ctx context.Context, url, id string) ([]verify.Key, err
 
 // Keys returns all keys of the document at url, at least one, or an error.
 //
-// A document is cached for the lifetime that its server sends, limited to 5
-// minutes to 24 hours, or for an hour without a lifetime. After that, Keys waits
-// for a new fetch. If this fetch fails, the cached keys are used until they are 24
-// hours old. After a failed fetch, the next is tried 30 seconds later at the
-// earliest; until then, Keys returns the same error if there are no cached keys.
+// A document is cached for the lifetime that its server sends, at least 5 minutes and at most
+// 24 hours, or for an hour if the server sends none. After that, Keys waits for a new fetch. If
+// this fetch fails, the cached keys are used until they are 24 hours old. After a failed fetch,
+// the next is tried 30 seconds later at the earliest; until then, Keys returns the same error
+// if there are no cached keys.
 //
-// If id is not "" and no cached key has it, the document is fetched again, unless
-// it was fetched within the last minute. Keys then returns the keys of the new
-// document, even if none has the id. If the fetch fails, and every cached key has
-// another id, Keys returns an error, because the key can be new.
+// If id is not "" and no cached key has it, the document is fetched again, unless it was
+// fetched within the last minute. Keys then returns the keys of the new document, even if none
+// has the id. If the fetch fails, and every cached key has another id, Keys returns an error,
+// because the key can be new.
 //
-// With a context of verify.WithCachedKeysOnly, Keys neither starts nor waits for a
-// fetch.
+// With a context of verify.WithCachedKeysOnly, Keys neither starts nor waits for a fetch.
 //
-// Errors are of KindUnavailable, of KindNotFound if the fetch failed with
-// KindNotFound, or of KindInvalid for an invalid URL. Their messages contain only
-// the host. If ctx ends first, Keys returns its error. Fetches of Keys count
-// towards the limits of the host, but of no tenant: see ForSource.
+// Errors are of KindUnavailable, of KindNotFound if the fetch failed with KindNotFound, or of
+// KindInvalid for an invalid URL. Their messages contain only the host. If ctx ends first, Keys
+// returns the error of ctx.
+//
+// Fetches that Keys starts count towards the limits of the host and of all fetches, but not
+// towards those of a tenant or source; see ForSource.
 func (c *Cache) Keys(ctx context.Context, url, id string) ([]verify.Key, error) {
 	return c.keys(ctx, owner{}, url, id)
 }

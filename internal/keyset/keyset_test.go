@@ -21,19 +21,19 @@ var _ verify.Keys = (*keyset.Cache)(nil)
 
 const url = "https://keys.example/jwks?token=hunter2"
 
-var errDown = errors.New("the answer has the status 503")
+var errDown = errors.New("status 503")
 
 // web is a fake of the web: documents by URL, and the number of fetches of each.
 // Tests modify it only while no fetch runs, or while all fetches wait at the gate.
 type web struct {
-	mu      sync.Mutex
-	bodies  map[string]string
-	age     time.Duration
-	down    error
-	fetches map[string]int
-	running int
-	most    int           // concurrent fetches
-	gate    chan struct{} // nil: open
+	mu         sync.Mutex
+	bodies     map[string]string
+	age        time.Duration
+	down       error
+	fetches    map[string]int
+	running    int
+	maxRunning int           // concurrent fetches
+	gate       chan struct{} // nil: open
 }
 
 func newWeb() *web { return &web{bodies: map[string]string{}, fetches: map[string]int{}} }
@@ -53,7 +53,7 @@ func (w *web) fetch(ctx context.Context, url string) ([]byte, time.Duration, err
 	w.mu.Lock()
 	w.fetches[url]++
 	w.running++
-	w.most = max(w.most, w.running)
+	w.maxRunning = max(w.maxRunning, w.running)
 	body, found := w.bodies[url]
 	down, age, gate := w.down, w.age, w.gate
 	w.mu.Unlock()
@@ -73,7 +73,7 @@ func (w *web) fetch(ctx context.Context, url string) ([]byte, time.Duration, err
 	case down != nil:
 		return nil, 0, down
 	case !found:
-		return nil, 0, errors.New("the answer has the status 404")
+		return nil, 0, errors.New("status 404")
 	}
 	return []byte(body), age, nil
 }
@@ -115,9 +115,9 @@ func TestDocumentIsCachedForItsAge(t *testing.T) {
 		claim     string
 		age, want time.Duration
 	}{
-		{"nothing said", 0, time.Hour},
+		{"no lifetime", 0, time.Hour},
 		{"too short", time.Second, 5 * time.Minute},
-		{"as said", 2 * time.Hour, 2 * time.Hour},
+		{"within the limits", 2 * time.Hour, 2 * time.Hour},
 		{"too long", 1000 * time.Hour, 24 * time.Hour},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -184,16 +184,16 @@ func TestKeysOlderThanADayAreNotUsed(t *testing.T) {
 
 func TestFailureIsCached(t *testing.T) {
 	for _, c := range []struct {
-		claim string
-		spoil func(*web)
+		claim  string
+		change func(*web)
 	}{
-		{"it is down", func(w *web) { w.down = errDown }},
-		{"it holds no keys", func(w *web) { w.bodies[url] = "<html>hunter2</html>" }},
+		{"the server is down", func(w *web) { w.down = errDown }},
+		{"the document contains no keys", func(w *web) { w.bodies[url] = "<html>hunter2</html>" }},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWeb()
-				c.spoil(w)
+				c.change(w)
 				cache := w.cache(10)
 				for range 100 {
 					_, err := cache.Keys(t.Context(), url, "a")
@@ -202,7 +202,7 @@ func TestFailureIsCached(t *testing.T) {
 						t.Fatalf("got %v, want that the keys of keys.example could not be fetched", err)
 					}
 					if strings.Contains(err.Error(), "hunter2") {
-						t.Fatalf("the error repeats the URL or the document: %v", err)
+						t.Fatalf("the error contains the URL or the document: %v", err)
 					}
 				}
 				wantFetches(t, w, url, 1)

@@ -35,7 +35,7 @@ func TestCancelEndsAnExtendedContextAtOnce(t *testing.T) {
 			}
 			cancel()
 			if ctx.Err() == nil {
-				t.Errorf("parent ended first: %t: the context goes on after cancel", parentEnds)
+				t.Errorf("parent ended first: %t: the context has not ended after cancel", parentEnds)
 			}
 			stop()
 		}

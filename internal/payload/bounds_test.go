@@ -21,16 +21,16 @@ func TestFieldsKeepTheirOrder(t *testing.T) {
 		{"a form", formType, "z=1&a=2&z=3&=4&m", `{"z":["1","3"],"a":"2","":"4","m":""}`},
 		{"a form with semicolons", formType, "a=1;b=2", ``},
 		{"a form with a NUL", formType, "a%00=%00", `{"a\u0000":"\u0000"}`},
-		{"parts", multipart, parts(`name="z"|1`, `name="a"; filename="f"|2`, `name="z"|3`), `{"z":["1","3"],"a":{"content_type":"","filename":"f","size":1}}`},
-		{"a field that is once a text and once a file", multipart, parts(`name="a"|1`, `name="a"; filename="f"|23`), `{"a":["1",{"content_type":"","filename":"f","size":2}]}`},
+		{"a multipart form", multipart, parts(`name="z"|1`, `name="a"; filename="f"|2`, `name="z"|3`), `{"z":["1","3"],"a":{"content_type":"","filename":"f","size":1}}`},
+		{"a field with a text and a file", multipart, parts(`name="a"|1`, `name="a"; filename="f"|23`), `{"a":["1",{"content_type":"","filename":"f","size":2}]}`},
 		{"a part without a name", multipart, parts(`x="a"|1`, `name="b"|2`), `{"b":"2"}`},
 		{"no parts", multipart, "--XX--\r\n", `{}`},
-		{"a folder in a file's name", multipart, parts(`name="a"; filename="../../etc/passwd"|`), `{"a":{"content_type":"","filename":"passwd","size":0}}`},
-		{"bytes and a NUL in a part", multipart, parts("name=\"a\"|\xff\x00"), `{"a":"` + "\uFFFD" + `\u0000"}`},
+		{"a path as a file name", multipart, parts(`name="a"; filename="../../etc/passwd"|`), `{"a":{"content_type":"","filename":"passwd","size":0}}`},
+		{"invalid UTF-8 and a NUL in a part", multipart, parts("name=\"a\"|\xff\x00"), `{"a":"` + "\uFFFD" + `\u0000"}`},
 		{"no boundary", multipart, "x", ``},
 		{"no last boundary", multipart, "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--XX\r\n", ``},
 		{"an empty body", multipart, "", ``},
-		{"a header that is none", multipart, "--XX\r\nnone\r\n\r\n1\r\n--XX--\r\n", ``},
+		{"a malformed part header", multipart, "--XX\r\nnone\r\n\r\n1\r\n--XX--\r\n", ``},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, viewOf(c.contentType, c.body)); diff != "" {
@@ -53,10 +53,10 @@ func TestFormsAreBounded(t *testing.T) {
 		{"1 001 parts", multipart, repeated(text, 1001) + "--XX--", false},
 		{"100 000 parts", multipart, repeated(text, 100_000) + "--XX--", false},
 		{"100 000 headers of a part", multipart, "--XX\r\n" + repeated("A: b\r\n", 100_000) + "\r\n1\r\n--XX--", false},
-		{"a header of a part without end", multipart, "--XX\r\nA: " + repeated("b", 12<<20), false},
+		{"a part header that does not end", multipart, "--XX\r\nA: " + repeated("b", 12<<20), false},
 		{"17 KiB of headers", multipart, "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\nA: " + repeated("b", 17<<10) + "\r\n\r\n1\r\n--XX--", false},
 		{"a long first line", multipart, repeated("x", 1<<20) + text + "--XX--", false},
-		{"parts within parts are text", multipart, parts("name=\"a\"\r\nContent-Type: multipart/mixed; boundary=YY|" + repeated("--YY\r\n\r\n", 10_000)), true},
+		{"a nested multipart is text", multipart, parts("name=\"a\"\r\nContent-Type: multipart/mixed; boundary=YY|" + repeated("--YY\r\n\r\n", 10_000)), true},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := viewOf(c.contentType, c.body) != ""; got != c.want {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// mark is the UTF-8 byte order mark.
-const mark = "\xef\xbb\xbf"
+// byteOrderMark is the byte order mark of UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
 
 var errCharset = errors.New("unknown charset")
 
@@ -23,7 +23,7 @@ func decode(charset string, body []byte) ([]byte, error) {
 	}
 	e, err := htmlindex.Get(charset)
 	switch {
-	case err != nil || e == encoding.Replacement: // the standard's mark for unsafe charsets
+	case err != nil || e == encoding.Replacement: // the standard's label for unsafe charsets
 		return nil, errCharset
 	case e == unicode.UTF8:
 		return body, nil

@@ -14,12 +14,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// CloudEvent returns the webhook as a CloudEvent (github.com/cloudevents/spec,
-// version 1.0), nil if it is not one: a JSON object with the attributes as strings,
-// and data. The object is the same in binary mode (attributes in headers) and
-// structured mode (a JSON body). data is the Render of a webhook with this data and
-// content type, and absent if the event has no data. Batches and formats other than
-// JSON are not supported.
+// CloudEvent returns the webhook as a CloudEvent (github.com/cloudevents/spec, version 1.0), or
+// nil if the webhook is not a CloudEvent. The result is a JSON object with the attributes as
+// strings, and data. It is the same in binary mode (attributes in headers) and structured mode
+// (a JSON body). data is the Render of a webhook with this data and content type; it is absent
+// if the event has no data. Batches and formats other than JSON are not supported.
 func (v *View) CloudEvent() json.RawMessage {
 	if !v.isCloudKnown {
 		v.isCloudKnown = true

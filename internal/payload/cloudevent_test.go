@@ -45,36 +45,36 @@ func TestCloudEvents(t *testing.T) {
 		{"structured with bytes", bare, structured, withType("image/png", `,"data_base64":"/w=="`), withType("image/png", `,"data":{"base64":"/w=="}`)},
 		{"base64 of JSON", bare, structured, `{` + required + `,"data_base64":"eyJhIjoxfQ=="}`, `{` + required + `,"data":{"a":1}}`},
 		{"base64 of nothing", bare, structured, `{` + required + `,"data_base64":""}`, `{` + required + `}`},
-		{"what is not base64", bare, structured, `{` + required + `,"data_base64":"!"}`, ``},
-		{"base64 that is no text", bare, structured, `{` + required + `,"data_base64":7}`, ``},
-		{"a text where JSON is due", bare, structured, `{` + required + `,"data":"{}"}`, `{` + required + `,"data":"{}"}`},
-		{"JSON where a text is due", bare, structured, withType("text/xml", `,"data":[1]`), withType("text/xml", `,"data":[1]`)},
-		{"null is absent", bare, structured, `{` + required + `,"subject":null,"data":null}`, `{` + required + `}`},
-		{"the first of two", bare, structured, `{` + required + `,"id":"8","data":1,"data":2}`, `{` + required + `,"data":1}`},
-		{"attributes of all kinds are texts", bare, structured, `{"zone":"z","age":1e2,"ok":true,` + required + `}`, `{"age":"1e2","id":"7","ok":"true","source":"/shop","specversion":"1.0","type":"order.made","zone":"z"}`},
-		{"no attribute's name, no attribute's value", bare, structured, `{` + required + `,"a_b":"1","A":"2","":"3","c":{},"d":[]}`, `{` + required + `}`},
+		{"invalid base64", bare, structured, `{` + required + `,"data_base64":"!"}`, ``},
+		{"base64 that is not a string", bare, structured, `{` + required + `,"data_base64":7}`, ``},
+		{"a string with JSON as its content type", bare, structured, `{` + required + `,"data":"{}"}`, `{` + required + `,"data":"{}"}`},
+		{"JSON with XML as its content type", bare, structured, withType("text/xml", `,"data":[1]`), withType("text/xml", `,"data":[1]`)},
+		{"null values are absent", bare, structured, `{` + required + `,"subject":null,"data":null}`, `{` + required + `}`},
+		{"repeated members", bare, structured, `{` + required + `,"id":"8","data":1,"data":2}`, `{` + required + `,"data":1}`},
+		{"attributes that are not strings", bare, structured, `{"zone":"z","age":1e2,"ok":true,` + required + `}`, `{"age":"1e2","id":"7","ok":"true","source":"/shop","specversion":"1.0","type":"order.made","zone":"z"}`},
+		{"invalid names and values of attributes", bare, structured, `{` + required + `,"a_b":"1","A":"2","":"3","c":{},"d":[]}`, `{` + required + `}`},
 		{"binary with more attributes", binary("ce-zone: z", "CE-Age: 12", "ce-ZONE: y", "ce-: x", "ce-a_b: 1", "ce-data: 1", "ce-empty:"), "", ``,
 			`{"age":"12","id":"7","source":"/shop","specversion":"1.0","type":"order.made","zone":"z"}`},
-		{"the content type is the header's", binary("ce-datacontenttype: image/png"), "text/plain", ``, withType("text/plain", ``)},
-		{"percent signs", binary("ce-subject: Euro%20%e2%82%AC"), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"Euro €","type":"order.made"}`},
-		{"percent signs that encode nothing", binary("ce-subject: 100% sure"), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"100% sure","type":"order.made"}`},
+		{"Content-Type instead of ce-datacontenttype", binary("ce-datacontenttype: image/png"), "text/plain", ``, withType("text/plain", ``)},
+		{"percent-encoding", binary("ce-subject: Euro%20%e2%82%AC"), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"Euro €","type":"order.made"}`},
+		{"invalid percent-encoding", binary("ce-subject: 100% sure"), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"100% sure","type":"order.made"}`},
 		{"quotes", binary(`ce-subject: "a \"b\" \\%41"`), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"a \"b\" \\A","type":"order.made"}`},
 		{"one round of decoding", binary("ce-subject: %2541"), "", ``, `{"id":"7","source":"/shop","specversion":"1.0","subject":"%41","type":"order.made"}`},
 		{"an attribute that is not UTF-8", binary("ce-subject: %C0%A0"), "", ``, ``},
-		{"headers beside a body that is one", binary(), structured, `{"specversion":"1.0","id":"8","source":"/x","type":"t"}`, `{"id":"8","source":"/x","specversion":"1.0","type":"t"}`},
+		{"ce- headers and a structured body", binary(), structured, `{"specversion":"1.0","id":"8","source":"/x","type":"t"}`, `{"id":"8","source":"/x","specversion":"1.0","type":"t"}`},
 		{"a batch", binary(), "application/cloudevents-batch+json", `[{` + required + `}]`, ``},
 		{"another format", binary(), "application/cloudevents+xml", `<event/>`, ``},
 		{"no version", payload.HeaderBlock("ce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
 		{"another version", payload.HeaderBlock("ce-specversion: 0.3\r\nce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
 		{"another version in a body", bare, structured, `{"specversion":"0.3","id":"7","source":"s","type":"t"}`, ``},
-		{"a content type that is none", binary("ce-datacontenttype: image/png"), "", ``, `{` + required + `}`},
+		{"ce-datacontenttype without Content-Type", binary("ce-datacontenttype: image/png"), "", ``, `{` + required + `}`},
 		{"no id", payload.HeaderBlock("ce-specversion: 1.0\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
 		{"no source", bare, structured, `{"specversion":"1.0","id":"7","type":"t"}`, ``},
 		{"an empty type", bare, structured, `{"specversion":"1.0","id":"7","source":"s","type":""}`, ``},
 		{"an array", bare, structured, `[1]`, ``},
-		{"no JSON", bare, structured, `{`, ``},
-		{"attributes without end", bare, structured, `{` + required + `,"data":1` + strings.Repeat(`,"a":"1","b":"1"`, 5000) + `}`, `{"a":"1","b":"1",` + required + `,"data":1}`},
-		{"JSON of another type", bare, "application/json", `{` + required + `}`, ``},
+		{"malformed JSON", bare, structured, `{`, ``},
+		{"many repeated attributes", bare, structured, `{` + required + `,"data":1` + strings.Repeat(`,"a":"1","b":"1"`, 5000) + `}`, `{"a":"1","b":"1",` + required + `,"data":1}`},
+		{"structured JSON with another content type", bare, "application/json", `{` + required + `}`, ``},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got := payload.New(nil, c.header, c.contentType, []byte(c.body)).CloudEvent()
@@ -111,7 +111,7 @@ func TestPathsIntoCloudEvents(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", path, mode, got, want)
 			}
 			if raw, ok := v.Raw(p); strings.HasPrefix(path, "cloudevent.data.") && (string(raw) != v.At(p).Raw || ok != (want != "")) {
-				t.Errorf("%s, %s: Raw gives %s, and At %s, want the same", path, mode, raw, v.At(p).Raw)
+				t.Errorf("%s, %s: Raw returned %s and At %s, want the same", path, mode, raw, v.At(p).Raw)
 			}
 		}
 	}
@@ -138,15 +138,15 @@ func TestCloudEventCostsNothingForOtherWebhooks(t *testing.T) {
 	block := payload.HeaderBlock("Host: a.example\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n")
 	path, body := mustParse(t, "cloudevent.type"), []byte(`{"a":1}`)
 	for name, header := range map[string]payload.Header{"a block": block, "a map": http.Header{"X-Github-Event": {"push"}}} {
-		fresh := testing.AllocsPerRun(100, func() { payload.New(nil, header, "application/json", body).Header("X-None") })
-		asked := testing.AllocsPerRun(100, func() {
+		viewOnly := testing.AllocsPerRun(100, func() { payload.New(nil, header, "application/json", body).Header("X-None") })
+		withLookups := testing.AllocsPerRun(100, func() {
 			v := payload.New(nil, header, "application/json", body)
 			if v.At(path).Exists() || v.CloudEvent() != nil {
 				t.Error("got a CloudEvent, want none")
 			}
 		})
-		if asked > fresh {
-			t.Errorf("%s: got %v allocations, want those of a view alone, %v", name, asked, fresh)
+		if withLookups > viewOnly {
+			t.Errorf("%s: got %v allocations, want those of a view alone, %v", name, withLookups, viewOnly)
 		}
 	}
 }

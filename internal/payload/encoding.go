@@ -48,12 +48,11 @@ var ErrBadEncoding = errors.New("the body is not in its content encoding")
 // decoderBytes is an upper bound of the memory of a decompressor.
 const decoderBytes = 64 << 10
 
-// Decode decodes a body from an encoding that ParseEncoding returned. It takes each
-// allocation from the account before it allocates; after success, only the result
-// remains taken, and after an error nothing. The error is ErrBadEncoding,
-// chunks.ErrTooLong for more than limit bytes, or the account's. A body that looks
-// like JSON is not decoded as deflate, because the unsigned header can be forged:
-// the error is ErrBadEncoding.
+// Decode decodes a body from an encoding that ParseEncoding returned. It takes the memory that
+// it uses from the account: after success, only the result remains taken, and after an error
+// nothing. The error is ErrBadEncoding, chunks.ErrTooLong for more than limit bytes, or the
+// error of the account. A body that looks like JSON is not decoded as deflate, because the
+// unsigned header can be forged: the error is ErrBadEncoding.
 func Decode(encoding string, body []byte, limit int, account chunks.Account) ([]byte, error) {
 	if err := account.Take(decoderBytes); err != nil {
 		return nil, err
@@ -84,9 +83,9 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 	if err != nil {
 		return nil, ErrBadEncoding
 	}
-	taken := &counter{account: account}
+	counted := &counter{account: account}
 	var b chunks.Buffer
-	err = b.Start(taken, nil, min(len(body), limit)+1, limit)
+	err = b.Start(counted, nil, min(len(body), limit)+1, limit)
 	if err == nil {
 		err = b.Read(badEncodingReader{r}, -1)
 	}
@@ -98,7 +97,7 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 		err = ErrBadEncoding
 	}
 	if err != nil {
-		account.Return(taken.held)
+		account.Return(counted.taken)
 		return nil, err
 	}
 	return decoded, nil
@@ -107,19 +106,19 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 // counter is an Account that counts the bytes that were taken through it.
 type counter struct {
 	account chunks.Account
-	held    int
+	taken   int
 }
 
 func (c *counter) Take(n int) error {
 	err := c.account.Take(n)
 	if err == nil {
-		c.held += n
+		c.taken += n
 	}
 	return err
 }
 
 func (c *counter) Return(n int) {
-	c.held -= n
+	c.taken -= n
 	c.account.Return(n)
 }
 

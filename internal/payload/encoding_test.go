@@ -108,60 +108,59 @@ func TestBodyWithBadEncodingHasNoView(t *testing.T) {
 	wrong := bytes.Clone(whole)
 	wrong[len(wrong)-5] ^= 1 // the checksum
 	for name, body := range map[string][]byte{
-		"cut short": whole[:len(whole)-4], "a wrong checksum": wrong, "more behind it": append(bytes.Clone(whole), "x"...), "none": []byte("not gzip"), "empty": {},
+		"cut short": whole[:len(whole)-4], "a wrong checksum": wrong, "trailing bytes": append(bytes.Clone(whole), "x"...), "not gzip": []byte("not gzip"), "empty": {},
 	} {
 		v := payload.New(nil, http.Header{"Content-Encoding": {"gzip"}}, "application/json", body)
 		if view := v.JSON(); view != nil {
 			t.Errorf("%s: the view is %s, want none", name, view)
 		}
 		if !bytes.Equal(v.Content(), body) {
-			t.Errorf("%s: the content is not the body as it is", name)
+			t.Errorf("%s: the content is not the unchanged body", name)
 		}
 	}
 }
 
-// account counts bytes, and refuses more than room.
-type account struct{ held, peak, room int }
+// account is a chunks.Account of limit bytes.
+type account struct{ taken, peak, limit int }
 
-var errFull = errors.New("no room")
+var errFull = errors.New("the budget is used up")
 
 func (a *account) Take(n int) error {
-	if a.held+n > a.room {
+	if a.taken+n > a.limit {
 		return errFull
 	}
-	a.held += n
-	a.peak = max(a.peak, a.held)
+	a.taken += n
+	a.peak = max(a.peak, a.taken)
 	return nil
 }
 
-func (a *account) Return(n int) { a.held -= n }
+func (a *account) Return(n int) { a.taken -= n }
 
-// Decoding stops at the limit, and memory is taken from the account before it is
-// allocated.
+// Decoding stops at the limit and when the account refuses more memory.
 func TestDecompressionBombIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	for name, body := range map[string][]byte{
 		"gzip": gzipped(t, strings.Repeat("x", 8<<20)), "zlib": zlibbed(t, strings.Repeat("x", 8<<20)), "deflate": deflated(t, strings.Repeat("x", 8<<20)),
 	} {
 		encoding := map[bool]string{true: "gzip", false: "deflate"}[name == "gzip"]
-		a := &account{room: 1 << 30}
+		a := &account{limit: 1 << 30}
 		used := allocated(func() {
 			if _, err := payload.Decode(encoding, body, limit, a); !errors.Is(err, chunks.ErrTooLong) {
-				t.Errorf("%s: got %v, want that it is too long", name, err)
+				t.Errorf("%s: got %v, want ErrTooLong", name, err)
 			}
 		})
-		if a.held != 0 || a.peak > 2*limit || used > 3*limit {
-			t.Errorf("%s: %d bytes are still counted, %d were at most, %d were allocated; want 0, at most %d, and at most %d", name, a.held, a.peak, used, 2*limit, 3*limit)
+		if a.taken != 0 || a.peak > 2*limit || used > 3*limit {
+			t.Errorf("%s: %d bytes taken at the end, at most %d, and %d allocated; want 0, at most %d, and at most %d", name, a.taken, a.peak, used, 2*limit, 3*limit)
 		}
-		full := &account{room: limit / 2}
-		if _, err := payload.Decode(encoding, body, 8<<20, full); !errors.Is(err, errFull) || full.held != 0 {
-			t.Errorf("%s: got %v with %d bytes counted, want the account's error and 0", name, err, full.held)
+		full := &account{limit: limit / 2}
+		if _, err := payload.Decode(encoding, body, 8<<20, full); !errors.Is(err, errFull) || full.taken != 0 {
+			t.Errorf("%s: got %v with %d bytes counted, want the account's error and 0", name, err, full.taken)
 		}
 	}
-	a := &account{room: 1 << 30}
+	a := &account{limit: 1 << 30}
 	got, err := payload.Decode("gzip", gzipped(t, strings.Repeat("x", limit)), limit, a)
-	if err != nil || len(got) != limit || a.held != cap(got) {
-		t.Errorf("at the limit: %d bytes, %v, %d counted", len(got), err, a.held)
+	if err != nil || len(got) != limit || a.taken != cap(got) {
+		t.Errorf("at the limit: %d bytes, %v, %d counted", len(got), err, a.taken)
 	}
 }
 
@@ -171,10 +170,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add("deflate", deflated(f, "{}"))
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
 		const limit = 1 << 10
-		a := &account{room: 1 << 20}
+		a := &account{limit: 1 << 20}
 		got, err := payload.Decode(encoding, body, limit, a)
-		if len(got) > limit || err != nil && a.held != 0 || err == nil && a.held != cap(got) {
-			t.Errorf("%d bytes, %v, %d counted", len(got), err, a.held)
+		if len(got) > limit || err != nil && a.taken != 0 || err == nil && a.taken != cap(got) {
+			t.Errorf("%d bytes, %v, %d counted", len(got), err, a.taken)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func FuzzPath(f *testing.F) {
 		v := payload.New(nil, http.Header{"A": {"b"}}, "application/json", body)
 		text, ok := v.Text(p)
 		if ok != (text != "") {
-			t.Errorf("%q: got %q, %t; want text exactly if it is there", path, text, ok)
+			t.Errorf("%q: got %q, %t; want a text if and only if the value exists", path, text, ok)
 		}
 		raw, found := v.Raw(p)
 		if found && !json.Valid(raw) {
@@ -194,7 +194,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// naive follows the steps; of members with the same name it uses the first.
+// naive looks up the steps one by one. Of members with the same name it uses the first.
 func naive(value json.RawMessage, steps []string) (json.RawMessage, bool) {
 	for _, step := range steps {
 		next, ok := child(value, step)

@@ -11,18 +11,18 @@ const block = "Host: hooks.example\r\nX-GitHub-Event: push\r\nX-Two: first\r\nx-
 
 func TestHeaderBlockGet(t *testing.T) {
 	for _, c := range []struct{ claim, name, want string }{
-		{"as written", "X-GitHub-Event", "push"},
-		{"in small letters", "x-github-event", "push"},
-		{"in capitals", "X-GITHUB-EVENT", "push"},
+		{"the same case", "X-GitHub-Event", "push"},
+		{"lower case", "x-github-event", "push"},
+		{"upper case", "X-GITHUB-EVENT", "push"},
 		{"the first line", "HOST", "hooks.example"},
-		{"repeated: the first", "X-Two", "first"},
+		{"the first of two", "X-Two", "first"},
 		{"empty", "X-Empty", ""},
-		{"without the space around", "X-Space", "padded"},
+		{"surrounding space is removed", "X-Space", "padded"},
 		{"colons in the value", "X-Colon", "a:b"},
-		{"bytes as they came", "X-Bytes", "a\xff\""},
+		{"bytes that are not UTF-8", "X-Bytes", "a\xff\""},
 		{"missing", "X-Missing", ""},
-		{"a beginning of a name", "X-GitHub", ""},
-		{"more than a name", "X-GitHub-Events", ""},
+		{"a prefix of a name", "X-GitHub", ""},
+		{"a longer name", "X-GitHub-Events", ""},
 		{"a value", "push", ""},
 		{"no name", "", ""},
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// indexed looks up paths one by one, and all together.
+// indexed looks up paths one by one, and all of them with one Index.
 func indexed(t testing.TB, contentType, body string, texts []string) (single, together []string) {
 	t.Helper()
 	view := payload.New(nil, payload.HeaderBlock(nil), contentType, []byte(body))
@@ -50,7 +50,7 @@ func TestIndexFindsTheSameAsPaths(t *testing.T) {
 	for _, c := range indexCases {
 		single, together := indexed(t, "application/cloudevents+json", c[0], strings.Fields(c[1]))
 		if diff := cmp.Diff(single, together); diff != "" {
-			t.Errorf("%s on %s (-one by one +together):\n%s", c[1], c[0], diff)
+			t.Errorf("%s on %s (-one by one +with an Index):\n%s", c[1], c[0], diff)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, paths string) {
 		single, together := indexed(t, "application/json", body, strings.Fields(paths))
 		if diff := cmp.Diff(single, together); diff != "" {
-			t.Errorf("%q on %q (-one by one +together):\n%s", paths, body, diff)
+			t.Errorf("%q on %q (-one by one +with an Index):\n%s", paths, body, diff)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestIndexReadsViewOnce(t *testing.T) {
 		}
 	}
 	if got, ok := view.FirstText(paths); ok || m.Err() != nil || m.Steps() > len(body) {
-		t.Errorf("got %q, %v after %d steps, want nothing after %d at most", got, m.Err(), m.Steps(), len(body))
+		t.Errorf("got %q, %v after %d steps, want no value after at most %d steps", got, m.Err(), m.Steps(), len(body))
 	}
 }
 

@@ -12,13 +12,13 @@ const firstOfJSON = "{[\"-0123456789tfn \t\r\n"
 
 // checkedJSON returns the body as UTF-8 if it is one JSON value whose depth is at
 // most maxDepth. RFC 8259, section 8.1, requires UTF-8 without a byte order mark.
-// checkedJSON also accepts a mark, which it removes, and UTF-16, which it converts.
+// checkedJSON also accepts this mark, which it removes, and UTF-16, which it converts.
 // Invalid UTF-8 is replaced by U+FFFD.
 func checkedJSON(body []byte) ([]byte, error) {
 	if text, ok := fromUTF16(body, firstOfJSON); ok {
 		body = text
 	}
-	body = bytes.TrimPrefix(body, []byte(mark))
+	body = bytes.TrimPrefix(body, []byte(byteOrderMark))
 	if looksLikeJSON(body) && tooDeep(body) { // other bodies are not nested
 		return nil, errDeepJSON
 	}

@@ -9,23 +9,23 @@ import (
 )
 
 func TestLargeXMLHasNoView(t *testing.T) {
-	const most = 8 << 20
+	const maxBytes = 8 << 20
 	document := func(size int) []byte {
 		const around = len("<a></a>")
 		return []byte("<a>" + strings.Repeat("x", size-around) + "</a>")
 	}
 	view := func(body []byte) *payload.View { return payload.New(nil, http.Header{}, "text/xml", body) }
-	if view(document(most)).JSON() == nil {
-		t.Errorf("XML of %d bytes has no view, want one", most)
+	if view(document(maxBytes)).JSON() == nil {
+		t.Errorf("XML of %d bytes has no view, want one", maxBytes)
 	}
-	v := view(document(most + 1))
+	v := view(document(maxBytes + 1))
 	if v.JSON() != nil {
-		t.Errorf("XML of %d bytes has a view, want none", most+1)
+		t.Errorf("XML of %d bytes has a view, want none", maxBytes+1)
 	}
 	if why, _ := v.ParseFailure(); !strings.Contains(why, "more than 8 MiB") {
 		t.Errorf("the reason is %q, want the limit", why)
 	}
-	if cost := payload.MemoryCost("text/xml", document(4*most)); cost != 0 {
+	if cost := payload.MemoryCost("text/xml", document(4*maxBytes)); cost != 0 {
 		t.Errorf("a body without a view costs %d bytes, want 0", cost)
 	}
 }

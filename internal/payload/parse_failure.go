@@ -75,13 +75,13 @@ func whereJSON(body []byte) string {
 	if _, ok := fromUTF16(body, firstOfJSON); ok {
 		return ""
 	}
-	text := bytes.TrimPrefix(body, []byte(mark))
+	text := bytes.TrimPrefix(body, []byte(byteOrderMark))
 	at, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, new(json.RawMessage)))
 	switch {
 	case !ok:
 		return ""
 	case strings.HasPrefix(at.Error(), "unexpected end"):
-		return "where it ends"
+		return "at its end"
 	}
 	return fmt.Sprintf("at byte %d", int(at.Offset)+len(body)-len(text))
 }

@@ -33,22 +33,22 @@ func TestBodyPaths(t *testing.T) {
 		{"an array", `{"a":[1]}`, "body.a", absent, `[1]`},
 		{"an empty string", `{"a":""}`, "body.a", absent, `""`},
 		{"no member", `{"a":1}`, "body.b", absent, absent},
-		{"capitals differ", `{"a":1}`, "body.A", absent, absent},
+		{"names are case-sensitive", `{"a":1}`, "body.A", absent, absent},
 		{"below a string", `{"a":"x"}`, "body.a.b", absent, absent},
 		{"deep", `{"a":{"b":[0,{"c":"x"}]}}`, "body.a.b.1.c", "x", `"x"`},
-		{"the root's element", `["x","y"]`, "body.1", "y", `"y"`},
-		{"beyond the last", `["x"]`, "body.1", absent, absent},
-		{"no negative index", `["x"]`, "body.-1", absent, absent},
-		{"no leading zero", `["x","y"]`, "body.01", absent, absent},
+		{"an element of the root", `["x","y"]`, "body.1", "y", `"y"`},
+		{"an index above the last", `["x"]`, "body.1", absent, absent},
+		{"a negative index", `["x"]`, "body.-1", absent, absent},
+		{"an index with a leading zero", `["x","y"]`, "body.01", absent, absent},
 		{"an index that overflows", `["x"]`, "body.18446744073709551616", absent, absent},
 		{"a member of an array", `["x"]`, "body.a", absent, absent},
 		{"a numeric member name", `{"0":"x","01":"y"}`, "body.0", "x", `"x"`},
-		{"with leading zero", `{"0":"x","01":"y"}`, "body.01", "y", `"y"`},
-		{"a duplicate: the first", `{"a":"x","a":"y"}`, "body.a", "x", `"x"`},
+		{"a numeric member name with a leading zero", `{"0":"x","01":"y"}`, "body.01", "y", `"y"`},
+		{"a repeated member", `{"a":"x","a":"y"}`, "body.a", "x", `"x"`},
 		{"an escaped name", `{"\u0061":"x"}`, "body.a", "x", `"x"`},
 		{"an escaped string", `{"a":"\u00e9\n"}`, "body.a", "é\n", `"\u00e9\n"`},
 		{"NUL in a string", `{"a":"x\u0000y"}`, "body.a", "x\x00y", `"x\u0000y"`},
-		{"no JSON", `hello`, "body.a", absent, absent},
+		{"text that is not JSON", `hello`, "body.a", absent, absent},
 		{"an empty body", ``, "body.a", absent, absent},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -67,11 +67,11 @@ func TestJoinedPathsAndHashes(t *testing.T) {
 	const sum = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" // printf x | sha256sum
 	header := http.Header{"X-Kind": {"issue"}, "X-Empty": {""}}
 	for _, c := range []struct{ claim, body, path, want string }{
-		{"two of the body", `{"a":"x","b":7}`, "body.a + body.b", "x.7"},
+		{"two values of the body", `{"a":"x","b":7}`, "body.a + body.b", "x.7"},
 		{"header and body", `{"a":"x"}`, "header.x-kind + body.a", "issue.x"},
 		{"three", `{"a":"x"}`, "body.a + header.x-kind + body.a", "x.issue.x"},
-		{"one is absent", `{"a":"x"}`, "body.a + body.b", ""},
-		{"one is empty", `{"a":"x"}`, "header.x-empty + body.a", ""},
+		{"an absent value", `{"a":"x"}`, "body.a + body.b", ""},
+		{"an empty value", `{"a":"x"}`, "header.x-empty + body.a", ""},
 		{"a name with a plus", `{"a + c":"x"}`, "body.a + c", "x"},
 		{"a name with a plus, joined", `{"a + c":"x","b":1}`, "body.a + c + body.b", "x.1"},
 		{"the body's hash", `x`, "sha256.body", sum},
@@ -79,10 +79,10 @@ func TestJoinedPathsAndHashes(t *testing.T) {
 	} {
 		v, p := payload.New(nil, header, "application/json", []byte(c.body)), mustParse(t, c.path)
 		if got, ok := v.Text(p); got != c.want || ok != (c.want != "") {
-			t.Errorf("%s: Text gives %q, %t, want %q", c.claim, got, ok, c.want)
+			t.Errorf("%s: Text returned %q, %t, want %q", c.claim, got, ok, c.want)
 		}
 		if raw, ok := v.Raw(p); ok != (c.want != "") || (ok && c.path != "body.a + c" && string(raw) != `"`+c.want+`"`) {
-			t.Errorf("%s: Raw gives %s, %t, want %q", c.claim, raw, ok, c.want)
+			t.Errorf("%s: Raw returned %s, %t, want %q", c.claim, raw, ok, c.want)
 		}
 	}
 	for _, wrong := range []string{"sha256", "sha256.header", "body.a + body.", "header. + body.a", "sha256.body.x"} {

@@ -30,40 +30,40 @@ func TestJSONViewByContentType(t *testing.T) {
 		{"JSON with parameters", "application/json; charset=utf-8", `{"a":1}`, `{"a":1}`},
 		{"JSON with broken parameters", "Application/JSON; charset", `{"a":1}`, `{"a":1}`},
 		{"+json", "application/cloudevents+json", `[1]`, `[1]`},
-		{"JSON in text", "text/plain; charset=utf-8", `{"a":1}`, `{"a":1}`},
-		{"JSON in octets", "application/octet-stream", `{"a":1}`, `{"a":1}`},
-		{"JSON of no type", "", ` "a" `, `"a"`},
+		{"JSON as text/plain", "text/plain; charset=utf-8", `{"a":1}`, `{"a":1}`},
+		{"JSON as application/octet-stream", "application/octet-stream", `{"a":1}`, `{"a":1}`},
+		{"JSON without a content type", "", ` "a" `, `"a"`},
 		{"text", "text/plain", `hello`, none},
 		{"HTML", "text/html", `<a>`, none},
 		{"an image", "image/png", "\x89PNG", none},
-		{"JSON that says it is HTML", "text/html", `{"a":1}`, `{"a":1}`},
-		{"JSON that says it is an image", "image/png", `{"a":1}`, `{"a":1}`},
-		{"JSON that says it is a form", "application/x-www-form-urlencoded", ` {"a":"b=c&d"}`, `{"a":"b=c&d"}`},
-		{"JSON that says it is in parts", multipart, `[{"a":1}]`, `[{"a":1}]`},
-		{"JSON that says it is XML", "application/xml; charset=klingon", `{"a":1}`, `{"a":1}`},
-		{"JSON in UTF-16 that says it is a form", "application/x-www-form-urlencoded", utf16Of(`{"a":1}`, true), `{"a":1}`},
-		{"broken JSON that says it is a form", "application/x-www-form-urlencoded", `{"a":1`, `{"{\"a\":1":""}`},
-		{"a form with JSON inside", "application/x-www-form-urlencoded", `payload={"a":1}`, `{"payload":"{\"a\":1}"}`},
+		{"JSON as text/html", "text/html", `{"a":1}`, `{"a":1}`},
+		{"JSON as image/png", "image/png", `{"a":1}`, `{"a":1}`},
+		{"JSON as a form", "application/x-www-form-urlencoded", ` {"a":"b=c&d"}`, `{"a":"b=c&d"}`},
+		{"JSON as multipart", multipart, `[{"a":1}]`, `[{"a":1}]`},
+		{"JSON as XML", "application/xml; charset=klingon", `{"a":1}`, `{"a":1}`},
+		{"JSON in UTF-16 as a form", "application/x-www-form-urlencoded", utf16Of(`{"a":1}`, true), `{"a":1}`},
+		{"malformed JSON as a form", "application/x-www-form-urlencoded", `{"a":1`, `{"{\"a\":1":""}`},
+		{"a form with a JSON field", "application/x-www-form-urlencoded", `payload={"a":1}`, `{"payload":"{\"a\":1}"}`},
 		{"lines of JSON", "application/x-ndjson", "{}\n{}", none},
-		{"broken JSON", "application/json", `{"a":1`, none},
-		{"JSON and more", "application/json", `{} x`, none},
+		{"malformed JSON", "application/json", `{"a":1`, none},
+		{"JSON followed by text", "application/json", `{} x`, none},
 		{"an empty body", "application/json", ``, none},
-		{"a mark first", "application/json", "\xef\xbb\xbf{\"a\":1}", `{"a":1}`},
-		{"only one mark", "application/json", "\xef\xbb\xbf\xef\xbb\xbf{}", none},
+		{"a byte order mark", "application/json", "\xef\xbb\xbf{\"a\":1}", `{"a":1}`},
+		{"two byte order marks", "application/json", "\xef\xbb\xbf\xef\xbb\xbf{}", none},
 		{"bytes that are not UTF-8", "application/json", "{\"a\":\"x\xffy\"}", `{"a":"x` + "\uFFFD" + `y"}`},
 		{"NUL in a string", "application/json", "\"a\x00b\"", none},
 		{"NUL escaped", "application/json", `"a\u0000b"`, `"a\u0000b"`},
 		{"a form", "application/x-www-form-urlencoded", "a=1&b=x+y&b=%3D", `{"a":"1","b":["x y","="]}`},
-		{"a form's empty values", "application/x-www-form-urlencoded", "a=&b", `{"a":"","b":""}`},
+		{"a form with empty values", "application/x-www-form-urlencoded", "a=&b", `{"a":"","b":""}`},
 		{"an empty form", "application/x-www-form-urlencoded", "", `{}`},
 		{"a form that is not UTF-8", "application/x-www-form-urlencoded", "a=%ff", `{"a":"` + "\uFFFD" + `"}`},
-		{"a broken form", "application/x-www-form-urlencoded", "a=%zz", none},
-		{"fields in parts", multipart, parts(`name="a"|1`, `name="b"|x`, `name="b"|y`), `{"a":"1","b":["x","y"]}`},
-		{"a file in parts", multipart, parts(`name="f"; filename="p.txt"` + "\r\nContent-Type: text/plain|12345"), `{"f":{"content_type":"text/plain","filename":"p.txt","size":5}}`},
-		{"files in parts", multipart, parts(`name="f"; filename="p"|1`, `name="f"; filename="q"|`),
+		{"a malformed form", "application/x-www-form-urlencoded", "a=%zz", none},
+		{"multipart fields", multipart, parts(`name="a"|1`, `name="b"|x`, `name="b"|y`), `{"a":"1","b":["x","y"]}`},
+		{"a multipart file", multipart, parts(`name="f"; filename="p.txt"` + "\r\nContent-Type: text/plain|12345"), `{"f":{"content_type":"text/plain","filename":"p.txt","size":5}}`},
+		{"several multipart files", multipart, parts(`name="f"; filename="p"|1`, `name="f"; filename="q"|`),
 			`{"f":[{"content_type":"","filename":"p","size":1},{"content_type":"","filename":"q","size":0}]}`},
-		{"parts cut short", multipart, strings.TrimSuffix(parts(`name="a"|1`), "--XX--\r\n"), none},
-		{"parts without a boundary", "multipart/form-data", parts(`name="a"|1`), none},
+		{"truncated multipart", multipart, strings.TrimSuffix(parts(`name="a"|1`), "--XX--\r\n"), none},
+		{"multipart without a boundary", "multipart/form-data", parts(`name="a"|1`), none},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			body := []byte(c.body)
@@ -97,10 +97,10 @@ func TestDeepJSONHasNoView(t *testing.T) {
 		{"100 000 arrays", nested("[", "1", "]", 100_000), false},
 		{"1 000 000 arrays", nested("[", "1", "]", 1_000_000), false},
 		{"1 000 000 objects", nested(`{"a":`, "1", "}", 1_000_000), false},
-		{"1 000 000 arrays that never end", strings.Repeat("[", 1_000_000), false},
+		{"1 000 000 arrays that are not closed", strings.Repeat("[", 1_000_000), false},
 		{"brackets in strings", `["` + strings.Repeat(`[{\"`, 5000) + `"]`, true},
-		{"brackets side by side", "[" + strings.Repeat("[],", 5000) + "[]]", true},
-		{"deep after a string with quotes", `["\\\"", ` + nested("[", "", "]", 5000) + "]", false},
+		{"many arrays that are not nested", "[" + strings.Repeat("[],", 5000) + "[]]", true},
+		{"deep nesting after a string with quotes", `["\\\"", ` + nested("[", "", "]", 5000) + "]", false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			v := payload.New(nil, http.Header{}, "application/json", []byte(c.body))
@@ -119,9 +119,9 @@ func TestRender(t *testing.T) {
 		{"JSON as it is", "application/json", `{"n":12345678901234567890.10}`, `{"n":12345678901234567890.10}`},
 		{"a form as its fields", "application/x-www-form-urlencoded", "a=1", `{"a":"1"}`},
 		{"text as a string", "text/plain", "a\n\"b\"", `"a\n\"b\""`},
-		{"broken JSON as a string", "application/json", `{"a`, `"{\"a"`},
+		{"malformed JSON as a string", "application/json", `{"a`, `"{\"a"`},
 		{"bytes in base64", "image/png", "\xff\x00", `{"base64":"/wA="}`},
-		{"nothing as null", "text/plain", "", `null`},
+		{"an empty body as null", "text/plain", "", `null`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got := string(payload.New(nil, http.Header{}, c.contentType, []byte(c.body)).Render())
@@ -154,7 +154,7 @@ func TestTransformedViews(t *testing.T) {
 		t.Errorf("X-A: got %q, want the event's own", got)
 	}
 	if string(other.Transformed()) != "[1]" || v.Transformed() != nil || string(v.Render()) != `{"id":7}` {
-		t.Errorf("got %s and, of the view before, %s, %s; want [1], nothing and the body", other.Transformed(), v.Transformed(), v.Render())
+		t.Errorf("got %s, and from the original view %s and %s; want [1], no JSON and the body", other.Transformed(), v.Transformed(), v.Render())
 	}
 }
 

@@ -48,9 +48,9 @@ var declaredCharset = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([A-Z
 // declaration.
 func xmlText(body []byte, charset string) ([]byte, error) {
 	if text, ok := fromUTF16(body, "<"); ok {
-		return bytes.TrimPrefix(text, []byte(mark)), nil
+		return bytes.TrimPrefix(text, []byte(byteOrderMark)), nil
 	}
-	if text, ok := bytes.CutPrefix(body, []byte(mark)); ok {
+	if text, ok := bytes.CutPrefix(body, []byte(byteOrderMark)); ok {
 		return text, nil
 	}
 	if declared := declaredCharset.FindSubmatch(body[:min(len(body), 256)]); charset == "" && declared != nil {

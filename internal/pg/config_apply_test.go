@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
 const create, update, remove, unchanged = eventhook.ChangeCreate, eventhook.ChangeUpdate, eventhook.ChangeDelete, eventhook.ChangeUnchanged
@@ -292,28 +291,4 @@ func TestTenantConfigReturnsTheAppliedConfiguration(t *testing.T) {
 	same(t, "its verifier", got.Sources[1].Verifier.Reveal(), c.Sources[1].Verifier.Reveal())
 	_, err = f.db.TenantConfig(t.Context(), "umbrella")
 	wantKind(t, "an unknown tenant", err, eventhook.KindNotFound)
-}
-
-// BenchmarkApply creates sources, each with a route, then applies them again.
-func BenchmarkApply(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000} {
-		for _, again := range []bool{false, true} {
-			b.Run(fmt.Sprintf("sources=%d/again=%v", n, again), func(b *testing.B) {
-				f := &fixture{TB: b, dsn: pgtest.New(b), clock: &clock{at: noon}}
-				f.db = f.open()
-				config := many(n)
-				if again {
-					f.apply(config)
-				}
-				round := 0
-				for b.Loop() {
-					if round++; !again {
-						config.Slug = fmt.Sprintf("tenant-%d", round)
-					}
-					f.apply(config)
-				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/source")
-			})
-		}
-	}
 }

@@ -88,7 +88,7 @@ func (s *Slots[K]) Waiting(key K) int {
 }
 
 // takeOrQueue takes a slot and returns nil, or queues the caller and returns the channel
-// that is closed when the caller has got a slot. The error is ErrFull.
+// that is closed when the caller gets a slot. The error is ErrFull.
 func (s *Slots[K]) takeOrQueue(key K) (acquired chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

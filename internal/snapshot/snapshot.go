@@ -55,9 +55,10 @@ const retryAfter = time.Second
 // loadTimeout limits a load. A load does not end with the caller that began it.
 const loadTimeout = 5 * time.Second
 
-// New returns a cache of up to size values that come from load. An error of KindNotFound is
-// cached like a value; other errors are not. A value older than maxAge is loaded again, in
-// case the notification of its change was lost, and stays in use if that load fails.
+// New returns a cache of up to size values that come from load; it panics if size is below 1.
+// An error of KindNotFound is cached like a value; other errors are not. A value older than
+// maxAge is loaded again, in case the notification of its change was lost, and stays in use if
+// that load fails.
 func New[K comparable, V any](size int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
 	c := &Cache[K, V]{load: load, maxAge: maxAge, now: now, loads: map[K]*loading[V]{}}
 	var err error
@@ -77,8 +78,9 @@ func NewWeighed[K comparable, V any](size int, weigh func(V) int, maxAge time.Du
 	return c
 }
 
-// Get returns the value of a key from the cache, or loads it. It returns the error of the
-// load, or that of ctx if ctx ends first.
+// Get returns the value of a key from the cache, or loads it. If the load fails, Get returns
+// the cached value, however old, or else the error of the load. It returns the error of ctx if
+// ctx ends first.
 func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := c.fresh(key); ok {
 		return e.value, e.err
@@ -176,8 +178,8 @@ func (c *Cache[K, V]) finish(key K, done *loading[V]) {
 	}
 }
 
-// store caches a value and evicts the least recently used ones while all together weigh too
-// much.
+// store caches a value. If values have weights, it evicts the least recently used ones until
+// their total weight fits.
 func (c *Cache[K, V]) store(key K, e entry[V]) {
 	if c.weigh != nil {
 		c.found.Remove(key) // subtracts the weight of the old value

@@ -79,9 +79,9 @@ func (a *Account) exceeded(d day, own count) string {
 	return ""
 }
 
-// needsSync reports whether this instance has counted more since it last read the totals of
-// all instances than it may without reading them: a fiftieth of the quota, but at least 10
-// events or 1 MiB.
+// needsSync reports whether this instance must read the totals of all instances again: since it
+// last read them, it has counted more than a fiftieth of the quota, and more than 10 events or
+// 1 MiB.
 func (a *Account) needsSync(d day, own count) bool {
 	const quotaFraction, minEvents, minBytes = 50, 10, 1 << 20
 	known := a.tenant.total.Load()

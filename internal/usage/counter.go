@@ -57,8 +57,9 @@ type total struct {
 	own    [2]count // tenant.written at readAt: the part of this instance
 }
 
-// earlierDays is the bytes stored on the days before a day. They change only when bodies are
-// deleted or an instance writes late, so they are read at most once in earlierDaysMaxAge.
+// earlierDays is the number of bytes stored on the days before a day. It changes only when
+// bodies are deleted or an instance writes late, so it is read at most once in
+// earlierDaysMaxAge.
 type earlierDays struct {
 	before day
 	bytes  int64

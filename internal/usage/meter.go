@@ -36,8 +36,9 @@ type Store interface {
 	AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error
 	AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error
 	AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
-	// UsageBetween returns the events and bytes that each tenant has stored from the day from until before the day
-	// until, without deleted bodies. Tenants without usage are omitted.
+	// UsageBetween returns the events and bytes that each tenant stored on the days from
+	// (inclusive) to until (exclusive). Events whose bodies were deleted do not count. The
+	// result omits tenants without usage.
 	UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error)
 }
 

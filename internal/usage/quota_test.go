@@ -22,13 +22,13 @@ func TestAQuota(t *testing.T) {
 		want  int    // of 10
 		over  string // the exceeded quota
 	}{
-		{"no quota lets all through", eventhook.Quota{}, 100, 10, ""},
+		{"no quota", eventhook.Quota{}, 100, 10, ""},
 		{"of events", perDay(3), 100, 3, usage.EventsPerDay},
 		{"of no event", perDay(0), 100, 0, usage.EventsPerDay},
 		{"of bytes", stored(350), 100, 3, usage.StorageBytes},
-		{"of bytes may be used up", stored(300), 100, 3, usage.StorageBytes},
+		{"of bytes, used up exactly", stored(300), 100, 3, usage.StorageBytes},
 		{"of no byte", stored(0), 1, 0, usage.StorageBytes},
-		{"of both applies when the first is reached", eventhook.Quota{MaxEventsPerDay: &one, MaxStorageBytes: stored(350).MaxStorageBytes}, 100, 1, usage.EventsPerDay},
+		{"of both, where the events are reached first", eventhook.Quota{MaxEventsPerDay: &one, MaxStorageBytes: stored(350).MaxStorageBytes}, 100, 1, usage.EventsPerDay},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t)
@@ -56,11 +56,11 @@ func TestASmallerEventMayStillFit(t *testing.T) {
 func TestSourcesOfATenantShareItsQuota(t *testing.T) {
 	r := newFixture(t)
 	first := newSource(perDay(3))
-	second, stranger := newSource(first.Quota), newSource(first.Quota)
+	second, other := newSource(first.Quota), newSource(first.Quota)
 	second.TenantID = first.TenantID
 	r.wantTaken(r.open(r.meter, first), 2, 1, 2)
 	r.wantTaken(r.open(r.meter, second), 2, 1, 1)
-	r.wantTaken(r.open(r.meter, stranger), 3, 1, 3)
+	r.wantTaken(r.open(r.meter, other), 3, 1, 3)
 }
 
 func TestASingleInstanceEnforcesAQuotaExactly(t *testing.T) {
@@ -90,7 +90,7 @@ func TestASingleInstanceEnforcesAQuotaExactly(t *testing.T) {
 		r.flush()
 	}
 	all.Wait()
-	passed.Add(int64(r.take(r.open(r.meter, s), quota, 1))) // Returned late
+	passed.Add(int64(r.take(r.open(r.meter, s), quota, 1))) // use up the events that were returned last
 	r.flush()
 	same(t, "passed", passed.Load(), int64(quota))
 	same(t, "written", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: quota, Bytes: quota}})
@@ -102,7 +102,7 @@ func TestInstancesShareAQuota(t *testing.T) {
 	a, b := r.open(r.meter, s), r.open(other, s)
 	r.wantTaken(a, 4, 1, 4)
 	r.wantTaken(b, 4, 1, 4)
-	r.flush(other) // the first one to write, so it reads nothing of others
+	r.flush(other) // no other instance has written yet
 	r.wantTaken(a, 4, 1, 2)
 	r.wantTaken(b, 1, 1, 1)
 	r.flush()
@@ -140,7 +140,7 @@ func TestRepeatedOpeningReadsOnce(t *testing.T) {
 	r.wantTaken(r.open(r.newInstance(), s), 9, 1, 9)
 	r.open(r.meter, s)
 	if _, reads := r.store.Calls(); reads == 2 {
-		t.Error("Open read nothing after a minute, want new totals")
+		t.Error("Open did not read the totals after a minute")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestStorageCountsAllDays(t *testing.T) {
 
 	r.store.SetDay(s.TenantID, yesterday, sum{})
 	r.clock.advance(time.Minute)
-	r.wantTaken(a, 1, 10, 0) // refused with old totals, which makes it due for the flush
+	r.wantTaken(a, 1, 10, 0) // refused with old totals; the tenant is now due for the flush
 	r.flush()
 	r.wantTaken(a, 9, 10, 7)
 }

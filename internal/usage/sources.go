@@ -20,9 +20,10 @@ type source struct {
 
 func (s *source) due() *atomic.Bool { return &s.isDue }
 
-// Settled counts the events of a batch that failed at their first attempt. An event that was
-// reprocessed begins with a first attempt again and so can count again. The events that the
-// batch published count as stored by their tenant; no quota refuses them.
+// Settled counts the events of a settled batch that failed at their first attempt. A
+// reprocessed event begins with a first attempt again, so it can count again. Settled also
+// counts the events that the batch published as events stored by their tenant; no quota refuses
+// them.
 func (m *Meter) Settled(batch []*effects.Settlement) {
 	for _, s := range batch {
 		for i := range s.Actions {

@@ -31,6 +31,6 @@ func WantFiles(t *testing.T, dir string, names ...string) {
 		got = append(got, e.Name())
 	}
 	if fmt.Sprint(got) != fmt.Sprint(names) {
-		t.Errorf("the folder holds %v, want %v", got, names)
+		t.Errorf("the folder contains %v, want %v", got, names)
 	}
 }

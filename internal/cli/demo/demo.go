@@ -74,8 +74,8 @@ func runDemo(ctx context.Context, start Start, w io.Writer) (err error) {
 	return err
 }
 
-// demoFolder creates the folder of the gateway. The user of PostgreSQL may be
-// another one than this process's and must be able to enter it.
+// demoFolder creates the folder of the gateway. PostgreSQL may run as another
+// user, who must be able to enter the folder.
 func demoFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "eventhook-demo-")
 	if err != nil {

@@ -103,34 +103,34 @@ func receiveAt(l net.Listener, secret string) (received <-chan receipt, stop fun
 }
 
 func (d *demo) subscribe(ctx context.Context, at net.Addr) (secret string, err error) {
-	var made struct {
+	var created struct {
 		SigningSecret string `json:"signing_secret"`
 	}
 	url := "http://" + at.String() + "/hooks"
-	err = d.client.call(ctx, "POST", "/subscriptions", map[string]any{"name": "billing", "url": url, "event_types": []string{"invoice.*"}}, 201, &made)
+	err = d.client.call(ctx, "POST", "/subscriptions", map[string]any{"name": "billing", "url": url, "event_types": []string{"invoice.*"}}, 201, &created)
 	if err == nil {
 		d.print("billing   subscribed to invoice.* at %s (a private address, which the demo's configuration allows: %s)", url, demoLoopback)
 	}
-	return made.SigningSecret, err
+	return created.SigningSecret, err
 }
 
 // demoInvoice has a number that would become 42 if the gateway parsed and encoded it.
 const demoInvoice = `{"invoice":"in_1001","amount":42.00}`
 
 func (d *demo) publish(ctx context.Context) (event string, err error) {
-	var made struct {
+	var created struct {
 		EventID    string `json:"event_id"`
 		Deliveries int
 	}
 	body := map[string]any{"event_type": "invoice.paid", "data": json.RawMessage(demoInvoice)}
-	if err := d.client.call(ctx, "POST", "/events", body, 202, &made); err != nil {
+	if err := d.client.call(ctx, "POST", "/events", body, 202, &created); err != nil {
 		return "", err
 	}
-	if made.Deliveries != 1 {
-		return "", fmt.Errorf("the published event has %d deliveries, want 1", made.Deliveries)
+	if created.Deliveries != 1 {
+		return "", fmt.Errorf("the published event has %d deliveries, want 1", created.Deliveries)
 	}
 	d.print("acme      published invoice.paid: 202, one delivery")
-	return made.EventID, nil
+	return created.EventID, nil
 }
 
 // checkReceipt fails unless a request has the published event.

@@ -17,7 +17,7 @@ type Plan struct {
 }
 
 // New returns a plan that prints to w. A dry plan describes changes that are not
-// made.
+// applied.
 func New(w io.Writer, verbose, dry bool) *Plan {
 	return &Plan{w: w, verbose: verbose, dry: dry, counts: map[eventhook.ChangeAction]int{}}
 }
@@ -58,12 +58,12 @@ func (p *Plan) Summary() string {
 // fieldChange returns the old and the new value of a field. For secrets and for
 // long values it only states that the value changed.
 func fieldChange(f eventhook.FieldChange) string {
-	const longest = 200
+	const maxLength = 200
 	from, to := terminal.Quote(string(f.From)), terminal.Quote(string(f.To))
 	switch {
 	case f.Field == "secrets" || to == terminal.Quote(`"[redacted, changed]"`):
 		return "changed"
-	case len(from) > longest || len(to) > longest:
+	case len(from) > maxLength || len(to) > maxLength:
 		return fmt.Sprintf("changed, %d -> %d bytes", len(f.From), len(f.To))
 	}
 	return from + " -> " + to

@@ -15,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/docs"
 )
 
+// New returns the command.
 func New() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -101,17 +101,17 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // process verifies, counts and prints a request, and sets its answer.
 func (r *receiver) process(req *http.Request, a *arrival) {
-	j := check(req.Context(), r.signed, &verify.Request{Method: req.Method, Header: req.Header, Body: a.body, At: a.At})
-	a.result = j
-	a.Verified, a.VerifiedBy, a.Error, a.PlainError = j.verifiedBy != "", terminal.OrNull(j.verifiedBy), terminal.OrNull(j.failure), terminal.OrNull(j.plainFailure)
+	found := check(req.Context(), r.signed, &verify.Request{Method: req.Method, Header: req.Header, Body: a.body, At: a.At})
+	a.result = found
+	a.Verified, a.VerifiedBy, a.Error, a.PlainError = found.verifiedBy != "", terminal.OrNull(found.verifiedBy), terminal.OrNull(found.failure), terminal.OrNull(found.plainFailure)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settle(a, len(r.signed) == 0)
 	r.print(a)
 }
 
-// settle sets the answer to a request and counts it. A refused request is not
-// remembered by its id, since any sender could send it.
+// settle sets the answer to a request and counts it. The id of a
+// refused request is not recorded, since any sender could send it.
 func (r *receiver) settle(a *arrival, acceptAll bool) {
 	if !a.Verified && !acceptAll {
 		r.refused++
@@ -175,7 +175,7 @@ type arrival struct {
 	EventType  string    `json:"event_type"`
 	DeliveryID string    `json:"delivery_id"`
 	Attempt    int       `json:"attempt"`
-	Times      int       `json:"times"` // it was received, including this one; 0 if it is refused
+	Times      int       `json:"times"` // number of requests with this webhook-id so far; 0 if it is refused
 	Verified   bool      `json:"verified"`
 	VerifiedBy *string   `json:"verified_by"`
 	Error      *string   `json:"error"`

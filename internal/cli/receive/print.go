@@ -69,7 +69,7 @@ func (a *arrival) plainNote() string {
 	if !a.Verified || a.result.plainFailure == "" {
 		return ""
 	}
-	return plainHeader + " is made with another secret (during a rotation, with the new one): " + a.result.plainFailure
+	return plainHeader + " was computed with another secret (during a rotation, with the new secret): " + a.result.plainFailure
 }
 
 func attemptText(n int) string {

@@ -35,8 +35,8 @@ type receiveFlags struct {
 
 const receiveLong = `Receive the events of a subscription over HTTP, for development: verify them as
 Standard Webhooks, print and answer them. A request that cannot be verified is
-answered 401. Without a secret and a public key, requests are printed as not
-verified and answered as if they were verified.
+answered 401. If neither a secret nor a public key is given, requests are printed as
+not verified and answered as if they were verified.
 
   eventhook receive --port 9000 --secret-env BILLING_SECRET
   eventhook receive --secret whsec_NEW --secret whsec_OLD     during a rotation
@@ -51,6 +51,7 @@ standard error.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage.`
 
+// New returns the command.
 func New() *cobra.Command {
 	f := &receiveFlags{}
 	cmd := &cobra.Command{

@@ -168,7 +168,7 @@ func TestReceiveVerifiesAndPrints(t *testing.T) {
 		{"a signed event", []string{"--secret", newSigningSecret}, good, 200,
 			[]string{"payment.made  verified\n", "event      one\n", "delivery   delivery-1\n", "attempt    1\n", "answered   200 OK\n", `"amount": 12.50`, `"list": []`, `"text": "ü"`, "1 received: 1 events, 0 duplicates, 0 not verified."}},
 		{"rotation: both secrets sign, the old one is configured", []string{"--secret", oldSigningSecret}, with(func(p *posted) { p.secrets = []string{newSigningSecret, oldSigningSecret} }), 200,
-			[]string{"verified\n", "X-Eventhook-Signature is made with another secret"}},
+			[]string{"verified\n", "X-Eventhook-Signature was computed with another secret"}},
 		{"rotation: the old secret signs, both are configured", both, with(func(p *posted) { p.secrets = []string{oldSigningSecret} }), 200, []string{"verified by secret 2\n"}},
 		{"rotation: the new secret signs, both are configured", both, good, 200, []string{"verified by secret 1\n"}},
 		{"a secret of plain text", []string{"--secret", plainSecret}, with(func(p *posted) { p.secrets = []string{plainSecret} }), 200, []string{"verified\n"}},

@@ -5,14 +5,14 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	_ "embed"
+	_ "embed" // the samples
 	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/eventhook/eventhook" // the samples
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 

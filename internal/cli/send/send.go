@@ -26,6 +26,7 @@ type sendFlags struct {
 	secrets                input.Secrets
 }
 
+// New returns the command.
 func New() *cobra.Command {
 	f := &sendFlags{}
 	cmd := &cobra.Command{

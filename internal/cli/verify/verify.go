@@ -38,7 +38,7 @@ one line of JSON:
 
   {"verified":…,"scheme":…,"error":…,"event_type":…,"idempotency_key":…,"covers_body":…}
 
-error begins with the part that failed: missing_header, missing_field, prefix,
+error begins with the reason of the failure: missing_header, missing_field, prefix,
 encoding, malformed, timestamp, mismatch, credentials, key_not_found,
 keys_unavailable or token. If the provider has several schemes and --scheme is not
 given, all are tried. The result is that of the scheme that verifies the request,
@@ -54,6 +54,7 @@ Exit codes: 0 the request is verified, or all vectors have the expected result;
 // failed requests to stderr.
 type KeySource func(stderr io.Writer) verify.Keys
 
+// New returns the command. It calls published only for --fetch.
 func New(published KeySource) *cobra.Command {
 	f := verifyFlags{published: published}
 	cmd := &cobra.Command{

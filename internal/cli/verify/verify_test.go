@@ -181,14 +181,14 @@ func TestVerifyReadsFilesAndVariables(t *testing.T) {
 	t.Run("a body on standard input", func(t *testing.T) {
 		onStdin(t, pushBody)
 		if got := runCommand("verify", "--provider", "github", "--secret", testSecret, "-H", signature, "--body-file", "-"); got.Code != 0 {
-			t.Errorf("got %+v, want it verified", got)
+			t.Errorf("got %+v, want verified", got)
 		}
 	})
 	t.Run("a secret of the environment", func(t *testing.T) {
 		t.Setenv("EVENTHOOK_SECRET", testSecret)
 		file := clitest.WriteFile(t, "body", pushBody)
 		if got := runCommand("verify", "--provider", "github", "-H", signature, "--body-file", file); got.Code != 0 {
-			t.Errorf("got %+v, want it verified", got)
+			t.Errorf("got %+v, want verified", got)
 		}
 		if got := runCommand("verify", "--provider", "github", "--secret", "other", "-H", signature, "--body-file", file); got.Code != cli.ExitFailed {
 			t.Errorf("with another secret as a flag: got %+v, want the flag to have precedence", got)
@@ -210,20 +210,20 @@ func TestVerifyReadsFilesAndVariables(t *testing.T) {
 	})
 	t.Run("two secrets", func(t *testing.T) {
 		if got := verifyPush(t, "sha256="+macOf("another", pushBody), "--secret", "another"); got.Code != 0 {
-			t.Errorf("got %+v, want it verified with the second secret", got)
+			t.Errorf("got %+v, want verified with the second secret", got)
 		}
 	})
 	t.Run("a verifier in a file", func(t *testing.T) {
 		file := clitest.WriteFile(t, "v.json", `{"type":"hmac","header":"X-S","secrets":["`+testSecret+`"]}`)
 		got := runCommand("verify", "--verifier", "@"+file, "-H", "X-S: "+macOf(testSecret, ""))
 		if got.Code != 0 || lineOf(t, got)["scheme"] != "hmac" {
-			t.Errorf("got %+v, want it verified", got)
+			t.Errorf("got %+v, want verified", got)
 		}
 	})
 	t.Run("an option and a URL", func(t *testing.T) {
 		got := runCommand("verify", "--provider", "azure-event-grid", "--secret", testSecret, "--url", "https://h/in?token="+testSecret)
 		if got.Code != 0 || strings.Contains(got.Stdout, testSecret) {
-			t.Errorf("got %+v, want it verified", got)
+			t.Errorf("got %+v, want verified", got)
 		}
 	})
 }
@@ -277,7 +277,7 @@ func ownVectors() string {
 		return fmt.Sprintf(`{"provider":"github","scheme":"github","name":%q,"headers":{"x-hub-signature-256":"sha256=%s"},"body":"b<>","secret":%q,"now":null,"source":"us"%s}`,
 			name, macOf("s", "b<>"), secret, expect)
 	}
-	return "[" + strings.Join([]string{vector("right", "s", `,"expect":"valid"`), vector("wrong <b>", "t", `,"expect":"invalid"`), vector("untold", "s", ""),
+	return "[" + strings.Join([]string{vector("right", "s", `,"expect":"valid"`), vector("wrong <b>", "t", `,"expect":"invalid"`), vector("no expectation", "s", ""),
 		`{"provider":"gitlob","scheme":"x","name":"unknown","expect":"invalid"}`}, ",") + "]"
 }
 
@@ -288,7 +288,7 @@ func TestVerifyVectors(t *testing.T) {
 	want := []string{
 		`{"provider":"github","scheme":"github","name":"right","verified":true,"error":null}`,
 		`{"provider":"github","scheme":"github","name":"wrong <b>","verified":false,"error":"mismatch: no secret matched (of 1)"}`,
-		`{"provider":"github","scheme":"github","name":"untold","verified":true,"error":null}`,
+		`{"provider":"github","scheme":"github","name":"no expectation","verified":true,"error":null}`,
 	}
 	if got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "1 of 4") || len(lines) != 4 || !strings.HasPrefix(lines[3], `{"provider":"gitlob","scheme":"x","name":"unknown","verified":false,"error":"`) {
 		t.Fatalf("got %+v, want four lines, the last for an unknown provider", got)

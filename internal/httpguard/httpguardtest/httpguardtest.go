@@ -18,7 +18,7 @@ func Send(t *testing.T, address, request string) (answers []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,7 @@ func Send(t *testing.T, address, request string) (answers []string) {
 			return answers
 		}
 		body, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
 		answers = append(answers, fmt.Sprintf("%d %s", answer.StatusCode, strings.TrimSpace(string(body))))
 	}
 }
