@@ -119,7 +119,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	f := setUp(t)
 	snapshot := func() (s []string) {
 		for _, table := range []string{"tenant", "source", "route", "audit_log"} {
-			s = append(s, one[string](f, `SELECT coalesce(string_agg(r::text || r.xmax, '|' ORDER BY r.id), '') FROM eventhook.`+table+` r`))
+			s = append(s, queryValue[string](f, `SELECT coalesce(string_agg(r::text || r.xmax, '|' ORDER BY r.id), '') FROM eventhook.`+table+` r`))
 		}
 		return s
 	}
@@ -201,7 +201,7 @@ func TestConcurrentAppliesOfANewTenantSucceed(t *testing.T) {
 			created <- n
 		}
 	}
-	together(apply(f.db), apply(f.other), apply(f.db), apply(f.other))
+	concurrently(apply(f.db), apply(f.other), apply(f.db), apply(f.other))
 	total := 0
 	for range 4 {
 		total += <-created
@@ -237,14 +237,14 @@ func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 	f := setUp(t)
 	const n = 1500
 	ctx, stop := context.WithCancel(t.Context())
-	heard, ready := make(chan string, 4*n), make(chan struct{})
+	received, ready := make(chan string, 4*n), make(chan struct{})
 	ended := make(chan error)
 	go func() {
 		ended <- f.other.Listen(ctx, func(c ConfigChange) {
 			if (c == ConfigChange{}) {
 				close(ready)
 			}
-			heard <- c.SourceSlug
+			received <- c.SourceSlug
 		})
 	}()
 	<-ready
@@ -255,7 +255,7 @@ func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 		missing[s.Slug] = true
 	}
 	for len(missing) > 0 {
-		delete(missing, <-heard)
+		delete(missing, <-received)
 	}
 	same(t, "sources", f.count("source", "tenant_id <> $1", [16]byte(f.tenant)), n)
 	same(t, "routes", f.count("route", "tenant_id <> $1", [16]byte(f.tenant)), n)
