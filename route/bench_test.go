@@ -46,7 +46,7 @@ func BenchmarkMatch(b *testing.B) {
 			}
 		})
 	}
-	b.Run("both", func(b *testing.B) { // in turn, so that both meet the same machine
+	b.Run("both", func(b *testing.B) { // alternately, so that both have the same conditions
 		var ofFew, ofMany time.Duration
 		for b.Loop() {
 			began := time.Now()
