@@ -158,7 +158,7 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
@@ -188,7 +188,7 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.fillTables(20_000, 0)
-	s, dead := f.createSubscription(), f.createSubscription()
+	s, dead := f.insertSubscription(), f.insertSubscription()
 	f.insertDueDeliveries(dead, 20_000)
 	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)

@@ -19,7 +19,7 @@ import (
 func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
-		one, two := f.createSubscription(), f.createSubscription()
+		one, two := f.insertSubscription(), f.insertSubscription()
 		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
@@ -41,7 +41,7 @@ func TestThePublishStoreConforms(t *testing.T) {
 func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	now, waits := f.createSubscription(), f.createSubscription()
+	now, waits := f.insertSubscription(), f.insertSubscription()
 	p := f.newPublication("k", now, waits)
 	p.Event.CorrelationID, p.Event.SourceIP = "order-7", "192.0.2.1"
 	p.Event.Headers = []byte("Content-Type: application/json")
@@ -68,13 +68,13 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	f.clock.advance(-lease)
 	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
 	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
-	same(t, "where they lie", f.placed("delivery"), map[string]int{"20260310": 2})
+	same(t, "where they lie", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
 }
 
 func TestAKeyIsPublishedOnce(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
-	first, other, twice := f.newPublication("k", s, f.createSubscription()), f.newPublication("l", s), f.newPublication("l", s)
+	s := f.insertSubscription()
+	first, other, twice := f.newPublication("k", s, f.insertSubscription()), f.newPublication("l", s), f.newPublication("l", s)
 	first.Generation, other.Generation, twice.Generation = f.generation(), f.generation(), f.generation()
 	f.publish(f.db, first, other, twice)
 	again := f.newPublication("k", s)
@@ -106,7 +106,7 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 	const instances, each = 4, 25
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	var mu sync.Mutex
 	stored := 0
 	var acts []func()
@@ -134,7 +134,7 @@ func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 func TestAStaleEventIsNotStored(t *testing.T) {
 	const ofAPI = "origin = 'api'"
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	stale, fresh, keyed := f.newPublication("k", s), f.newPublication("", s), f.newPublication("k", s)
 	stale.Generation--
 	nobodys := f.newPublication("k")
@@ -180,7 +180,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 	after := map[eventhook.EventID]int{} // number of subscriptions when its publish began
 	acts := []func(){func() {
 		for range rounds {
-			f.createSubscription()
+			f.insertSubscription()
 		}
 	}}
 	for range publishers {
@@ -214,7 +214,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 
 func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	good, bad, also := f.newPublication("a", s), f.newPublication("b", s), f.newPublication("c", s)
 	bad.Event.EventType = "\x00"
 	f.publish(f.db, good, bad, also)
@@ -225,7 +225,7 @@ func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 
 func TestPublishIsOneTransaction(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	var batch []*outbound.PublishItem
 	for range 100 {
 		batch = append(batch, f.newPublication("", s))
