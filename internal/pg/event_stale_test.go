@@ -155,7 +155,7 @@ func TestRefusedEffectsDoNotAffectOtherEvents(t *testing.T) {
 					if i == bad {
 						status = eventhook.EventProcessing
 						same(t, "the refused event's lease", a.Event.Lease, eventhook.Lease{Token: 1, Until: noon.Add(lease)})
-						same(t, "its plan", a.Plan == nil, true)
+						same(t, "its plan is refused", a.IsPlanRefused, true)
 					}
 					same(t, fmt.Sprint("event ", i), []eventhook.EventStatus{a.Event.Status, f.storedEvent(a.Event).Status}, []eventhook.EventStatus{status, status})
 				}
