@@ -119,7 +119,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	f := setUp(t)
 	snapshot := func() (s []string) {
 		for _, table := range []string{"tenant", "source", "route", "audit_log"} {
-			s = append(s, one[string](f, `SELECT coalesce(string_agg(r::text || r.xmax, '|' ORDER BY r.id), '') FROM eventhook.`+table+` r`))
+			s = append(s, queryValue[string](f, `SELECT coalesce(string_agg(r::text || r.xmax, '|' ORDER BY r.id), '') FROM eventhook.`+table+` r`))
 		}
 		return s
 	}
@@ -201,7 +201,7 @@ func TestConcurrentAppliesOfANewTenantSucceed(t *testing.T) {
 			created <- n
 		}
 	}
-	together(apply(f.db), apply(f.other), apply(f.db), apply(f.other))
+	concurrently(apply(f.db), apply(f.other), apply(f.db), apply(f.other))
 	total := 0
 	for range 4 {
 		total += <-created

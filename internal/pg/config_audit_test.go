@@ -236,7 +236,7 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 	f.must(err)
 
 	for _, table := range []string{"audit_log", "event", "event_payload"} {
-		rows := one[string](f, `SELECT string_agg(r::text, '|') FROM eventhook.`+table+` r`)
+		rows := queryValue[string](f, `SELECT string_agg(r::text, '|') FROM eventhook.`+table+` r`)
 		for _, secret := range []string{planted, fmt.Sprintf("%x", planted), fmt.Sprintf("%x", hashed(planted+"-key"))} {
 			if strings.Contains(rows, secret) {
 				t.Errorf("%s contains %s", table, secret)

@@ -34,7 +34,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	if got := learned(); !slices.Equal(got, []string{"first-secret"}) {
 		t.Errorf("learned %v, want the first", got)
 	}
-	if row := one[string](f, `SELECT l::text FROM eventhook.learned_secret l`); strings.Contains(row, "first-secret") || !strings.Contains(row, "enc2:test:") {
+	if row := queryValue[string](f, `SELECT l::text FROM eventhook.learned_secret l`); strings.Contains(row, "first-secret") || !strings.Contains(row, "enc2:test:") {
 		t.Errorf("the row is %s, want it sealed", row)
 	}
 	if got := f.source("acme", "shop").LearnedSecrets; len(got) > 0 {

@@ -212,7 +212,7 @@ func (f *fixture) outcomes(act func(db *DB, n int) error) map[eventhook.Kind]int
 		db := []*DB{f.db, f.other}[i%2]
 		acts = append(acts, func() { kinds[i] = eventhook.KindOf(act(db, i)) })
 	}
-	together(acts...)
+	concurrently(acts...)
 	counts := map[eventhook.Kind]int{}
 	for _, k := range kinds {
 		counts[k]++
@@ -383,7 +383,7 @@ func TestChangesOfSuspendedAndClosedTenants(t *testing.T) {
 func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	for i := range 3 {
 		_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(i)))
 		f.must(err)
@@ -396,7 +396,7 @@ func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	same(t, "entries", f.counts(`SELECT action, count(*) FROM eventhook.audit_log WHERE action LIKE '%.deleted' GROUP BY 1`),
 		map[string]int{"route.deleted": 4, "source.deleted": 1})
 	same(t, "remaining rows of it", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
-	same(t, "its event stays", f.stored(e).ID, e.ID)
+	same(t, "its event stays", f.storedEvent(e).ID, e.ID)
 }
 
 func TestReorderIsAllOrNothing(t *testing.T) {

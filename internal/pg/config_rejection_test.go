@@ -127,7 +127,7 @@ func TestRejectionsOfASourceAreFoundByIndex(t *testing.T) {
 	f.must(err)
 	defer conn.Release()
 	for _, name := range []string{"list rejections", "prune rejections"} {
-		if plan := explain(f, conn.Conn(), hot[name].sql, hot[name].parameters); !strings.Contains(plan, "rejection_source") {
+		if plan := explain(f, conn.Conn(), frequentStatements[name].sql, frequentStatements[name].parameters); !strings.Contains(plan, "rejection_source") {
 			t.Errorf("%s, want the index on the source and the id:\n%s", name, plan)
 		}
 	}
@@ -196,7 +196,7 @@ func TestInstancesRecordRejectionsConcurrently(t *testing.T) {
 			}
 		}
 	}
-	together(write(f.db, false), write(f.other, true), write(f.db, true), func() {
+	concurrently(write(f.db, false), write(f.other, true), write(f.db, true), func() {
 		for range rounds {
 			_, err := f.db.work.Exec(t.Context(), `UPDATE eventhook.source SET updated_at = now()`)
 			if err != nil {

@@ -16,7 +16,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	f.other = f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	s := f.subscription(func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("Bearer t0k") })
 	f.subscription()
-	sealed := one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
+	sealed := queryValue[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:0a:x'`)
 	_, list, err := f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
@@ -27,7 +27,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	got, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	f.must(err)
 	same(t, "paused", []any{got.SecretsLost, got.Status}, []any{true, eventhook.SubscriptionPaused})
-	same(t, "the sealed text stays", one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
+	same(t, "the sealed text stays", queryValue[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
 	for claim, give := range map[string]func(*eventhook.Subscription){
 		"a URL alone": func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") },
 		"a secret alone": func(s *eventhook.Subscription) {

@@ -36,14 +36,14 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 		prepare func(*fixture)
 		want    string // a part of the message
 	}{
-		{"leased events", func(f *fixture) { f.accepted(3) }, "has 1 route, and 3 events are still to be processed: "},
+		{"leased events", func(f *fixture) { f.leasedEvents(3) }, "has 1 route, and 3 events are still to be processed: "},
 		{"one that waits for a retry", func(f *fixture) {
-			f.accepted(1)
+			f.leasedEvents(1)
 			f.unrouted()
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
 		}, "has 0 routes, and 1 event is still to be processed: "},
 		{"a retry behind a long queue", func(f *fixture) {
-			f.accepted(1)
+			f.leasedEvents(1)
 			f.unrouted()
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
 			f.others(maxCountedEvents)
@@ -52,11 +52,11 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 			f.unrouted()
 			f.others(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.crm))
-			f.accepted(2)
+			f.leasedEvents(2)
 		}, "2 events are still"},
 		{"an old event that was reprocessed", func(f *fixture) {
 			f.unrouted()
-			f.accepted(1)
+			f.leasedEvents(1)
 			f.others(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.shop))
 		}, "1 event is still"},
@@ -78,7 +78,7 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 
 func TestASourceWithoutOpenEventsIsDeleted(t *testing.T) {
 	f := setUp(t)
-	f.accepted(2)
+	f.leasedEvents(2)
 	f.unrouted()
 	f.exec(`UPDATE eventhook.event SET status = 'dead', due_at = NULL`)
 	f.others(5)

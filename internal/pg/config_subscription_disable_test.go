@@ -39,11 +39,11 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 		same(t, want.Name, []any{got.Status, got.DisabledReason}, []any{eventhook.SubscriptionDisabled, reasons[want.ID]})
 	}
 	same(t, "the generation", f.generation(), before+1)
-	same(t, "of another tenant", one[string](f, `SELECT status || ' ' || disabled_reason FROM eventhook.subscription WHERE id = $1`, [16]byte(foreign.ID)), "disabled y")
+	same(t, "of another tenant", queryValue[string](f, `SELECT status || ' ' || disabled_reason FROM eventhook.subscription WHERE id = $1`, [16]byte(foreign.ID)), "disabled y")
 	entry := f.audit(eventhook.AuditFilter{Tenant: umbrella, Action: "webhook.disabled"})[0]
 	same(t, "the actor", entry.Actor, eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"})
-	same(t, "events for the subscription that stays enabled", f.told(kept), "webhook.disabled webhook.disabled")
-	same(t, "events for the disabled subscription", f.told(failing), "")
+	same(t, "events for the subscription that stays enabled", f.deliveredTypes(kept), "webhook.disabled webhook.disabled")
+	same(t, "events for the disabled subscription", f.deliveredTypes(failing), "")
 
 	entries := len(f.audit(eventhook.AuditFilter{}))
 	f.disable(f.other, reasons)

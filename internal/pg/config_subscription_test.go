@@ -114,7 +114,7 @@ func TestSubscriptionsAreStoredUnchanged(t *testing.T) {
 	page, err = f.db.Subscriptions(t.Context(), umbrella, eventhook.SubscriptionID{}, 10)
 	f.must(err)
 	same(t, "another tenant's", len(page), 0)
-	if row := one[string](f, `SELECT string_agg(s::text, '|') FROM eventhook.subscription s`); strings.Contains(row, "pl4nted") || strings.Contains(row, "t0k") {
+	if row := queryValue[string](f, `SELECT string_agg(s::text, '|') FROM eventhook.subscription s`); strings.Contains(row, "pl4nted") || strings.Contains(row, "t0k") {
 		t.Errorf("a row has a secret in plain text: %s", row)
 	}
 }
@@ -172,7 +172,7 @@ func TestUpdateSubscription(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	health := func() int {
-		return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
+		return queryValue[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
 	}
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id, dead_in_row) VALUES ($1, 9)`, [16]byte(s.ID))
 	const changed = `"[redacted]">"[redacted, changed]"`
@@ -226,7 +226,7 @@ func TestUpdateSubscription(t *testing.T) {
 	same(t, "its health", f.count("subscription_health", "true"), 0)
 	wantKind(t, "deleted twice", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindNotFound)
 	same(t, "the last entry", strings.HasPrefix(f.newest(1)[0], `webhook.deleted b event_types:["payment.*"]>null`), true)
-	if rows := one[string](f, `SELECT string_agg(a::text, '|') FROM eventhook.audit_log a`); strings.Contains(rows, "pl4nted") || strings.Contains(rows, "whsec_") || strings.Contains(rows, "hush") {
+	if rows := queryValue[string](f, `SELECT string_agg(a::text, '|') FROM eventhook.audit_log a`); strings.Contains(rows, "pl4nted") || strings.Contains(rows, "whsec_") || strings.Contains(rows, "hush") {
 		t.Error("the audit log contains a secret")
 	}
 }
@@ -246,11 +246,11 @@ func TestConcurrentUpdatesOfASubscription(t *testing.T) {
 			results <- err
 		}
 	}
-	together(change(f.db, 1, func(s *eventhook.Subscription) { s.Name = "a" }), change(f.other, 1, func(s *eventhook.Subscription) { s.Name = "b" }))
+	concurrently(change(f.db, 1, func(s *eventhook.Subscription) { s.Name = "a" }), change(f.other, 1, func(s *eventhook.Subscription) { s.Name = "b" }))
 	first, second := <-results, <-results
 	same(t, "of one version", (first == nil) != (second == nil), true)
 	more := func(s *eventhook.Subscription) { s.MaxInFlight++ }
-	together(change(f.db, 0, more), change(f.other, 0, more), change(f.db, 0, more), change(f.other, 0, more))
+	concurrently(change(f.db, 0, more), change(f.other, 0, more), change(f.db, 0, more), change(f.other, 0, more))
 	for range 4 {
 		f.must(<-results)
 	}
@@ -270,7 +270,7 @@ func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
 			results <- eventhook.KindOf(err)
 		}
 	}
-	together(add(f.db), add(f.other), add(f.db), add(f.other))
+	concurrently(add(f.db), add(f.other), add(f.db), add(f.other))
 	got := map[eventhook.Kind]int{}
 	for range 4 {
 		got[<-results]++

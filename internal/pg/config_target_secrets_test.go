@@ -41,7 +41,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	f := setUp(t)
 	want := []eventhook.Target{plainTarget, calling("a.example", hushed), plainTarget, calling("b.example", "other")}
 	f.apply(acmeCalling(want...))
-	if row := one[string](f, `SELECT r::text FROM eventhook.route r`); strings.Contains(row, "hush") || !strings.Contains(row, "enc2:test:") {
+	if row := queryValue[string](f, `SELECT r::text FROM eventhook.route r`); strings.Contains(row, "hush") || !strings.Contains(row, "enc2:test:") {
 		t.Errorf("the row is %s, want it sealed", row)
 	}
 	same(t, "opened", f.targets(f.db), want)
@@ -55,7 +55,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	e := f.lastEntry("another secret", "route.updated", "crm/all", "secrets")
 	same(t, "audited", e.Changes, []eventhook.FieldChange{secretsChanged})
 	same(t, "stored", f.targets(f.db)[1].Secrets.Reveal(), `{"auth_header":"new"}`)
-	if log := one[string](f, `SELECT string_agg(changes::text, ' ') FROM eventhook.audit_log`); strings.Contains(log, "hush") || !strings.Contains(log, "redacted") {
+	if log := queryValue[string](f, `SELECT string_agg(changes::text, ' ') FROM eventhook.audit_log`); strings.Contains(log, "hush") || !strings.Contains(log, "redacted") {
 		t.Errorf("the audit log is %s, want no secret in it", log)
 	}
 	f.apply(acmeCalling(plainTarget))

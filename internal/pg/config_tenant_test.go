@@ -81,7 +81,7 @@ func TestConcurrentUpdatesOfOneTenantVersion(t *testing.T) {
 			kinds <- eventhook.KindOf(err)
 		}
 	}
-	together(change(f.db, "a"), change(f.other, "b"), change(f.db, "c"), change(f.other, "d"))
+	concurrently(change(f.db, "a"), change(f.other, "b"), change(f.db, "c"), change(f.other, "d"))
 	got := map[eventhook.Kind]int{}
 	for range 4 {
 		got[<-kinds]++
@@ -122,8 +122,8 @@ func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	closed, err := f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 	same(t, "status", closed.Status, eventhook.TenantClosed)
-	same(t, "enabled sources", one[int](f, `SELECT count(*) FROM eventhook.source WHERE is_enabled`), 0)
-	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.now()), 0)
+	same(t, "enabled sources", queryValue[int](f, `SELECT count(*) FROM eventhook.source WHERE is_enabled`), 0)
+	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.now()), 0)
 
 	want := map[string]int{"tenant.closed": 1, "source.disabled_via_tenant_cascade": sources, "api_key.revoked_via_tenant_cascade": keys}
 	entries := f.audit(eventhook.AuditFilter{Tenant: f.tenant})
@@ -140,7 +140,7 @@ func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	same(t, "the first entry", entries[len(entries)-1].Action, "tenant.closed")
 	same(t, "events", f.counts(`SELECT event_type, count(*) FROM eventhook.event
 		WHERE tenant_id = $1 AND origin = 'system' AND status = 'delivered' AND correlation_id = $2 AND request_id = 'req-1' GROUP BY 1`, [16]byte(f.tenant), correlation), want)
-	same(t, "payloads", one[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
+	same(t, "payloads", queryValue[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
 		WHERE e.origin = 'system' AND e.correlation_id = $1 AND length(p.body) = e.body_size
 		AND convert_from(p.body, 'UTF8')::json->'resource'->>'id' IS NOT NULL`, correlation), len(entries))
 	same(t, "of another tenant", len(f.audit(eventhook.AuditFilter{Tenant: umbrella})), 1)
@@ -190,11 +190,11 @@ func TestNoKeyOutlivesItsTenant(t *testing.T) {
 			}
 		}
 	}
-	together(add("a"), add("b"), func() {
+	concurrently(add("a"), add("b"), func() {
 		_, err := f.db.CloseTenant(t.Context(), operator, "acme")
 		f.must(err)
 	}, add("c"), add("d"))
-	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
+	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
 }
 
 func TestKeysOfASuspendedTenantCannotChangeAnything(t *testing.T) {

@@ -137,7 +137,7 @@ func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 			}
 		})
 	}
-	together(acts...)
+	concurrently(acts...)
 	same(t, "tenants' rows that hold all", f.count("tenant_usage", "events = $1 AND bytes = $1", instances*rounds), tenants)
 	same(t, "sources' rows that hold all", f.count("source_usage", "events = $1 AND failed = 0", instances*rounds), tenants)
 }
@@ -150,7 +150,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 	}
 	same(t, "rows", f.count("tenant_usage", "true")+f.count("source_usage", "true"), 2)
 	const entries = `SELECT count(*)::int FROM pg_class c WHERE c.relname = $1 AND pg_relation_size(c.oid) > 2 * 8192`
-	same(t, "indexes that have grown", one[int](f, entries, "tenant_usage_pkey")+one[int](f, entries, "source_usage_pkey"), 0)
+	same(t, "indexes that have grown", queryValue[int](f, entries, "tenant_usage_pkey")+queryValue[int](f, entries, "source_usage_pkey"), 0)
 }
 
 func TestSweepUsage(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 				}
 			}
 		}
-		together(acts...)
+		concurrently(acts...)
 		f.clock.advance(time.Second)
 	}
 	const bound = 2 * perInterval * (instances - 1)

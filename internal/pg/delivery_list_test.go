@@ -96,7 +96,7 @@ func TestManyOpenDeliveriesAreListedByID(t *testing.T) {
 		got := f.deliveries(f.tenant, filter)
 		var want []eventhook.DeliveryID
 		for i := range 3 {
-			want = append(want, one[[16]byte](f, `SELECT id FROM eventhook.delivery ORDER BY id DESC OFFSET $1 LIMIT 1`, i))
+			want = append(want, queryValue[[16]byte](f, `SELECT id FROM eventhook.delivery ORDER BY id DESC OFFSET $1 LIMIT 1`, i))
 		}
 		same(t, "the newest", got, want)
 	}
@@ -115,7 +115,7 @@ func (f *fixture) insertDueDeliveries(s *eventhook.Subscription, n int) {
 func TestDeliveryListsReadFewRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(20_000, 0)
+	f.fillTables(20_000, 0)
 	quiet := f.subscriber()
 	f.exec(`UPDATE eventhook.delivery SET destination_id = $1, status = 'dead', last_error = 'x' WHERE id IN (SELECT id FROM eventhook.delivery ORDER BY id LIMIT 3)`, [16]byte(quiet.ID))
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)

@@ -49,7 +49,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	}
 	check := func(state string) {
 		t.Helper()
-		for name, s := range hot {
+		for name, s := range frequentStatements {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			isPruned := strings.Contains(plan, "Subplans Removed") // as no id is between NULLs
 			if got := deliveryIndexes(plan); !slices.Equal(got, want[name]) && !isPruned {
@@ -63,10 +63,10 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	check("no partition")
 	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
-	f.filled(2000, 0)
+	f.fillTables(2000, 0)
 	f.exec(`ANALYZE`)
 	check("nothing due")
-	f.filled(0, 20_000)
+	f.fillTables(0, 20_000)
 	check("grown since")
 	f.exec(`ANALYZE`)
 	check("nearly all due")
@@ -135,7 +135,7 @@ func TestEachDeliveryFilterHasItsIndex(t *testing.T) {
 	check("no partition, no row")
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
-	f.filled(2000, 10)
+	f.fillTables(2000, 10)
 	check("before the first ANALYZE")
 	f.exec(`ANALYZE`)
 	check("all of one subscription")
@@ -187,7 +187,7 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	const limit = 100 // rows read or written, of 40 000
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(20_000, 0)
+	f.fillTables(20_000, 0)
 	s, dead := f.subscriber(), f.subscriber()
 	f.insertDueDeliveries(dead, 20_000)
 	f.insertDueDeliveries(s, 5)

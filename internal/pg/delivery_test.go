@@ -310,7 +310,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 			}
 		}
 	}
-	together(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
+	concurrently(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
 	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // deliveries that were locked during the other claims
 		for _, d := range list {
 			claims[d.ID]++
@@ -324,7 +324,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 		}
 	}
 	same(t, "open deliveries", f.count("delivery", "due_at IS NOT NULL"), 0)
-	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), destinations*each)
+	same(t, "attempts", queryValue[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), destinations*each)
 }
 
 func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
@@ -452,7 +452,7 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	got, attempts := f.delivery(d.ID)
 	same(t, "attempts", got.Attempts, 60)
 	same(t, "the last attempt of the history", attempts[len(attempts)-1].StatusCode, 459)
-	if n := one[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
+	if n := queryValue[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
 		t.Errorf("the history has %d bytes and %d attempts, want at most 96 KiB and some", n, len(attempts))
 	}
 	same(t, "the bytes of an excerpt", len(attempts[0].Excerpt) <= eventhook.MaxExcerpt+3, true)
@@ -460,7 +460,7 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 
 func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 	f.Helper()
-	return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
+	return queryValue[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
 }
 
 // TestDeadDeliveriesInARow settles batches that are written as letters: d for a dead delivery,
@@ -530,11 +530,11 @@ func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	f.must(err)
 	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{recovering.ID, failing.ID})
 	f.must(err)
-	together(
+	concurrently(
 		func() { f.settleDeliveries(f.db, batch...) },
 		func() {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			for one[int](f, blocked) < 1 {
+			for queryValue[int](f, blocked) < 1 {
 			}
 			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{recovering.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
@@ -564,9 +564,9 @@ func TestASuccessWithoutFailuresWritesNoCount(t *testing.T) {
 	s := f.subscriber()
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) VALUES ($1)`, [16]byte(s.ID))
 	const version = `SELECT xmin::text FROM eventhook.subscription_health`
-	before := one[string](f, version)
+	before := queryValue[string](f, version)
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliverySuccess))
-	same(t, "the count was written by", one[string](f, version), before)
+	same(t, "the count was written by", queryValue[string](f, version), before)
 }
 
 func TestWatchersSeeEventsAboutDeadDeliveries(t *testing.T) {
@@ -650,7 +650,7 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	before := trips.Load()
 	f.settleDeliveries(f.db, batch...)
 	same(t, "further round trips", trips.Load()-before, int64(0))
-	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
+	same(t, "transactions", queryValue[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
 }
 
 func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
@@ -725,7 +725,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 			}
 		})
 	}
-	together(acts...)
+	concurrently(acts...)
 	same(t, "different times", len(seen), instances*each)
 	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
@@ -778,10 +778,10 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 func TestAStalePlanIsMadeAgain(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	e := f.accepted(1)[0]
-	a := f.publishes("payment.made", "k", `{"n":1}`, s)
+	e := f.leasedEvents(1)[0]
+	a := f.publishAction("payment.made", "k", `{"n":1}`, s)
 	p := a.Effect.Publication
-	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
+	plan := f.plan(e, a, f.executionAction(eventhook.Task, ""))
 	plan.Generation--
 	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
 	f.must(err)
@@ -795,9 +795,9 @@ func TestAStalePlanIsMadeAgain(t *testing.T) {
 	same(t, "the delivery", []any{got.Status, got.EventID, got.EventType, got.SubscriptionID}, []any{eventhook.DeliveryAcquired, p.ID, "payment.made", s.ID})
 	same(t, "its lease", p.Deliveries[0].Lease.Token, int64(1))
 	f.settleDeliveries(f.db, f.settlement(p.Deliveries[0], eventhook.DeliverySuccess))
-	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
+	same(t, "the envelope", queryValue[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
 
-	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.made", "k", `{}`, s)))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.publishAction("payment.made", "k", `{}`, s)))
 	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
 }
 

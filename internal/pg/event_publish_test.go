@@ -52,7 +52,7 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	same(t, "counts", []int{p.Count, nobodys.Count}, []int{2, 0})
 	same(t, "stale", []bool{p.IsStale, nobodys.IsStale}, []bool{false, false})
 	same(t, "states", []eventhook.EventStatus{p.Event.Status, nobodys.Event.Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDelivered})
-	got, at := f.stored(p.Event), f.clock.now()
+	got, at := f.storedEvent(p.Event), f.clock.now()
 	got.ProcessedAt = &at
 	same(t, "the event", got, eventhook.Event{
 		ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
@@ -67,7 +67,7 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
 	f.clock.advance(-lease)
 	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
-	same(t, "the envelope", one[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
+	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
 	same(t, "where they lie", f.placed("delivery"), map[string]int{"20260310": 2})
 }
 
@@ -127,7 +127,7 @@ func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 			}
 		})
 	}
-	together(acts...)
+	concurrently(acts...)
 	same(t, "stored", []int{stored, f.count("event", "true"), f.count("delivery", "true")}, []int{1, 1, 1})
 }
 
@@ -204,7 +204,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 			}
 		})
 	}
-	together(acts...)
+	concurrently(acts...)
 	for id, there := range after {
 		if n := f.count("delivery", "event_id = $1", [16]byte(id)); n < there {
 			t.Errorf("an event has %d deliveries, and %d subscriptions existed when its publish began", n, there)
@@ -231,7 +231,7 @@ func TestPublishIsOneTransaction(t *testing.T) {
 		batch = append(batch, f.publishing("", s))
 	}
 	f.publish(f.db, batch...)
-	same(t, "transactions", one[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text AS x FROM eventhook.event
+	same(t, "transactions", queryValue[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text AS x FROM eventhook.event
 		UNION ALL SELECT xmin::text FROM eventhook.event_payload UNION ALL SELECT xmin::text FROM eventhook.delivery) w`), 1)
 }
 

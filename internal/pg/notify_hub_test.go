@@ -81,7 +81,7 @@ func TestListenReconnects(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	waiting := f.other.EventsWake()
-	same(t, "connections ended", one[int](f, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	same(t, "connections ended", queryValue[int](f, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`), 1)
 	same(t, "the change after reconnecting", next(t, heard), ConfigChange{})
 	wantClosed(t, "a waiter that may have missed a wake-up", waiting)
@@ -109,7 +109,7 @@ func TestWakeUpsReachOtherInstances(t *testing.T) {
 	wantClosed(t, "a waiter for events of this instance", here)
 	wantClosed(t, "a waiter for events of the other instance", events)
 	wantOpen(t, "a waiter for work", work)
-	f.settle(f.db, f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "")))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.executionAction(eventhook.Task, "")))
 	wantClosed(t, "a waiter for work of the other instance", work)
 	wantOpen(t, "a waiter for a promise", promises)
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)

@@ -67,13 +67,13 @@ func TestWatchersSeeLocalChanges(t *testing.T) {
 	f := setUp(t)
 	f.pushing(f.db)
 	w := f.watch(f.db, f.tenant)
-	e := f.accepted(1)[0]
-	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
+	e := f.leasedEvents(1)[0]
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.storedEvent(e))
 	f.settle(f.db, f.plan(e))
-	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.storedEvent(e))
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
-	same(t, "received after that", w.until(e, eventhook.EventPending), f.stored(e))
-	first := f.ended(eventhook.EventDelivered, withKey("k"))
+	same(t, "received after that", w.until(e, eventhook.EventPending), f.storedEvent(e))
+	first := f.endedEvent(eventhook.EventDelivered, withKey("k"))
 	again := f.event(withKey("k"))
 	f.must(f.db.Accept(t.Context(), arrivals(again)))
 	same(t, "a duplicate", w.until(again, eventhook.EventDuplicate).DuplicateOf, first.ID)
@@ -94,11 +94,11 @@ func TestWatchersSeeChangesOfOtherInstances(t *testing.T) {
 		default:
 		}
 	}
-	e := f.event(f.leased)
+	e := f.event(f.withLease)
 	f.must(f.other.Accept(t.Context(), arrivals(e)))
-	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.storedEvent(e))
 	f.settle(f.other, f.plan(e))
-	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.storedEvent(e))
 }
 
 func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
@@ -106,9 +106,9 @@ func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
 	f.pushing(f.db)
 	umbrella := f.secondTenant()
 	foreign, own := f.watch(f.db, umbrella), f.watch(f.db, f.tenant)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	own.until(e, eventhook.EventProcessing)
-	theirs := f.event(f.leased, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
+	theirs := f.event(f.withLease, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
 	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
 	news := next(t, foreign.news)
 	same(t, "events received", len(news.Events), 1)
@@ -142,7 +142,7 @@ func TestIdleWatchersReceiveEmptyUpdates(t *testing.T) {
 func TestUnreadableEventsAreReportedAsMissed(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
-	f.accepted(1)
+	f.leasedEvents(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
 	same(t, "received", next(t, w.news), eventhook.EventUpdates{Missed: true})

@@ -79,7 +79,7 @@ func (r *sealFixture) formerly(sealed string) (string, error) {
 	return string(plain), err
 }
 
-// stored returns all sealed values by column.
+// storedEvent returns all sealed values by column.
 func (r *sealFixture) stored() map[string][]string {
 	r.Helper()
 	all := map[string][]string{}
@@ -94,12 +94,12 @@ func (r *sealFixture) stored() map[string][]string {
 
 func (r *sealFixture) mode() sealMode {
 	r.Helper()
-	return one[sealMode](r.fixture, `SELECT mode FROM eventhook.sealing`)
+	return queryValue[sealMode](r.fixture, `SELECT mode FROM eventhook.sealing`)
 }
 
 func (r *sealFixture) canary() string {
 	r.Helper()
-	return one[string](r.fixture, `SELECT coalesce(canary, '') FROM eventhook.sealing`)
+	return queryValue[string](r.fixture, `SELECT coalesce(canary, '') FROM eventhook.sealing`)
 }
 
 func (r *sealFixture) keyID() string {
@@ -155,7 +155,7 @@ func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	// The other instance was not notified, but seals bound values anyway.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
-	sealed := one[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
+	sealed := queryValue[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
 	if !strings.HasPrefix(sealed, boundPrefix) {
 		t.Errorf("an instance that was not notified writes %.20s, want it bound", sealed)
 	}
@@ -307,7 +307,7 @@ func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
 		all = append(all, db)
 		acts = append(acts, func() { r.must(db.StartSealing(t.Context())) })
 	}
-	together(acts...)
+	concurrently(acts...)
 	fit := 0
 	for _, db := range all {
 		if db.Ping(t.Context()) == nil {

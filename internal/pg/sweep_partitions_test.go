@@ -65,7 +65,7 @@ func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 			same(t, p.table, f.days(p.table), want)
 		}
 	}
-	f.formerAction(f.accepted(1)[0])
+	f.formerAction(f.leasedEvents(1)[0])
 	f.publishTo(1, f.subscriber())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
@@ -81,9 +81,9 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 			f.exec("DROP TABLE eventhook." + p.table + "_" + day)
 		}
 	}
-	events := f.accepted(3)
+	events := f.leasedEvents(3)
 	f.clock.advance(5 * day)
-	events = append(events, f.accepted(2)...)
+	events = append(events, f.leasedEvents(2)...)
 	waiting := events[4]
 	for _, e := range events[3:4] {
 		f.formerAction(e)
@@ -94,7 +94,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	same(t, "events", f.placed("event"), map[string]int{"20260310": 3, "20260315": 2})
 	same(t, "bodies", f.placed("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
 	same(t, "actions", f.placed("event_action"), map[string]int{"20260315": 1})
-	f.settle(f.db, f.plan(waiting, f.makes(eventhook.Task, ""))) // the lease moved with its row
+	f.settle(f.db, f.plan(waiting, f.executionAction(eventhook.Task, ""))) // the lease moved with its row
 	again := f.claimEvents(f.db, 10)
 	same(t, "claimed of the moved", len(again), 3)
 	for _, e := range again {
@@ -117,7 +117,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			f.keep(Retention{})
-			f.settle(f.db, f.plan(f.accepted(1)[0]))
+			f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
 			f.clock.advance(10 * day)
 			for range 2 {
 				f.keep(c.keep)
@@ -131,7 +131,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 
 func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 	f := setUp(t)
-	f.settle(f.db, f.plan(f.accepted(1)[0]))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
 	f.clock.advance(10 * day)
 	f.keep(Retention{EventsDays: 1})
 	same(t, "events", f.count("event", "true"), 0)
@@ -141,8 +141,8 @@ func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 func TestRetentionKeepsOpenWork(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	failed := f.accepted(1)[0]
-	f.settle(f.db, f.plan(failed, fails("not yet"), f.makes(eventhook.Task, "")))
+	failed := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(failed, failedAction("not yet"), f.executionAction(eventhook.Task, "")))
 	f.clock.advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1}
 	has := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
@@ -168,7 +168,7 @@ func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	made := f.publishes("payment.made", "", `{}`, s)
+	made := f.publishAction("payment.made", "", `{}`, s)
 	f.accept(f.db, f.arrival(f.event(), made))
 	same(t, "payloads", f.placed("event_payload"), map[string]int{"20260310": 1})
 	f.clock.advance(10 * day)
@@ -189,15 +189,15 @@ func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	a := f.arrival(f.event(), requests(`{"made":1}`))
+	a := f.arrival(f.event(), requestAction(`{"made":1}`))
 	f.accept(f.db, a)
 	f.clock.advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1}
 	f.keep(old)
-	d := f.holding([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
+	d := f.claimInOrder([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
 	same(t, "its body", string(d.Body), `{"made":1}`)
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
-	same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
+	same(t, "the event", f.storedEvent(a.Event).Status, eventhook.EventDelivered)
 	f.keep(old)
 	same(t, "events then", slices.Contains(f.days("event"), "20260310"), false)
 }
@@ -207,7 +207,7 @@ func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e))
 	f.clock.advance(10 * day)
 	f.keep(Retention{})
@@ -234,10 +234,10 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 func TestTwoInstancesMaintainPartitions(t *testing.T) {
 	f := setUp(t)
 	for range 8 {
-		f.accepted(2)
+		f.leasedEvents(2)
 		f.clock.advance(2 * day)
 		var errs [2]error
-		together(
+		concurrently(
 			func() { errs[0] = f.db.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) },
 			func() { errs[1] = f.other.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) })
 		f.must(errs[0])
@@ -250,7 +250,7 @@ func TestTwoInstancesMaintainPartitions(t *testing.T) {
 // A locked table does not prevent the partitions of other tables.
 func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	f := setUp(t)
-	f.accepted(1)
+	f.leasedEvents(1)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event_default`)
@@ -281,7 +281,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 	} {
 		e := f.event(func(e *eventhook.Event) { e.ID = eventhook.NewID[eventhook.Event](noon.Add(c.at)) })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
-		got := one[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
+		got := queryValue[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
 		same(t, c.at.String(), got, "event_"+c.want)
 	}
 }

@@ -20,7 +20,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 	f := setUp(t)
 	const n = 9000
 	f.manyKeys(n)
-	pages := one[int](f, `SELECT pg_relation_size('eventhook.idempotency_key') / 8192`)
+	pages := queryValue[int](f, `SELECT pg_relation_size('eventhook.idempotency_key') / 8192`)
 	calls := (pages + sweepPages - 1) / sweepPages
 	if calls < 3 {
 		t.Fatalf("%d pages: too few to walk", pages)
@@ -77,7 +77,7 @@ func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
 			again = append(again, f.event(withKey(fmt.Sprint(i))))
 		}
 		var sweepErr, acceptErr error
-		together(
+		concurrently(
 			func() { _, sweepErr = f.db.SweepIdempotencyKeys(t.Context()) },
 			func() { acceptErr = f.other.Accept(t.Context(), arrivals(batch...)) })
 		f.must(sweepErr)
@@ -94,7 +94,7 @@ func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
 func TestSweepExecutions(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 1)
-	ended := f.running(eventhook.Workflow)
+	ended := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), ended, eventhook.Suspension{Await: ids, Timeout: time.Second}))
 	f.clock.advance(time.Second)
 	ended = f.claimWork(f.db, f.query())[0]
@@ -102,7 +102,7 @@ func TestSweepExecutions(t *testing.T) {
 	cancelled := f.execution(eventhook.Task)
 	_, err := f.db.Cancel(t.Context(), f.tenant, cancelled)
 	f.must(err)
-	waiting := f.running(eventhook.Workflow)
+	waiting := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), waiting, eventhook.Suspension{Await: ids}))
 	pending := f.execution(eventhook.Task)
 
@@ -121,8 +121,8 @@ func TestSweepExecutions(t *testing.T) {
 		_, err := f.db.Execution(t.Context(), f.tenant, id)
 		wantKind(t, "one that has ended", err, eventhook.KindNotFound)
 	}
-	same(t, "one that waits", f.work(waiting.ID).Status, eventhook.ExecutionSuspended)
-	same(t, "one that is due", f.work(pending).Status, eventhook.ExecutionPending)
+	same(t, "one that waits", f.storedExecution(waiting.ID).Status, eventhook.ExecutionSuspended)
+	same(t, "one that is due", f.storedExecution(pending).Status, eventhook.ExecutionPending)
 	same(t, "awaits", f.count("execution_await", "true"), 1)
 }
 
@@ -132,7 +132,7 @@ func TestSweepPromises(t *testing.T) {
 	settled, pending := f.promise("settled"), f.promise("pending")
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, settled.ID, resolved)
 	f.must(err)
-	f.settle(f.db, f.plan(f.accepted(1)[0], resolves("held", "1")))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], resolveAction("held", "1")))
 	for _, c := range []struct {
 		claim string
 		after time.Duration
