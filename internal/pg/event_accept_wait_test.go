@@ -32,7 +32,7 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	case <-time.After(patient):
 		t.Fatal("a batch waits for a key that is held")
 	}
-	same(t, "the event whose key is held is planned later", []any{held.Plan == nil, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "the event whose key is held is planned later", []any{held.IsPlanRefused, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
 	same(t, "the others", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
 		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
 	same(t, "no effect of it", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
