@@ -1,5 +1,5 @@
-# `make run` and `make test` are all that a newcomer needs; both say what they
-# install. Everything else is for who changes the code.
+# Newcomers need only `make run` and `make test`; both print the programs that they install.
+# The other targets are for developers.
 
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
@@ -22,10 +22,10 @@ RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
 
-demo: postgres build ## show the main job end to end, in seconds
+demo: postgres build ## demonstrate the gateway end to end, in seconds
 	$(BIN)/eventhook demo
 
-# A first build is silent for minutes, which looks like a hang.
+# The first build prints nothing for minutes and would look like a hang.
 COMPILING = echo "compiling; the first time takes a few minutes"
 
 test: postgres compiler interpreters ## run every test
@@ -42,7 +42,7 @@ bench: build ## measure the gateway against bare limits; see bench/README.md
 	$(BIN)/bench
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
-check: vet lint lint-api test ## what CI runs
+check: vet lint lint-api test ## run the checks of CI
 
 vet:
 	$(GO) vet ./...
@@ -62,7 +62,8 @@ lint-api: $(LINT_API) ## check docs/openapi.json with redocly and spectral
 		$(LINT_API)/node_modules/.bin/redocly lint --config .ci/redocly.yaml docs/openapi.json
 	$(LINT_API)/node_modules/.bin/spectral lint --ruleset .ci/spectral.yaml --fail-severity=hint docs/openapi.json
 
-# Installed beside its final name first: an install that was interrupted is repeated.
+# npm installs into a temporary folder, which is then renamed, so that an interrupted
+# installation is repeated.
 $(LINT_API): | npm
 	@echo "installing redocly $(REDOCLY) and spectral $(SPECTRAL) with npm into .cache"
 	@rm -rf $@.new
@@ -73,18 +74,18 @@ $(LINT_API): | npm
 fmt:
 	gofmt -w .
 
-docs: build ## write the pages that are made from the code
+docs: build ## write the pages that are generated from the code
 	$(BIN)/eventhook providers -o markdown >docs/providers.md
 
-# The sources of the client, in the order in which its test reads them.
+# The sources of the generated client, in the order in which its test reads them.
 CLIENT_FROM = docs/openapi.json client/oapi-codegen.yaml client/overlay.yaml client/methods.tmpl
 
-generate: $(CODEGEN) ## write the API's document and the Go client that is made of it
+generate: $(CODEGEN) ## write the OpenAPI document and the Go client that is generated from it
 	@mkdir -p $(BIN)
 	$(GO) run ./internal/docs/openapi >$(BIN)/openapi.json
 	mv $(BIN)/openapi.json docs/openapi.json
 	$(CODEGEN) -config client/oapi-codegen.yaml docs/openapi.json
-	@printf '\n// generatedFrom is the SHA-256 of the sources of this file.\nconst generatedFrom = "%s"\n' \
+	@printf '\n// madeFrom is the SHA-256 of what this file was made from.\nconst madeFrom = "%s"\n' \
 		"$$(cat $(CLIENT_FROM) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64)" >>client/client.gen.go
 
 $(CODEGEN):
@@ -100,14 +101,14 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-# The gateway and the tests need PostgreSQL's programs (initdb, postgres), not a
-# server. Without them a gateway fetches a build into its data folder; root on a
-# system with apt gets the system's packages instead, which are signed and
-# updated. If they cannot be installed, the gateway still tries to fetch.
+# The gateway and the tests need PostgreSQL's programs (initdb, postgres), not a running
+# server. Without them, a gateway downloads a build into its data folder. For root on a
+# system with apt, make installs the system's packages instead, which are signed and
+# updated. If the installation fails, the gateway still tries the download.
 DATABASE_VARIABLE = DATABASE_URL
 test: DATABASE_VARIABLE = EVENTHOOK_TEST_DATABASE_URL
 POSTGRES_HINT = install it (Debian: sudo apt-get install postgresql), or set $(DATABASE_VARIABLE)
-run demo: POSTGRES_HINT = the gateway will fetch it; or install it (Debian: sudo apt-get install postgresql), or set DATABASE_URL
+run demo: POSTGRES_HINT = the gateway will download it; or install it (Debian: sudo apt-get install postgresql), or set DATABASE_URL
 
 postgres:
 	@if [ -n "$$$(DATABASE_VARIABLE)" ] || command -v postgres >/dev/null 2>&1 || \
@@ -131,8 +132,8 @@ compiler:
 		echo "no gcc: the tests run without the race detector"; \
 	fi
 
-# docs/workers.md and docs/receiving.md have programs in Python and JavaScript,
-# which the tests run.
+# The tests run the programs in Python and JavaScript of docs/workers.md and
+# docs/receiving.md.
 interpreters:
 	@if command -v python3 >/dev/null 2>&1 && command -v node >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
@@ -151,7 +152,7 @@ npm:
 		echo "no npm: install it for the linters of docs/openapi.json (Debian: sudo apt-get install nodejs npm)"; exit 1; \
 	fi
 
-bare: ## run `make run` and `make test` in a bare Debian; needs root, apt and some 6 GB
+bare: ## run `make run` and `make test` in a bare Debian; needs root, apt and about 6 GB
 	scripts/bare
 
 clean:

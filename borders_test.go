@@ -30,6 +30,8 @@ var allowedImports = map[string][]string{
 	root:                  nil,
 	"cmd/eventhook":       {everything},
 	"bench":               {everything}, // measures all packages and is not part of the product
+	"bench/measure":       nil,
+	"bench/seed":          nil,
 	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
@@ -41,7 +43,7 @@ var allowedImports = map[string][]string{
 	"migrations":          nil,
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "internal/wake"},
-	"internal/api":        {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
+	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
 	"internal/backoff":    nil,
@@ -96,11 +98,11 @@ var allowedImports = map[string][]string{
 var libraryUsers = map[string][]string{
 	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
-	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed"},
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"bench/measure", "bench/seed", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

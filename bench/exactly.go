@@ -5,22 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventhook/eventhook/bench/measure"
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// How many deliveries two gateways share, and what is beside them.
 const (
 	exactlyDeliveries = 100_000
-	exactlyAnswer     = "20ms" // so that many are under way at any moment
+	exactlyAnswer     = "20ms" // so that many deliveries are in flight at any time
 	exactlyLength     = time.Second
-	exactlyLongest    = 5 * time.Minute
+	exactlyTimeout    = 5 * time.Minute
 )
 
-// exactly has two gateways deliver what both publish and what neither has in its
-// memory, and counts at the sink: while leases hold, none is sent twice.
+// exactly runs two gateways on one database. They deliver events that both publish and
+// a backlog that neither has in memory. The sink counts: while leases hold, no
+// delivery is sent twice.
 func (r *run) exactly(ctx context.Context) error {
 	r.print("exactly: two gateways, %d deliveries or more, answered after %s\n", exactlyDeliveries, exactlyAnswer)
-	ctx, cancel := context.WithTimeout(ctx, exactlyLongest)
+	ctx, cancel := context.WithTimeout(ctx, exactlyTimeout)
 	defer cancel()
 	to, err := startSink(ctx)
 	if err != nil {
@@ -34,47 +35,48 @@ func (r *run) exactly(ctx context.Context) error {
 	}
 	defer first.stop()
 	first.key = exactlyKey
-	other, err := r.second(ctx, first, keys...)
+	other, err := r.startSecond(ctx, first, keys...)
 	if err != nil {
 		return err
 	}
 	defer other.stop()
 	for i := range subscribers {
-		id, err := first.subscribe(ctx, subscription{Name: "one", URL: to.url(exactlyAnswer, "one"), EventTypes: []string{made}, MaxInFlight: r.connections})
+		id, err := first.createSubscription(ctx, subscription{Name: "one", URL: to.url(exactlyAnswer, "one"), EventTypes: []string{eventCreated}, MaxInFlight: r.connections})
 		if err != nil {
 			return err
 		}
-		if i == 0 { // half of them lie in the database at first
-			if err := first.owe(ctx, id, exactlyDeliveries/2); err != nil {
+		if i == 0 { // half of the deliveries are in the database from the start
+			if err := first.insertDue(ctx, id, exactlyDeliveries/2); err != nil {
 				return err
 			}
 		}
 	}
-	events, err := r.publishToBoth(ctx, first, other)
+	events, err := r.publishInTurn(ctx, first, other)
 	if err != nil {
 		return err
 	}
-	if _, err := first.stats.settled(ctx); err != nil {
+	if _, err := first.stats.waitSettled(ctx); err != nil {
 		return err
 	}
-	got, err := to.told(ctx)
+	got, err := to.tally(ctx)
 	if err != nil {
 		return err
 	}
 	want := exactlyDeliveries/2 + events*subscribers
-	r.print("  %d events and a backlog of %d: the sink got %d of %d deliveries, and %d of them again\n", events, exactlyDeliveries/2, got.Distinct, want, got.Again)
-	r.ratios = append(r.ratios, ratio{"deliveries that two gateways have sent twice", float64(got.Again), 0, true},
-		ratio{"deliveries that the sink got / that there are", float64(got.Distinct) / float64(want), 1, false})
+	r.print("  %d events and a backlog of %d: the sink received %d of %d deliveries, and %d duplicates\n", events, exactlyDeliveries/2, got.Distinct, want, got.Again)
+	r.addRatios(measure.AtMost("duplicate deliveries of two gateways", float64(got.Again), 0),
+		measure.AtLeast("deliveries received / stored", float64(got.Distinct)/float64(want), 1))
 	return nil
 }
 
 const exactlyKey = "ehk_the-admin-key-of-the-bench"
 
-// publishToBoth publishes in turn until there are as many deliveries as are wanted.
-func (r *run) publishToBoth(ctx context.Context, first, other *publisher) (events int, err error) {
+// publishInTurn publishes to both gateways in turn until there are enough deliveries.
+// It returns the number of events.
+func (r *run) publishInTurn(ctx context.Context, first, other *publisher) (events int, err error) {
 	for turn := 0; events*subscribers < exactlyDeliveries/2; turn++ {
 		to := []*publisher{first, other}[turn%2]
-		l, err := send(ctx, to.publishes(made), r.connections, exactlyLength)
+		l, err := send(ctx, to.publishRequests(eventCreated), r.connections, exactlyLength)
 		if err != nil {
 			return 0, fmt.Errorf("publish: %w", err)
 		}

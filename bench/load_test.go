@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// gate is a gateway that looks closely, and answers as is wanted.
-type gate struct {
+// requestChecker is a server that checks requests and answers with a fixed status.
+type requestChecker struct {
 	status   int
 	mu       sync.Mutex
 	requests int
-	seen     map[string]bool // ids
+	seen     map[string]bool // delivery ids
 	wrong    []string
 }
 
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *requestChecker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	var got struct {
 		EventType string          `json:"event_type"`
@@ -45,68 +45,68 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.wrong = append(g.wrong, claim)
 		}
 	}
-	check(err == nil, "the body is JSON")
-	check(len(id) == idDigits && !g.seen[id], "each has an id of its own")
-	check(len(got.Note) > 900, "the body is whole")
+	check(err == nil, "body is JSON")
+	check(len(id) == idDigits && !g.seen[id], "id is unique")
+	check(len(got.Note) > 900, "body is complete")
 	stamped := strings.HasSuffix(r.URL.Path, "stamped")
 	age := time.Since(time.Unix(0, got.SentAt))
-	check(stamped == (got.SentAt != 0) && (!stamped || age >= 0 && age < time.Hour), "it tells when it was sent if it is to, and else not")
+	check(stamped == (got.SentAt != 0) && (!stamped || age >= 0 && age < time.Hour), "time of sending only in timestamped requests")
 	if strings.HasPrefix(r.URL.Path, "/publish") {
-		check(r.Header.Get("Authorization") == "Bearer ehk_key" && got.EventType == "a.b", "it is published")
+		check(r.Header.Get("Authorization") == "Bearer ehk_key" && got.EventType == "a.b", "key and event type of a publish request")
 	} else {
-		check(r.Header.Get("X-Hub-Signature-256") == "sha256="+hex.EncodeToString(sign(raw)), "it is signed")
+		check(r.Header.Get("X-Hub-Signature-256") == "sha256="+hex.EncodeToString(sign(raw)), "signature")
 	}
 	g.seen[id] = true
 	w.WriteHeader(g.status)
 }
 
-func TestMessagesAreWhatTheySayTheyAre(t *testing.T) {
+func TestRequestsAreValid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		claim   string
-		to      target
+		to      requestSpec
 		status  int
-		refused bool
+		wantErr bool
 	}{
-		{"webhooks", target{paths: []string{"/hook1", "/hook2"}}, 200, false},
-		{"webhooks that tell when they were sent", target{paths: []string{"/hook/stamped"}, stamps: true}, 200, false},
-		{"events", target{paths: []string{"/publish"}, publishes: "a.b", key: "ehk_key"}, 202, false},
-		{"events that tell when they were sent", target{paths: []string{"/publish/stamped"}, publishes: "a.b", key: "ehk_key", stamps: true}, 202, false},
-		{"webhooks that are refused", target{paths: []string{"/hook"}}, 503, true},
-		{"events that are answered as webhooks are", target{paths: []string{"/publish"}, publishes: "a.b", key: "ehk_key"}, 200, true},
+		{"webhooks", requestSpec{paths: []string{"/hook1", "/hook2"}}, 200, false},
+		{"timestamped webhooks", requestSpec{paths: []string{"/hook/stamped"}, timestamped: true}, 200, false},
+		{"events", requestSpec{paths: []string{"/publish"}, eventType: "a.b", key: "ehk_key"}, 202, false},
+		{"timestamped events", requestSpec{paths: []string{"/publish/stamped"}, eventType: "a.b", key: "ehk_key", timestamped: true}, 202, false},
+		{"webhooks with a status of failure", requestSpec{paths: []string{"/hook"}}, 503, true},
+		{"events with the status of a webhook", requestSpec{paths: []string{"/publish"}, eventType: "a.b", key: "ehk_key"}, 200, true},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			t.Parallel()
-			g := &gate{status: c.status, seen: map[string]bool{}}
+			g := &requestChecker{status: c.status, seen: map[string]bool{}}
 			server := httptest.NewServer(g)
 			defer server.Close()
 			c.to.address = strings.TrimPrefix(server.URL, "http://")
 			l, err := send(t.Context(), c.to, 3, 50*time.Millisecond)
 			if len(g.wrong) > 0 {
-				t.Errorf("got requests of which these do not hold: %q", g.wrong)
+				t.Errorf("these checks of the requests failed: %q", g.wrong)
 			}
-			if (err != nil) != c.refused || !c.refused && l.ok != g.requests {
-				t.Errorf("got %+v and %v after %d requests, want an error: %v", l, err, g.requests, c.refused)
+			if (err != nil) != c.wantErr || !c.wantErr && l.ok != g.requests {
+				t.Errorf("got %+v and %v after %d requests, want an error: %v", l, err, g.requests, c.wantErr)
 			}
-			if c.refused {
+			if c.wantErr {
 				return
 			}
 			before := g.requests
-			if err := pace(t.Context(), c.to, 100, 50*time.Millisecond); err != nil || len(g.wrong) > 0 || g.requests == before {
-				t.Errorf("paced: got %v, %q, want more of the same", err, g.wrong)
+			if err := sendPaced(t.Context(), c.to, 100, 50*time.Millisecond); err != nil || len(g.wrong) > 0 || g.requests == before {
+				t.Errorf("sendPaced: got %v, failed checks %q, %d requests; want more valid requests", err, g.wrong, g.requests-before)
 			}
 		})
 	}
 }
 
-func TestMemoryIsReadFromAStatus(t *testing.T) {
+func TestResidentBytes(t *testing.T) {
 	t.Parallel()
 	const status = "Name:\teventhook\nVmPeak:\t 2000000 kB\nVmHWM:\t   90000 kB\nVmRSS:\t   80000 kB\nRssAnon:\t   60000 kB\n"
-	if got, err := residentIn(status); err != nil || got != 80000<<10 {
+	if got, err := residentBytes(status); err != nil || got != 80000<<10 {
 		t.Errorf("got %f, %v, want 80000 kB", got, err)
 	}
 	for _, wrong := range []string{"", "Name:\tx\n", "Name:\tx\nVmRSS:\t   many kB\n"} {
-		if _, err := residentIn(wrong); err == nil {
+		if _, err := residentBytes(wrong); err == nil {
 			t.Errorf("%q: got no error, want one", wrong)
 		}
 	}

@@ -1,6 +1,7 @@
-// Command bench measures the gateway against bare limits, as ratios within one
-// run on one machine; README.md says what and how. It sends to loopback only,
-// and stops by itself.
+// Command bench measures a gateway process under load and compares the results with
+// limits. Most results are ratios of two measurements of the same run on the same
+// machine. README.md describes the parts. The command sends to loopback only and ends by
+// itself. A missed limit is printed, but is not an error.
 package main
 
 import (
@@ -15,17 +16,15 @@ import (
 
 func main() {
 	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
-	sink := flag.String("sink", "", "be a subscriber that counts, at this address (used by the bench itself)")
-	attackerOf := flag.Int("attacker", -1, "make the requests of this attack of hostile (used by the bench itself)")
-	address := flag.String("send", "", "only send, to a gateway at this address that has the bench's source")
-	only := flag.String("only", "", "what to measure: some of "+partNames()+", separated by commas")
-	binary := flag.String("eventhook", "bin/eventhook", "the gateway to measure")
-	rounds := flag.Int("rounds", 7, "how often each measurement is taken, in turn; the medians count")
-	seconds := flag.Duration("for", 2*time.Second, "length of one measurement")
-	connections := flag.Int("connections", 128, "connections that send at once")
-	events := flag.Int("events", 1_000_000, "events that lists are of, over a hundredth as many sources")
-	settled := flag.Int("settled", 1_000_000, "deliveries that have ended, beside which backlog claims others")
-	chosenAttacks := flag.String("attacks", "", "the numbers of the attacks that hostile runs, separated by commas; all by default")
+	sink := flag.String("sink", "", "receive deliveries on this address and count them (used by the bench itself)")
+	attackerOf := flag.Int("attacker", -1, "send the requests of this attack of the part hostile (used by the bench itself)")
+	address := flag.String("send", "", "only send requests, to a gateway at this address with the bench's source")
+	only := flag.String("only", "", "parts to measure, separated by commas: "+partNames()+"; all by default")
+	binary := flag.String("eventhook", "bin/eventhook", "binary of the gateway to measure")
+	rounds := flag.Int("rounds", 7, "rounds of measurements; the result is the median")
+	seconds := flag.Duration("for", 2*time.Second, "duration of one measurement")
+	connections := flag.Int("connections", 128, "concurrent connections")
+	chosenAttacks := flag.String("attacks", "", "numbers of the attacks of the part hostile, separated by commas; all by default")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -39,12 +38,12 @@ func main() {
 	case *attackerOf >= 0:
 		err = serveAttack(ctx, *attackerOf)
 	case *address != "":
-		var l load
-		if l, err = send(ctx, target{address: *address, paths: []string{benchPath}}, *connections, *seconds); err == nil {
+		var l loadResult
+		if l, err = send(ctx, requestSpec{address: *address, paths: []string{benchPath}}, *connections, *seconds); err == nil {
 			fmt.Printf("%.0f/s, p50 %s, p99 %s\n", l.perSec, l.p50, l.p99)
 		}
 	default:
-		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, events: *events, settled: *settled, attacks: *chosenAttacks, out: os.Stdout}).all(ctx, chosen)
+		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, attacks: *chosenAttacks, out: os.Stdout}).all(ctx, chosen)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

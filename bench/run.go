@@ -9,39 +9,36 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eventhook/eventhook/bench/measure"
 )
 
-// run is one run of the bench.
+// run is one run of the command.
 type run struct {
 	binary      string
 	rounds      int
 	length      time.Duration
 	connections int
-	events      int    // that lists are of
-	settled     int    // deliveries that have ended, beside which others are claimed
-	attacks     string // of hostile, by number; all if empty
-	logLevel    string // of gateways; warn if empty
+	attacks     string // numbers of the attacks of hostile; all if empty
+	logLevel    string // log level of gateways; warn if empty
 	out         io.Writer
 
-	dir    string // of its own, removed at the end
-	file   string // configures the bench's tenant
-	ratios []ratio
+	dir    string // folder of the run, removed at the end
+	file   string // configuration of the bench's tenant
+	ratios []measure.Ratio
 }
 
-// part is what can be measured alone.
+// part is a measurement that can be run alone.
 type part struct {
 	name    string
 	measure func(*run, context.Context) error
 }
 
-// parts are measured in this order. Each starts what it needs and ends it.
+// parts are measured in this order. Each part starts and stops its own processes.
 var parts = []part{
 	{"accept", (*run).accept},
-	{"sources", (*run).spread},
+	{"sources", (*run).sources},
 	{"routes", (*run).routes},
-	{"lists", (*run).lists},
-	{"apply", (*run).apply},
-	{"work", (*run).work},
 	{"publish", (*run).publish},
 	{"deliver", (*run).deliver},
 	{"storage", (*run).storage},
@@ -60,7 +57,8 @@ func partNames() string {
 	return strings.Join(names, ", ")
 }
 
-// choose finds parts by their names, separated by commas; "" is all of them.
+// choose finds parts by their names, separated by commas. An empty text selects all
+// parts.
 func choose(names string) ([]part, error) {
 	if names == "" {
 		return parts, nil
@@ -69,15 +67,15 @@ func choose(names string) ([]part, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no part is called %q", name)
+			return nil, fmt.Errorf("no part %q, want some of %s", name, partNames())
 		}
 		chosen = append(chosen, parts[i])
 	}
 	return chosen, nil
 }
 
-// tenants is the configuration that is measured: one source whose limits do
-// not matter, one route to a task.
+// tenants is the default configuration: one source without limits, with one route to a
+// task.
 const tenants = `
 tenants:
   - slug: bench
@@ -85,7 +83,7 @@ tenants:
       - slug: github
         provider: github
         secrets: ["` + secret + `"]
-        ` + limitless + `
+        ` + unlimitedSettings + `
         routes:
           - name: pushes
             filter_event_types: [push]
@@ -94,7 +92,7 @@ tenants:
 
 const benchTenant, benchSource = "bench", "github"
 
-// all measures some parts, and prints their ratios together at the end.
+// all runs parts and prints their ratios together at the end.
 func (r *run) all(ctx context.Context, chosen []part) (err error) {
 	if r.dir, err = os.MkdirTemp("", "eventhook-bench-"); err != nil {
 		return err
@@ -121,3 +119,5 @@ func (r *run) all(ctx context.Context, chosen []part) (err error) {
 }
 
 func (r *run) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format, args...) }
+
+func (r *run) addRatios(ratios ...measure.Ratio) { r.ratios = append(r.ratios, ratios...) }

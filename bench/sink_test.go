@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// deliver posts to a sink as a gateway does.
+// deliver sends a delivery to a sink.
 func deliver(ctx context.Context, s http.Handler, path, id, body string) int {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("X-Eventhook-Delivery-Id", id)
@@ -23,7 +23,7 @@ func deliver(ctx context.Context, s http.Handler, path, id, body string) int {
 	return w.Code
 }
 
-func toldBy(t *testing.T, s http.Handler) (got tally) {
+func tallyOf(t *testing.T, s http.Handler) (got tally) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -46,12 +46,12 @@ func TestSinkCounts(t *testing.T) {
 		began := time.Now()
 		for _, c := range []struct {
 			path, id string
-			ago      time.Duration // 0: it does not tell
+			ago      time.Duration // since sending; 0: the body has no time
 			want     int
 		}{
 			{"/0ms/one", ids[0], time.Millisecond, 204},
 			{"/50ms/one", ids[1], 3 * time.Millisecond, 204},
-			{"/0ms/other", ids[0], 2 * time.Millisecond, 204}, // again
+			{"/0ms/other", ids[0], 2 * time.Millisecond, 204}, // a duplicate
 			{"/0ms/bare", "", 0, 204},
 			{"/soon/one", ids[1], 0, 404},
 		} {
@@ -60,32 +60,31 @@ func TestSinkCounts(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 50*time.Millisecond {
-			t.Errorf("answered after %s, want one of 50 ms", took)
+			t.Errorf("answered after %s, want 50ms", took)
 		}
 		want := tally{Requests: 4, Distinct: 2, Again: 1, P50: 2 * time.Millisecond, P99: 3 * time.Millisecond, Timed: 3}
-		if got := toldBy(t, s); got != want {
+		if got := tallyOf(t, s); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodDelete, "/", nil))
-		if got := toldBy(t, s); got != (tally{}) {
-			t.Errorf("cleared, got %+v, want nothing", got)
+		if got := tallyOf(t, s); got != (tally{}) {
+			t.Errorf("after a reset: got %+v, want nothing", got)
 		}
-		if deliver(t.Context(), s, "/0ms/one", ids[0], ""); toldBy(t, s).Distinct != 1 {
-			t.Error("cleared, a delivery that came before counts as one that comes again")
+		if deliver(t.Context(), s, "/0ms/one", ids[0], ""); tallyOf(t, s).Distinct != 1 {
+			t.Error("after a reset, an earlier delivery counts as a duplicate")
 		}
 	})
 }
 
-// TestSinkTellsTargetsApart: a request of an http target may have an
-// Idempotency-Key and no delivery id.
-func TestSinkTellsTargetsApart(t *testing.T) {
+// A request of an http target may have an Idempotency-Key and no delivery id.
+func TestSinkCountsIdempotencyKeys(t *testing.T) {
 	s := newSink()
 	for _, key := range []string{"event/route/0", "event/route/1", "event/route/0"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/0ms/target", strings.NewReader("{}"))
 		r.Header.Set("Idempotency-Key", key)
 		s.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	if got, want := toldBy(t, s), (tally{Requests: 3, Distinct: 2, Again: 1}); got != want {
+	if got, want := tallyOf(t, s), (tally{Requests: 3, Distinct: 2, Again: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -98,9 +97,9 @@ func TestSinkThatNeverAnswers(t *testing.T) {
 		began := time.Now()
 		deliver(ctx, s, "/never/dead", "", "")
 		if took := time.Since(began); took != time.Hour {
-			t.Errorf("it let go after %s, want the sender to end it, after 1h", took)
+			t.Errorf("the request ended after %s, want the sender to end it after 1h", took)
 		}
-		if got := toldBy(t, s); got != (tally{}) {
+		if got := tallyOf(t, s); got != (tally{}) {
 			t.Errorf("got %+v, want nothing counted", got)
 		}
 	})
@@ -110,11 +109,11 @@ func TestBareClientReachesTheSink(t *testing.T) {
 	s := newSink()
 	server := httptest.NewServer(s)
 	defer server.Close()
-	perSec, err := sendBare(t.Context(), server.URL+"/0ms/bare", 4, 50*time.Millisecond)
-	if err != nil || perSec <= 0 || toldBy(t, s).Requests == 0 {
-		t.Errorf("got %f/s, %v, and %+v at the sink; want some", perSec, err, toldBy(t, s))
+	perSec, err := sendBareClient(t.Context(), server.URL+"/0ms/bare", 4, 50*time.Millisecond)
+	if err != nil || perSec <= 0 || tallyOf(t, s).Requests == 0 {
+		t.Errorf("got %f/s, %v, and %+v at the sink; want requests", perSec, err, tallyOf(t, s))
 	}
-	if _, err := sendBare(t.Context(), server.URL+"/soon/bare", 4, 50*time.Millisecond); err == nil {
+	if _, err := sendBareClient(t.Context(), server.URL+"/soon/bare", 4, 50*time.Millisecond); err == nil {
 		t.Error("answered 404: got no error, want one")
 	}
 }

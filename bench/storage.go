@@ -4,20 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/eventhook/eventhook/bench/measure"
 )
 
 const (
-	// storedTargets are the effects of each event: a task, and a published event
-	// with one delivery.
+	// storedTargets are the targets for each event: a task, and a published event with one
+	// delivery.
 	storedTargets = `{type: task, task_kind: build}, ` + publishRoute
-	// storedEvents are enough events that the fixed costs of a table do not count.
+	// With storedEvents, the fixed costs of a table do not count.
 	storedEvents = 100_000
-	// mostStored is the limit of the database's bytes per event.
-	mostStored = 2500.0
+	// maxStored limits the bytes in the database per event.
+	maxStored = 2500.0
 )
 
-// storedBody is the body of each event: 650 bytes of JSON. A third of it are
-// hashes and numbers, which do not compress, as in a provider's own webhooks.
+// storedBody is the body of each event: 650 bytes of JSON. A third of them are hashes
+// and numbers, which do not compress, as in the webhooks of providers.
 var storedBody = []byte(`{"ref":"refs/heads/main","before":"86ad05dc987f806230a13ca07796da768f640748",` +
 	`"after":"d1a3f6aaba40044b98753a43c64be5ba0b03ca37",` +
 	`"repository":{"id":843184120,"node_id":"R_084a2cbdb184","name":"shop","full_name":"acme/shop","private":false},` +
@@ -26,13 +28,13 @@ var storedBody = []byte(`{"ref":"refs/heads/main","before":"86ad05dc987f806230a1
 	`"timestamp":"2026-03-10T12:00:20+00:00","added":["a/720698.go"],"removed":[],"modified":["main.go","shop/cart_87719.go"]},` +
 	`"compare":"https://example.com/acme/shop/compare/a0bca481c7db...dc0578b227d6","note":""}`)
 
-// tableBytes are the bytes of a table and of its indexes, with all partitions.
-type tableBytes struct {
+// tableSize is the size of a table and of its indexes in bytes, with all partitions.
+type tableSize struct {
 	name          string
 	rows, indexes float64
 }
 
-// storage measures how much the database grows with each event.
+// storage measures the growth of the database per event.
 func (r *run) storage(ctx context.Context) error {
 	r.print("storage: %d events or more, bodies of %d bytes, each with a task and a published event with one delivery\n",
 		storedEvents, len(storedBody))
@@ -46,8 +48,8 @@ func (r *run) storage(ctx context.Context) error {
 		return err
 	}
 	defer p.stop()
-	subscriber := subscription{Name: "routed", URL: to.url("0ms", "routed"), EventTypes: []string{viaRoute}, MaxInFlight: r.connections}
-	if _, err := p.subscribe(ctx, subscriber); err != nil {
+	subscriber := subscription{Name: "routed", URL: to.url("0ms", "routed"), EventTypes: []string{eventRouted}, MaxInFlight: r.connections}
+	if _, err := p.createSubscription(ctx, subscriber); err != nil {
 		return err
 	}
 	before, err := p.stats.tables(ctx)
@@ -66,14 +68,14 @@ func (r *run) storage(ctx context.Context) error {
 	return nil
 }
 
-// storeEvents sends until there are enough events, and waits until nothing is
-// owed. Between rounds it vacuums, as autovacuum does at 5 % of dead rows once
-// tables are large: new rows use the space of old versions.
+// storeEvents sends until there are enough events and all of them are settled. It
+// vacuums between rounds, so that new rows use the space of old versions. Autovacuum
+// does the same in large tables, at 5 % dead rows.
 func (p *publisher) storeEvents(ctx context.Context, r *run, to *sinkProcess) (events int, err error) {
 	hooks := p.to
 	hooks.body = storedBody
 	for events < storedEvents {
-		m, err := p.measureDelivered(ctx, r, to, hooks, 1, r.length)
+		m, err := p.measureDeliveries(ctx, r, to, hooks, 1, r.length)
 		if err != nil {
 			return events, err
 		}
@@ -85,8 +87,8 @@ func (p *publisher) storeEvents(ctx context.Context, r *run, to *sinkProcess) (e
 	return events, nil
 }
 
-// tables lists the gateway's tables with their bytes on disk.
-func (s *stats) tables(ctx context.Context) (list []tableBytes, err error) {
+// tables returns the sizes of the gateway's tables.
+func (s *stats) tables(ctx context.Context) (list []tableSize, err error) {
 	rows, err := s.conn.Query(ctx, `SELECT coalesce(p.relname, c.relname),
 			sum(pg_table_size(c.oid))::float8, sum(pg_indexes_size(c.oid))::float8
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -97,7 +99,7 @@ func (s *stats) tables(ctx context.Context) (list []tableBytes, err error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var t tableBytes
+		var t tableSize
 		if err := rows.Scan(&t.name, &t.rows, &t.indexes); err != nil {
 			return nil, err
 		}
@@ -106,12 +108,12 @@ func (s *stats) tables(ctx context.Context) (list []tableBytes, err error) {
 	return list, rows.Err()
 }
 
-// reportStored prints the growth of each table, per event.
-func (r *run) reportStored(before, after []tableBytes, events float64) {
+// reportStored prints the growth of each table per event.
+func (r *run) reportStored(before, after []tableSize, events float64) {
 	r.print("\n%-38s %10s %10s %10s\n", "bytes per event", "rows", "indexes", "both")
-	var sum tableBytes
+	var sum tableSize
 	for _, t := range after {
-		if i := slices.IndexFunc(before, func(b tableBytes) bool { return b.name == t.name }); i >= 0 {
+		if i := slices.IndexFunc(before, func(b tableSize) bool { return b.name == t.name }); i >= 0 {
 			t.rows, t.indexes = t.rows-before[i].rows, t.indexes-before[i].indexes
 		}
 		sum.rows, sum.indexes = sum.rows+t.rows, sum.indexes+t.indexes
@@ -122,5 +124,5 @@ func (r *run) reportStored(before, after []tableBytes, events float64) {
 	all := (sum.rows + sum.indexes) / events
 	head := fmt.Sprintf("all, of %.0f events", events)
 	r.print("%-38s %10.0f %10.0f %10.0f\n", head, sum.rows/events, sum.indexes/events, all)
-	r.ratios = append(r.ratios, ratio{"database bytes per event", all, mostStored, true})
+	r.addRatios(measure.AtMost("database bytes per event", all, maxStored))
 }

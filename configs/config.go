@@ -183,7 +183,7 @@ func (c Config) Validate() eventhook.Faults {
 		f.Add("data_dir", "is required without a database_url")
 	}
 	if c.DatabaseURL != "" && len(c.EncryptionKeys) == 0 {
-		f.Add("encryption_keys", "is required with a database_url; make one with: openssl rand -base64 32")
+		f.Add("encryption_keys", "is required with a database_url; create one with: openssl rand -base64 32")
 	}
 	if c.DatabaseURL != "" && c.AdminKey == "" {
 		f.Add("admin_key", "is required with a database_url")

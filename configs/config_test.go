@@ -64,7 +64,7 @@ func TestDefaultIsValid(t *testing.T) {
 	}
 	c, at, _ := load(t, configs.Sources{})
 	if diff := cmp.Diff(any(configs.Default()), any(c), equalConfigs); diff != "" || at != nil {
-		t.Errorf("loaded from nothing it has faults %v and differs (-default +loaded):\n%s", at, diff)
+		t.Errorf("Load without inputs has faults %v and differs (-default +loaded):\n%s", at, diff)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestExampleListsEverySettingWithItsDefault(t *testing.T) {
 	slices.Sort(named)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, named); diff != "" {
-		t.Errorf("settings (-there are +the example names):\n%s", diff)
+		t.Errorf("settings (-existing +in the example):\n%s", diff)
 	}
 }
 
@@ -173,24 +173,24 @@ func TestValues(t *testing.T) {
 		want        any
 	}{
 		{"a duration", "stop_timeout: 1m30s", nil, func(c configs.Config) any { return c.StopTimeout }, 90 * time.Second},
-		{"a duration of a variable", "", []string{"EVENTHOOK_INGEST_COMMIT_TIMEOUT=5s"}, func(c configs.Config) any { return c.Ingest.CommitTimeout }, 5 * time.Second},
+		{"a duration in a variable", "", []string{"EVENTHOOK_INGEST_COMMIT_TIMEOUT=5s"}, func(c configs.Config) any { return c.Ingest.CommitTimeout }, 5 * time.Second},
 		{"a list", "trusted_proxies: [10.0.0.0/8, 192.0.2.0/24]", nil, func(c configs.Config) any { return c.TrustedProxies }, []string{"10.0.0.0/8", "192.0.2.0/24"}},
 		{"a list with commas", "", []string{"EVENTHOOK_TRUSTED_PROXIES= 10.0.0.0/8, 192.0.2.0/24 ,"}, func(c configs.Config) any { return c.TrustedProxies }, []string{"10.0.0.0/8", "192.0.2.0/24"}},
-		{"a list where it is needed", "trusted_proxies: [10.0.0.0/8]", nil, func(c configs.Config) any { return c.Ingest.TrustedProxies }, []string{"10.0.0.0/8"}},
+		{"a list is copied to its section", "trusted_proxies: [10.0.0.0/8]", nil, func(c configs.Config) any { return c.Ingest.TrustedProxies }, []string{"10.0.0.0/8"}},
 		{"keys, the newest first", "", []string{"EVENTHOOK_ENCRYPTION_KEYS=" + encryptionKey + "," + other}, func(c configs.Config) any { return c.EncryptionKeys }, []string{encryptionKey, other}},
 		{"a number in quotes", `lease_seconds: "45"`, nil, func(c configs.Config) any { return c.Lease() }, 45 * time.Second},
 		{"a large number", "ingest: {in_flight_bytes: 5000000000}", nil, func(c configs.Config) any { return c.Ingest.InFlightBytes }, int64(5_000_000_000)},
 		{"a fraction", "", []string{"EVENTHOOK_INGEST_FORGERIES_PER_SEC=0.5"}, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 0.5},
 		{"a whole number for a fraction", "ingest: {forgeries_per_sec: 3}", nil, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 3.0},
-		{"yes or no", "", []string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, func(c configs.Config) any { return c.Outbound.AllowPrivateNetworks }, true},
-		{"networks that may be reached", "", []string{"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=10.1.0.0/16,fd00::/8"},
+		{"a boolean", "", []string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, func(c configs.Config) any { return c.Outbound.AllowPrivateNetworks }, true},
+		{"allowed networks", "", []string{"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=10.1.0.0/16,fd00::/8"},
 			func(c configs.Config) any { return fmt.Sprint(c.Outbound.Prefixes()) }, "[10.1.0.0/16 fd00::/8]"},
 		{"a proxy", "", []string{"EVENTHOOK_OUTBOUND_PROXY_URL=http://u:p@proxy.example:3128/"}, func(c configs.Config) any { return c.Outbound.Proxy().Host }, "proxy.example:3128"},
-		{"the contract's days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0", "EVENTHOOK_RETENTION_AUDIT_DAYS=0"},
+		{"retention in days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0", "EVENTHOOK_RETENTION_AUDIT_DAYS=0"},
 			func(c configs.Config) any { return c.Retention }, configs.Retention{EventsDays: 7, BodiesDays: 3}},
-		{"a year and a month of audit", "", nil, func(c configs.Config) any { return c.Retention.AuditDays }, 400},
+		{"the default retention of the audit log", "", nil, func(c configs.Config) any { return c.Retention.AuditDays }, 400},
 		{"an empty section", "ingest:\nlog:\n  level: warn\n  format:\n", nil, func(c configs.Config) any { return fmt.Sprint(c.Ingest.Writers, c.Log) }, fmt.Sprint(2, configs.Log{Level: "warn", Format: "text"})},
-		{"an empty file", "# nothing\n", nil, func(c configs.Config) any { return c.Listen }, ":8080"},
+		{"a file with only a comment", "# nothing\n", nil, func(c configs.Config) any { return c.Listen }, ":8080"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, at, err := load(t, configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
@@ -214,33 +214,33 @@ func TestLoadReportsEveryFaultByKey(t *testing.T) {
 		{"an unknown key", "listn: \":1\"", nil, []string{"listn"}},
 		{"an unknown key in a section", "ingest: {writerz: 1}", nil, []string{"ingest.writerz"}},
 		{"an unknown section", "ingress: {writers: 1}", nil, []string{"ingress"}},
-		{"a section that is a text", "ingest: 5", nil, []string{"ingest"}},
-		{"a text that is a section", "listen: {port: 1}", nil, []string{"listen"}},
-		{"a number that is a word", "lease_seconds: soon", nil, []string{"lease_seconds"}},
+		{"a text instead of a section", "ingest: 5", nil, []string{"ingest"}},
+		{"a section instead of a text", "listen: {port: 1}", nil, []string{"listen"}},
+		{"a word instead of a number", "lease_seconds: soon", nil, []string{"lease_seconds"}},
 		{"a number with a fraction", "lease_seconds: 1.5", nil, []string{"lease_seconds"}},
-		{"a number that is a truth", "lease_seconds: true", nil, []string{"lease_seconds"}},
-		{"a truth that is a number", "outbound: {allow_private_networks: 1}", nil, []string{"outbound.allow_private_networks"}},
+		{"a boolean instead of a number", "lease_seconds: true", nil, []string{"lease_seconds"}},
+		{"a number instead of a boolean", "outbound: {allow_private_networks: 1}", nil, []string{"outbound.allow_private_networks"}},
 		{"a duration without a unit", "stop_timeout: 30", nil, []string{"stop_timeout"}},
-		{"a text that is a number", "listen: 8080", nil, []string{"listen"}},
+		{"a number instead of a text", "listen: 8080", nil, []string{"listen"}},
 		{"a list of numbers", "trusted_proxies: [1]", nil, []string{"trusted_proxies"}},
-		{"no address", "listen: here", nil, []string{"listen"}},
-		{"no URL", "public_url: hooks.example.com", nil, []string{"public_url"}},
-		{"no URL of a database", "database_url: mysql://h/d\nencryption_keys: [" + encryptionKey + "]\nadmin_key: long enough, this key", nil, []string{"database_url"}},
+		{"an invalid address", "listen: here", nil, []string{"listen"}},
+		{"an invalid URL", "public_url: hooks.example.com", nil, []string{"public_url"}},
+		{"a URL of another database", "database_url: mysql://h/d\nencryption_keys: [" + encryptionKey + "]\nadmin_key: long enough, this key", nil, []string{"database_url"}},
 		{"no keys for a database", "database_url: postgres://u@h/d", nil, []string{"admin_key", "encryption_keys"}},
 		{"keys of a wrong length", db + "encryption_keys: [" + encryptionKey + ", c2hvcnQ=, \"?\"]", nil, []string{"encryption_keys[1]", "encryption_keys[2]"}},
 		{"a short admin key", "admin_key: short", nil, []string{"admin_key"}},
 		{"no folder and no database", `data_dir: ""`, nil, []string{"data_dir"}},
-		{"a proxy that is none", "", []string{"EVENTHOOK_TRUSTED_PROXIES=10.0.0.1"}, []string{"trusted_proxies"}},
+		{"a trusted proxy that is not a network", "", []string{"EVENTHOOK_TRUSTED_PROXIES=10.0.0.1"}, []string{"trusted_proxies"}},
 		{"a proxy without a host", "outbound: {proxy_url: 'http://:3128'}", nil, []string{"outbound.proxy_url"}},
 		{"a proxy of another kind", "outbound: {proxy_url: 'ftp://proxy:3128'}", nil, []string{"outbound.proxy_url"}},
 		{"a proxy with a path", "outbound: {proxy_url: 'http://proxy:3128/a'}", nil, []string{"outbound.proxy_url"}},
-		{"networks that are none", "outbound: {allowed_cidrs: [10.0.0.0/8, 10.0.0.1, internal]}", nil, []string{"outbound.allowed_cidrs[1]", "outbound.allowed_cidrs[2]"}},
-		{"words that are none", "log: {level: loud, format: xml}", nil, []string{"log.format", "log.level"}},
-		{"rooms' own faults", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
+		{"invalid networks", "outbound: {allowed_cidrs: [10.0.0.0/8, 10.0.0.1, internal]}", nil, []string{"outbound.allowed_cidrs[1]", "outbound.allowed_cidrs[2]"}},
+		{"unknown words", "log: {level: loud, format: xml}", nil, []string{"log.format", "log.level"}},
+		{"faults of other packages", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
 		{"faults of all kinds", "listn: 1\nlease_seconds: x\nlog: {level: loud}\n", []string{"EVENTHOOK_STOP_TIMEOUT=x", "EVENTHOOK_LISTEN=x"},
 			[]string{"lease_seconds", "listen", "listn", "log.level", "stop_timeout"}},
-		{"no YAML", "a: b: c", nil, []string{"c.yaml: line 1"}},
-		{"no map", "just a text", nil, []string{"c.yaml: line 1"}},
+		{"invalid YAML", "a: b: c", nil, []string{"c.yaml: line 1"}},
+		{"a text instead of a mapping", "just a text", nil, []string{"c.yaml: line 1"}},
 		{"a key twice", "listen: \":1\"\nlisten: \":2\"", nil, []string{"c.yaml: line 2"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestLoadReportsEveryFaultByKey(t *testing.T) {
 		})
 	}
 	if _, at, _ := load(t, configs.Sources{File: "nowhere.yaml"}); !cmp.Equal(at, []string{"config"}) {
-		t.Errorf("a file that is not there: faults at %v, want config", at)
+		t.Errorf("a missing file: faults at %v, want config", at)
 	}
 	if _, at, _ := load(t, configs.Sources{Flags: map[string]string{"lease_seconds": "x"}}); !cmp.Equal(at, []string{"lease_seconds"}) {
 		t.Errorf("a flag: faults at %v, want lease_seconds", at)
@@ -278,22 +278,22 @@ func TestErrorsContainNoSecret(t *testing.T) {
 		yaml string
 		env  []string
 	}{
-		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hiddenText + "%zz@h:port/d"}},
-		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hiddenText + "@h/d"}},
-		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hiddenText + "@h"}},
-		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hiddenText}},
-		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hiddenText}},
-		"a secret that is a list":              {yaml: "admin_key: [" + hiddenText + "]"},
-		"a secret that is a map":               {yaml: "database_url: {password: " + hiddenText + "}"},
-		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + hiddenText + "}"},
-		"a secret at a number's place":         {yaml: "lease_seconds: " + hiddenText},
-		"a secret at a duration's place":       {yaml: "stop_timeout: " + hiddenText},
-		"a secret at a section's place":        {yaml: "ingest: " + hiddenText},
-		"a secret as the whole file":           {yaml: hiddenText},
-		"a secret twice":                       {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + hiddenText},
-		"a secret in broken YAML":              {yaml: "admin_key: \"" + hiddenText},
-		"a secret that reads as an alias":      {yaml: "admin_key: *" + hiddenText[:9]},
-		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hiddenText + " x"},
+		"a database URL that cannot be parsed":   {env: []string{"DATABASE_URL=postgres://u:" + hiddenText + "%zz@h:port/d"}},
+		"a database URL of another kind":         {env: []string{"DATABASE_URL=mysql://u:" + hiddenText + "@h/d"}},
+		"a proxy of another kind":                {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hiddenText + "@h"}},
+		"a short admin key":                      {env: []string{"EVENTHOOK_ADMIN_KEY=" + hiddenText}},
+		"an invalid encryption key":              {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hiddenText}},
+		"a list instead of a secret":             {yaml: "admin_key: [" + hiddenText + "]"},
+		"a mapping instead of a secret":          {yaml: "database_url: {password: " + hiddenText + "}"},
+		"a mapping instead of a list of secrets": {yaml: "encryption_keys: {a: " + hiddenText + "}"},
+		"a secret instead of a number":           {yaml: "lease_seconds: " + hiddenText},
+		"a secret instead of a duration":         {yaml: "stop_timeout: " + hiddenText},
+		"a secret instead of a section":          {yaml: "ingest: " + hiddenText},
+		"a secret as the whole file":             {yaml: hiddenText},
+		"a secret twice":                         {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + hiddenText},
+		"a secret in broken YAML":                {yaml: "admin_key: \"" + hiddenText},
+		"a secret that reads as an alias":        {yaml: "admin_key: *" + hiddenText[:9]},
+		"a secret that reads as a tag":           {yaml: "lease_seconds: !" + hiddenText + " x"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			_, _, err := configs.Load(configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
@@ -326,13 +326,13 @@ func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	}
 	texts.Write(raw)
 	if s := texts.String(); strings.Contains(s, hiddenText) || strings.Contains(s, fmt.Sprintf("%x", hiddenText)) {
-		t.Errorf("it is seen with its secrets:\n%s", s)
+		t.Errorf("the output contains a secret:\n%s", s)
 	}
 	if s := fmt.Sprintf("%+v", c); !strings.Contains(s, "Listen::8080") || !strings.Contains(s, "AdminKey:[redacted]") {
-		t.Errorf("got %s, want the rest of it", s)
+		t.Errorf("got %s, want the settings that are not secret", s)
 	}
 	if c.AdminKey != hiddenText || c.EncryptionKeys[0] != hiddenText {
-		t.Error("showing it changed it")
+		t.Error("printing changed the Config")
 	}
 }
 
@@ -342,6 +342,6 @@ func TestConfigValidateChangesNothing(t *testing.T) {
 	before := c
 	c.Validate()
 	if !cmp.Equal(before, c, equalConfigs) {
-		t.Error("it changed")
+		t.Error("Validate changed the Config")
 	}
 }

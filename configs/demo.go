@@ -2,7 +2,7 @@ package configs
 
 import _ "embed" // demo.yaml
 
-// Demo is demo.yaml: what `eventhook demo` applies.
+// Demo is the content of demo.yaml, which `eventhook demo` applies.
 //
 //go:embed demo.yaml
 var Demo []byte

@@ -139,7 +139,7 @@ func everything(t *testing.T) []eventhook.TenantConfig {
 			Transform: &eventhook.Transform{Type: "jmespath", Expression: "{id: id}"}, Targets: []eventhook.Target{target}},
 	}
 	secret := 1 << 12
-	for _, name := range []string{"calls somebody", "calls_somebody", "日本"} {
+	for _, name := range []string{"calls billing", "calls_billing", "日本"} {
 		secret++
 		routes = append(routes, eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{target, callOf(t, plantedSecret(secret))}})
 	}
@@ -238,13 +238,13 @@ func TestExportedConfigurationParsesToTheSame(t *testing.T) {
 	env := map[string]string{}
 	for i, name := range names {
 		if _, twice := env[name]; twice {
-			t.Errorf("%s stands for two secrets", name)
+			t.Errorf("the variable %s is used for two secrets", name)
 		}
 		env[name] = secrets[i]
 	}
 	for _, secret := range secrets {
 		if strings.Contains(string(file), strings.TrimPrefix(strings.TrimPrefix(secret, "user:"), "https://a.example/")) {
-			t.Errorf("the file shows %s", secret)
+			t.Errorf("the file contains %s", secret)
 		}
 	}
 	got, faults := configs.ParseTenants(file, lookup(env))
@@ -257,7 +257,7 @@ func TestExportedConfigurationParsesToTheSame(t *testing.T) {
 	}
 	again, err := configs.NewExporter().Export(got)
 	if err != nil || string(again) != string(file) {
-		t.Errorf("exported again (%v):\n%s", err, cmp.Diff(string(file), string(again)))
+		t.Errorf("the second export differs (%v):\n%s", err, cmp.Diff(string(file), string(again)))
 	}
 }
 
@@ -325,7 +325,7 @@ func taskOf(kind string) (t eventhook.Target) {
 	return t
 }
 
-// FuzzExport checks that every text survives an export and an import.
+// FuzzExport checks that an export followed by an import returns every text unchanged.
 func FuzzExport(f *testing.F) {
 	for _, s := range strange {
 		f.Add(s)

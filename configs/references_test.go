@@ -87,11 +87,11 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 	}
 	files := map[string]string{"secrets/a.txt": "it's \"quoted\": #1 \r\n\n", "plain": "x"}
 	for _, c := range []struct{ claim, written, want string }{
-		{"as a text", "hiddenText", "hiddenText"},
-		{"in a file below, but for the space at its end", "file:secrets/a.txt", "it's \"quoted\": #1"},
-		{"in a file anywhere", "file:" + absolute, "far away"},
-		{"in a file that a variable names", "file:${DIR}/a.txt", "it's \"quoted\": #1"},
-		{"a variable's text is no path", "${ODD}", "file:plain"},
+		{"a text", "hiddenText", "hiddenText"},
+		{"a file in a folder, without the white space at its end", "file:secrets/a.txt", "it's \"quoted\": #1"},
+		{"an absolute path", "file:" + absolute, "far away"},
+		{"a path with a variable", "file:${DIR}/a.txt", "it's \"quoted\": #1"},
+		{"the value of a variable is not a path", "${ODD}", "file:plain"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", c.written), files, map[string]string{"DIR": "secrets", "ODD": "file:plain"})
@@ -118,13 +118,13 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		"7: tenants[0].sources[2].verifier.values[0]", "8: tenants[0].sources[3].verifier.password",
 		"9: tenants[0].sources[4].routes[0].targets[0].auth_header"}
 	for _, c := range []struct{ claim, path, content, want string }{
-		{"one that is not there", "nowhere", "", `the file "nowhere" cannot be read: no such file or directory`},
+		{"a missing file", "nowhere", "", `the file "nowhere" cannot be read: no such file or directory`},
 		{"a folder", ".", "", `the file "." cannot be read: is a directory`},
-		{"no path", "", "", `the file "" cannot be read: is a directory`},
-		{"an empty one", "odd", "", `the file "odd" is empty`},
-		{"one with nothing but space", "odd", " \n\t\n", `the file "odd" is empty`},
-		{"one that is no text", "odd", "hiddenText\xff", `the file "odd" is not UTF-8`},
-		{"one without an end", "odd", strings.Repeat("hiddenText", 20_000), `the file "odd" has more than 65536 bytes`},
+		{"an empty path", "", "", `the file "" cannot be read: is a directory`},
+		{"an empty file", "odd", "", `the file "odd" is empty`},
+		{"a file of white space", "odd", " \n\t\n", `the file "odd" is empty`},
+		{"a file that is not UTF-8", "odd", "hiddenText\xff", `the file "odd" is not UTF-8`},
+		{"a file that is too large", "odd", strings.Repeat("hiddenText", 20_000), `the file "odd" has more than 65536 bytes`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "file:"+c.path), map[string]string{"odd": c.content}, nil)
@@ -144,14 +144,14 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 
 func TestFaultsContainNoFileContents(t *testing.T) {
 	for claim, text := range map[string]string{
-		"beside what is invalid":    "{slug: s, provider: github, secrets: [\"file:hiddenText\"], max_body_bytes: -1}",
-		"where it does not fit":     "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hiddenText\"], secret_encoding: hex}}",
-		"with a space that counts":  "{slug: s, verifier: {type: basic_auth, username: \"\", password: \"file:hiddenText\"}}",
-		"where it is not looked at": "{slug: s, verifier: {type: none, secrets: [\"file:hiddenText\"]}}",
+		"beside an invalid field":      "{slug: s, provider: github, secrets: [\"file:hiddenText\"], max_body_bytes: -1}",
+		"in the wrong encoding":        "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hiddenText\"], secret_encoding: hex}}",
+		"with significant white space": "{slug: s, verifier: {type: basic_auth, username: \"\", password: \"file:hiddenText\"}}",
+		"in a field that is not used":  "{slug: s, verifier: {type: none, secrets: [\"file:hiddenText\"]}}",
 	} {
 		_, err := inFolder(t, "tenants: [{slug: a, sources: ["+text+"]}]", map[string]string{"hiddenText": hiddenText}, nil)
 		if err == nil || strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
-			t.Errorf("%s: got %v, want a fault that does not show it", claim, err)
+			t.Errorf("%s: got %v, want a fault without the content", claim, err)
 		}
 	}
 }
@@ -159,6 +159,6 @@ func TestFaultsContainNoFileContents(t *testing.T) {
 func TestVariablesMustBeUTF8(t *testing.T) {
 	_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "${ODD}"), nil, map[string]string{"ODD": "hiddenText\xff"})
 	if err == nil || !strings.Contains(err.Error(), "the variable ODD is not UTF-8") || strings.Contains(err.Error(), "hiddenText") {
-		t.Errorf("got %v, want the variable's name", err)
+		t.Errorf("got %v, want a fault with the name of the variable", err)
 	}
 }

@@ -81,20 +81,20 @@ func TestRouteFaults(t *testing.T) {
 		{"CEL that does not compile", "            filter_expression: body.a ==\n", []string{at + "filter_expression: "}},
 		{"JavaScript that does not compile", "            filter_function: \"function filter(event) {\"\n", []string{at + "filter_function: "}},
 		{"JMESPath that does not compile", "            transform: {type: jmespath, expression: \"[\"}\n", []string{at + "transform.expression: "}},
-		{"a transform of no kind", "            transform: {type: awk, expression: x}\n", []string{at + "transform.type: awk"}},
-		{"a field of a transform that is none", "            transform: {kind: jmespath}\n", []string{`line 9: "kind"`, at + "transform.type: jmespath", at + "transform.expression: required"}},
-		{"all of them", "            filter_expression: \"(\"\n            filter: {body.a: {$gtee: 1}}\n            transform: {type: jmespath}\n            priority: 9000000\n",
+		{"an unknown type of transform", "            transform: {type: awk, expression: x}\n", []string{at + "transform.type: awk"}},
+		{"an unknown field of a transform", "            transform: {kind: jmespath}\n", []string{`line 9: "kind"`, at + "transform.type: jmespath", at + "transform.expression: required"}},
+		{"several faults", "            filter_expression: \"(\"\n            filter: {body.a: {$gtee: 1}}\n            transform: {type: jmespath}\n            priority: 9000000\n",
 			[]string{at + "priority: 9000000", at + "filter.body.a.$gtee: ", at + "filter_expression: ", at + "transform.expression: "}},
-		{"an operator that is none", "            filter: {body.a: {$gtee: 1}}\n", []string{at + "filter.body.a.$gtee: "}},
-		{"a number that JSON has not", "            filter: {body.a: 0x1F, body.b: [.inf, +1, 010]}\n",
+		{"an unknown operator", "            filter: {body.a: {$gtee: 1}}\n", []string{at + "filter.body.a.$gtee: "}},
+		{"numbers that JSON does not have", "            filter: {body.a: 0x1F, body.b: [.inf, +1, 010]}\n",
 			[]string{at + "filter.body.a: 0x1F", at + "filter.body.b[0]: .inf", at + "filter.body.b[1]: +1", at + "filter.body.b[2]: 010"}},
 		{"a member twice", "            filter:\n              body.a: 1\n              \"body.a\": 2\n", []string{at + "filter.body.a: occurs twice"}},
-		{"a key that is no text", "            filter: {[a]: 1}\n", []string{at + "filter: field names"}},
+		{"a key that is not a text", "            filter: {[a]: 1}\n", []string{at + "filter: field names"}},
 		{"a merge", "            filter: {<<: {body.a: 1}}\n", []string{at + "filter: field names"}},
 		{"binary data", "            filter: {body.a: !!binary aGk=}\n", []string{at + "filter.body.a: JSON has no !!binary"}},
 		{"a list as a filter", "            filter: [body.a]\n", []string{at + "filter: "}},
 		{"aliases without end", bomb, []string{at + "filter: larger than"}},
-		{"agents, which are not there yet", "    agents: []\n", []string{`line 9: "agents"`}},
+		{"an unknown field of a tenant", "    agents: []\n", []string{`line 9: "agents"`}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, faults := tenants(t, routeText+c.text, nil)
@@ -119,15 +119,15 @@ func TestTargetFaults(t *testing.T) {
 		claim, text string
 		want        []string
 	}{
-		{"a member that is none", "              - type: task\n                task_kind: k\n                colour: red\n", []string{"t.yaml:11: " + at + "[0].colour"}},
-		{"another kind's", "              - {type: task, task_kind: k}\n              - type: task\n                task_kind: k\n                url: https://a.example\n",
+		{"an unknown member", "              - type: task\n                task_kind: k\n                colour: red\n", []string{"t.yaml:11: " + at + "[0].colour"}},
+		{"a member of another type of target", "              - {type: task, task_kind: k}\n              - type: task\n                task_kind: k\n                url: https://a.example\n",
 			[]string{"t.yaml:12: " + at + "[1].url"}},
 		{"wrong types", "              - type: http\n                url: [x]\n                headers: {A: 1}\n                timeout_seconds: soon\n",
 			[]string{"t.yaml:10: " + at + "[0].url", "t.yaml:11: " + at + "[0].headers.A", "t.yaml:12: " + at + "[0].timeout_seconds"}},
-		{"a number for a text", "              - type: task\n                task_kind: 7\n", []string{"t.yaml:10: " + at + "[0].task_kind"}},
-		{"a text for a target", "              - task\n", []string{"t.yaml:9: " + at + "[0]"}},
+		{"a number instead of a text", "              - type: task\n                task_kind: 7\n", []string{"t.yaml:10: " + at + "[0].task_kind"}},
+		{"a text instead of a target", "              - task\n", []string{"t.yaml:9: " + at + "[0]"}},
 		{"a member twice", "              - type: task\n                task_kind: k\n                task_kind: k\n", []string{"t.yaml:10: " + at + "[0].task_kind"}},
-		{"what stands for a secret, and is none", "              - type: http\n                url: https://a.example\n                auth_header: \"[redacted]\"\n",
+		{"the placeholder of a secret", "              - type: http\n                url: https://a.example\n                auth_header: \"[redacted]\"\n",
 			[]string{"t.yaml:11: " + at + "[0].auth_header"}},
 		{"none", "              []\n", []string{"t.yaml:8: " + at}},
 	} {
@@ -172,6 +172,6 @@ func TestQuotasAreParsed(t *testing.T) {
 	}
 	_, faults = tenants(t, "tenants: [{slug: a, max_events_per_day: -1, max_storage_bytes: -2}]", nil)
 	if len(faults) != 2 || faults[0].Location != "tenants[0].max_events_per_day" {
-		t.Errorf("got %v, want both told", faults)
+		t.Errorf("got %v, want both faults", faults)
 	}
 }

@@ -59,19 +59,19 @@ func TestSubscriptionFaults(t *testing.T) {
 		claim, text string
 		want        []string // place: part of the message
 	}{
-		{"nothing said", "      - {}\n", []string{at + ".name: is required", at + ".event_types: at least one", at + ".url: is required"}},
+		{"no fields", "      - {}\n", []string{at + ".name: is required", at + ".event_types: at least one", at + ".url: is required"}},
 		{"a name twice", "      - &a {name: a, url: \"https://a.example\", event_types: [a]}\n      - *a\n", []string{"tenants[0].subscriptions[1].name: occurs twice"}},
 		{"an empty list", "      []\n", nil},
-		{"a list that was cut short", "", []string{"tenants[0].subscriptions: has no value"}},
-		{"types that were cut short", "      - {name: a, url: \"https://a.example\", event_types: }\n", []string{at + ".event_types: has no value", at + ".event_types: at least one"}},
+		{"a list without a value", "", []string{"tenants[0].subscriptions: has no value"}},
+		{"event types without a value", "      - {name: a, url: \"https://a.example\", event_types: }\n", []string{at + ".event_types: has no value", at + ".event_types: at least one"}},
 		{"an unknown field", "      - {name: a, url: \"https://a.example\", event_types: [a], secret: x}\n", []string{`line 4: there is no field "secret" here`}},
 		{"a filter that does not compile", "      - {name: a, url: \"https://a.example\", event_types: [a], filter: {body.a: {$gtee: 1}}}\n", []string{at + ".filter.body.a.$gtee: "}},
-		{"a status that nobody gives", "      - {name: a, url: \"https://a.example\", event_types: [a], status: disabled}\n", []string{at + `.status: "disabled", want active or paused`}},
+		{"a status that cannot be set", "      - {name: a, url: \"https://a.example\", event_types: [a], status: disabled}\n", []string{at + `.status: "disabled", want active or paused`}},
 		{"settings out of range", "      - {name: a, url: \"https://a.example\", event_types: [a], timeout_seconds: 61, retry: {max_retries: 11}, headers: {Host: x}}\n",
 			[]string{at + ".headers.Host: connection", at + ".retry.max_retries: 11", at + ".timeout_seconds: 61"}},
-		{"a file that is not there, and nothing more of it", "      - {name: a, url: \"file:a\", event_types: [a], auth_header: \"file:b\", signing_secret: \"file:c\"}\n",
+		{"missing files have one fault each", "      - {name: a, url: \"file:a\", event_types: [a], auth_header: \"file:b\", signing_secret: \"file:c\"}\n",
 			[]string{at + ".url: cannot be read", at + ".auth_header: cannot be read", at + ".signing_secret: cannot be read"}},
-		{"what stands for a stored secret", "      - {name: a, url: \"https://a.example\", event_types: [a], auth_header: \"[redacted]\"}\n",
+		{"the placeholder of a stored secret", "      - {name: a, url: \"https://a.example\", event_types: [a], auth_header: \"[redacted]\"}\n",
 			[]string{at + ".auth_header: is the placeholder of a stored value"}},
 		{"a secret at the wrong place", "      - {name: a, url: \"${HUSH}\", event_types: [\"${HUSH}*\"], signing_secret: \"${HUSH}\"}\n",
 			[]string{at + ".event_types[0]: \"${HUSH}*\"", at + ".url: must be a URL", at + ".signing_secret: must be whsec_"}},
@@ -117,10 +117,10 @@ func TestCheckReceivers(t *testing.T) {
 	}
 	if err := configs.CheckReceivers(list, check); err == nil || !strings.Contains(err.Error(), "a/open.url: not this one") || strings.Contains(err.Error(), "t0k") ||
 		strings.Contains(err.Error(), "good") || strings.Contains(err.Error(), "inside") {
-		t.Errorf("got %v, want the one told, without its URL", err)
+		t.Errorf("got %v, want a fault of a/open without its URL", err)
 	}
 	if err := configs.CheckReceivers(nil, check); err != nil {
-		t.Errorf("of none: %v", err)
+		t.Errorf("without tenants: got %v, want nil", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestDocumentedFileIsValid(t *testing.T) {
 	_, text, _ := strings.Cut(string(raw), "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {
-		t.Fatal("it shows none")
+		t.Fatal("the page contains no YAML block")
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {

@@ -155,18 +155,18 @@ func TestTenantFaults(t *testing.T) {
 			[]string{"line 6: ONE", "line 6: TWO", "line 6: THREE", "line 6: EMPTY"}},
 		{"an unknown field", source + "provider: github\n        secrets: [s]\n        secret: x", []string{`line 7: "secret"`}},
 		{"several unknown fields", "tenants:\n  - {slug: a, nam: x}\n  - {slug: b, sorces: []}", []string{`line 2: "nam"`, `line 3: "sorces"`}},
-		{"what else is wrong beside an unknown field", "tenants:\n  - slug: A\n    nam: x\n    sources:\n      - {slug: s, provider: gitlob, secrets: [\"${ONE}\"]}",
+		{"an unknown field and other faults", "tenants:\n  - slug: A\n    nam: x\n    sources:\n      - {slug: s, provider: gitlob, secrets: [\"${ONE}\"]}",
 			[]string{`line 3: "nam"`, "line 5: ONE", "tenants[0].slug: lower-case", "tenants[0].sources[0].provider: is unknown"}},
-		{"variables beside what is of the wrong type", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: want a text", "line 6: ONE"}},
+		{"a wrong type and a variable that is not set", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: want a text", "line 6: ONE"}},
 		{"too many routes", route + "{name: r0, targets: [{type: task, task_kind: k}]}" + manyRoutes(eventhook.MaxRoutes),
 			[]string{"tenants[0].sources[0].routes: 1001, at most 1000"}},
 		{"too many targets in all", route + strings.TrimPrefix(strings.TrimSpace(manyTargets(eventhook.MaxSourceTargets+1)), "- "),
 			[]string{"tenants[0].sources[0].routes: 5001 targets in all, at most 5000"}},
-		{"a text for a list", source + "secrets: x", []string{"line 5: want a list"}},
-		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: want a whole number"}},
-		{"a list for fields", "tenants: [[]]", []string{"line 1: want fields"}},
-		{"no YAML", "tenants:\n  [", []string{"line 3: is not YAML"}},
-		{"nothing", "", []string{"tenants: is required"}},
+		{"a text instead of a list", source + "secrets: x", []string{"line 5: want a list"}},
+		{"a text instead of a number", route + "{name: r, priority: high}", []string{"line 8: want a whole number"}},
+		{"a list instead of fields", "tenants: [[]]", []string{"line 1: want fields"}},
+		{"invalid YAML", "tenants:\n  [", []string{"line 3: is not YAML"}},
+		{"an empty file", "", []string{"tenants: is required"}},
 		{"a comment", "# nothing\n", []string{"tenants: is required"}},
 		{"two documents", "tenants: []\n---\ntenants: []\n", []string{": more than one document"}},
 		{"a tenant twice", "tenants:\n  - slug: a\n  - slug: a", []string{"tenants[1].slug: twice"}},
@@ -174,17 +174,17 @@ func TestTenantFaults(t *testing.T) {
 			[]string{"tenants[0].sources[1].slug: twice"}},
 		{"a route twice", route + "{name: r, targets: [{type: task, task_kind: k}]}\n          - {name: r, targets: [{type: task, task_kind: k}]}",
 			[]string{"tenants[0].sources[0].routes[1].name: twice"}},
-		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: is unknown"}},
+		{"an unknown provider", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: is unknown"}},
 		{"a provider without secrets", source + "provider: github", []string{"tenants[0].sources[0].secrets: "}},
 		{"neither provider nor verifier", source + "name: x", []string{"tenants[0].sources[0].provider: {type: none}"}},
 		{"a verifier and secrets", source + "verifier: {type: none}\n        secrets: [s]", []string{"tenants[0].sources[0].secrets: verifier"}},
-		{"a verifier of no type", source + "verifier: {header: X}", []string{"tenants[0].sources[0].verifier.type: none"}},
-		{"a verifier's own fault", source + "verifier: {type: none, secrets: [s]}", []string{"tenants[0].sources[0].verifier.secrets: not used"}},
+		{"a verifier without a type", source + "verifier: {header: X}", []string{"tenants[0].sources[0].verifier.type: none"}},
+		{"a fault of the verifier", source + "verifier: {type: none, secrets: [s]}", []string{"tenants[0].sources[0].verifier.secrets: not used"}},
 		{"no target", route + "{name: r}", []string{"tenants[0].sources[0].routes[0].targets: required"}},
 		{"faults everywhere", "tenants:\n  - slug: A\n    sources:\n      - slug: B\n        verifier: {type: none}\n        max_body_bytes: -1\n        routes: [{name: \"\", targets: [{type: fly}]}]",
 			[]string{"tenants[0].slug: lower-case", "tenants[0].sources[0].slug: lower-case", "tenants[0].sources[0].max_body_bytes: -1",
 				"tenants[0].sources[0].routes[0].name: required", "tenants[0].sources[0].routes[0].targets[0].type: fly"}},
-		{"a variable where no text belongs", source + "provider: github\n        secrets: [s]\n        max_body_bytes: ${SIZE}", []string{"line 7: want a whole number"}},
+		{"a variable instead of a number", source + "provider: github\n        secrets: [s]\n        max_body_bytes: ${SIZE}", []string{"line 7: want a whole number"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, faults := tenants(t, c.text, map[string]string{"EMPTY": "", "SIZE": "1"})
@@ -203,22 +203,22 @@ func TestTenantFaults(t *testing.T) {
 func TestTenantErrorsContainNoSecret(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	for claim, text := range map[string]string{
-		"a secret that is no list":          source + "provider: github\n        secrets: " + hiddenText,
-		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hiddenText,
-		"a secret as the whole file":        hiddenText,
-		"a secret in broken YAML":           source + "secrets: [\"" + hiddenText,
-		"a secret that reads as an alias":   source + "secrets: [*" + hiddenText[:9] + "]",
-		"a secret that reads as a tag":      source + "max_body_bytes: !" + hiddenText + " x",
-		"a variable's as a slug":            "tenants:\n  - slug: ${HUSH}",
-		"a variable's as a provider":        source + "provider: ${HUSH}\n        secrets: [s]",
-		"a variable's as a network":         source + "verifier: {type: none}\n        allowed_ip_ranges: [\"${HUSH}\"]",
-		"a variable's as a type":            source + "verifier: {type: \"${HUSH}\"}",
-		"a strange variable's as a slug":    "tenants:\n  - slug: ${STRANGE}",
-		"a variable's in a route that is":   source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
-		"a good one beside what is invalid": source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
-		"a target's beside what is invalid": source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: x, auth_header: \"${HUSH}\"}]}]",
-		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hiddenText + "\\n\"}]}]",
-		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hiddenText + "}",
+		"a secret instead of a list":         source + "provider: github\n        secrets: " + hiddenText,
+		"a secret instead of a number":       source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hiddenText,
+		"a secret as the whole file":         hiddenText,
+		"a secret in broken YAML":            source + "secrets: [\"" + hiddenText,
+		"a secret that reads as an alias":    source + "secrets: [*" + hiddenText[:9] + "]",
+		"a secret that reads as a tag":       source + "max_body_bytes: !" + hiddenText + " x",
+		"a variable in a slug":               "tenants:\n  - slug: ${HUSH}",
+		"a variable in a provider":           source + "provider: ${HUSH}\n        secrets: [s]",
+		"a variable in a network":            source + "verifier: {type: none}\n        allowed_ip_ranges: [\"${HUSH}\"]",
+		"a variable in a type":               source + "verifier: {type: \"${HUSH}\"}",
+		"an escaped variable in a slug":      "tenants:\n  - slug: ${STRANGE}",
+		"a variable in an invalid route":     source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
+		"a valid secret, another fault":      source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
+		"a valid target secret, other fault": source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: x, auth_header: \"${HUSH}\"}]}]",
+		"a fault of a target's secret":       source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hiddenText + "\\n\"}]}]",
+		"a secret that is not used":          source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hiddenText + "}",
 	} {
 		t.Run(claim, func(t *testing.T) {
 			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hiddenText, "STRANGE": hiddenText + "\"\n\x01"}))
@@ -242,7 +242,7 @@ func TestLoadTenantsFromAFolder(t *testing.T) {
 		}
 		return dir
 	}
-	t.Run("its files in the order of their names", func(t *testing.T) {
+	t.Run("files are read in the order of their names", func(t *testing.T) {
 		got, err := configs.LoadTenants(folder(map[string]string{"2.yaml": "tenants: [{slug: b}]", "1.yml": "tenants: [{slug: a}]", "0.txt": "x"}), lookup(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -258,10 +258,10 @@ func TestLoadTenantsFromAFolder(t *testing.T) {
 	}{
 		{"faults of all files", map[string]string{"a.yaml": "tenants: [{slug: A}]", "b.yaml": "tenants: [{slug: \"${X}\"}]", "c.yaml": "tenents: []"},
 			[]string{"a.yaml:1: tenants[0].slug", "b.yaml:1", "b.yaml:1: tenants[0].slug", "c.yaml:1"}},
-		{"the line of each", map[string]string{"a.yaml": "tenants:\n  - name: x\n    sources:\n      - &s\n        slug: S\n        provider: github\n      -\n        *s\n  - slug: b\n    nam: x"},
+		{"each fault has its line", map[string]string{"a.yaml": "tenants:\n  - name: x\n    sources:\n      - &s\n        slug: S\n        provider: github\n      -\n        *s\n  - slug: b\n    nam: x"},
 			[]string{"a.yaml:10", "a.yaml:2: tenants[0].slug", "a.yaml:4: tenants[0].sources[0].secrets", "a.yaml:5: tenants[0].sources[0].slug",
 				"a.yaml:5: tenants[0].sources[1].slug", "a.yaml:5: tenants[0].sources[1].slug", "a.yaml:8: tenants[0].sources[1].secrets"}},
-		{"no line of what is no YAML, and of nothing", map[string]string{"a.yaml": "", "b.yaml": "tenants: *x", "c.yaml": "tenants: []\n---\n"}, []string{"a.yaml: tenants", "b.yaml:1", "c.yaml"}},
+		{"invalid YAML and empty files", map[string]string{"a.yaml": "", "b.yaml": "tenants: *x", "c.yaml": "tenants: []\n---\n"}, []string{"a.yaml: tenants", "b.yaml:1", "c.yaml"}},
 		{"a tenant in two files", map[string]string{"a.yaml": "tenants: [{slug: a}]", "b.yaml": "tenants: [{slug: a}]"}, []string{"b.yaml"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestLoadTenantsFromAFolder(t *testing.T) {
 			}
 		})
 	}
-	for claim, path := range map[string]string{"an empty folder": folder(nil), "nothing there": filepath.Join(t.TempDir(), "x")} {
+	for claim, path := range map[string]string{"an empty folder": folder(nil), "a missing folder": filepath.Join(t.TempDir(), "x")} {
 		if _, err := configs.LoadTenants(path, lookup(nil)); len(locations(t, err)) != 1 {
 			t.Errorf("%s: got %v, want a fault", claim, err)
 		}
@@ -291,7 +291,7 @@ func TestListsWithoutAValueAreRefused(t *testing.T) {
 		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool {
 			return f.Location == want && strings.HasPrefix(f.Message, "has no value")
 		}) {
-			t.Errorf("%q: got %v, want %s told as empty", text, faults, want)
+			t.Errorf("%q: got %v, want a fault of %s", text, faults, want)
 		}
 	}
 	if _, faults := configs.ParseTenants([]byte("tenants: [{slug: a, sources: []}]"), nil); len(faults) > 0 {
@@ -301,6 +301,6 @@ func TestListsWithoutAValueAreRefused(t *testing.T) {
 
 func TestFilesOverTheSizeLimitAreRefused(t *testing.T) {
 	if _, err := configs.LoadTenants("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "regular file") {
-		t.Errorf("got %v, want no endless file read", err)
+		t.Errorf("got %v, want a refusal without reading it", err)
 	}
 }

@@ -78,21 +78,23 @@ func (d SubscriptionDirectory) Destination(ctx context.Context, of eventhook.Des
 	if err != nil {
 		return Destination{}, err
 	}
-	return DestinationOf(s, d.To(s)), nil
+	return SubscriptionDestination(s, d.To(s)), nil
 }
 
 // To implements SubscriptionTransports.
 func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return d.Sender.To(s) }
 
-// DestinationOf returns a subscription as a destination.
-func DestinationOf(s *eventhook.Subscription, transport Transport) Destination {
+// SubscriptionDestination returns the destination that sends to a subscription with a
+// transport.
+func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
-		Destination: scheduled(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true, Transport: transport,
+		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true, Transport: transport,
 	}
 }
 
-// scheduled returns the part of a subscription that the scheduler needs.
-func scheduled(s *eventhook.Subscription) schedule.Destination {
+// schedulerDestination returns the part of a subscription's configuration that the
+// scheduler needs.
+func schedulerDestination(s *eventhook.Subscription) schedule.Destination {
 	return schedule.Destination{
 		ID: eventhook.DestinationID(s.ID), TenantID: s.TenantID, Version: s.Version, Address: s.URL, Ready: isSendable(s),
 		Slots: s.InFlight(), PerSecond: s.RatePerSecond, Timeout: s.Timeout(),
@@ -104,8 +106,8 @@ func isSendable(s *eventhook.Subscription) bool {
 	return s.Status == eventhook.SubscriptionActive && !s.IsForAgents() && !s.SecretsLost
 }
 
-// lookUp returns a destination of the directory, and sets the fields that identify it. It
-// sets them on errors, too.
+// lookUp returns a destination of the directory. It sets the fields that identify the
+// destination, even on an error.
 func (d *Dispatcher) lookUp(ctx context.Context, of eventhook.Destination) (Destination, error) {
 	to, err := d.Directory.Destination(ctx, of)
 	to.ID, to.TenantID, to.RouteID, to.TargetIndex = of.ID(), of.TenantID, of.RouteID, of.TargetIndex

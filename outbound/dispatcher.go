@@ -18,8 +18,8 @@ type Queue interface {
 	// DueDestinations lists destinations with due deliveries in the order of their ids,
 	// after a cursor. A result shorter than limit is the last page.
 	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]DueDestination, error)
-	// ClaimDeliveries leases due deliveries and returns them with their events. There
-	// is at most one claim for each destination.
+	// ClaimDeliveries leases due deliveries and returns them with their events. claims
+	// must not name a destination twice.
 	ClaimDeliveries(ctx context.Context, claims []Claim) ([]*eventhook.Delivery, error)
 	// SettleDeliveries writes a batch of outcomes in one transaction. It writes nothing
 	// for the settlements whose lease was lost, and returns them.
@@ -27,11 +27,11 @@ type Queue interface {
 	// ReleaseDeliveries makes deliveries due now, unless their lease was lost.
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
 	// ReserveSends reserves send times of destinations with a rate limit, which all
-	// instances share. It returns the time of the first send of each request. The
-	// following sends are 1/PerSecond apart.
+	// instances share. It returns the time of the first send of each reservation, in
+	// the order of list. The following sends are 1/PerSecond apart.
 	ReserveSends(ctx context.Context, list []SendReservation) ([]time.Time, error)
 	// AbandonDeliveries makes up to limit due deliveries of a deleted destination dead,
-	// and returns their number. It changes nothing while the destination exists.
+	// and returns their number. If the destination exists, it changes nothing.
 	AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error)
 	// DeliveriesWake returns a channel that is closed when deliveries may have become
 	// due. Callers must call DeliveriesWake before they look for due deliveries.
@@ -112,12 +112,13 @@ func (d *Dispatcher) Enqueue(list []*eventhook.Delivery) {
 // NotifyDue implements LocalDispatcher.
 func (d *Dispatcher) NotifyDue() { d.claimSignal.Notify() }
 
-// TenantChanged looks up the destinations of a tenant again, because one of them may
-// have changed. The waiting deliveries of destinations that are paused now are released.
+// TenantChanged must be called when a destination of a tenant may have changed. The
+// dispatcher looks up the tenant's destinations again, and releases the waiting deliveries
+// of paused and deleted ones. TenantChanged does not wait for that.
 func (d *Dispatcher) TenantChanged(id eventhook.TenantID) { d.changes.add(id) }
 
-// AllTenantsChanged looks up all destinations in memory again, because changes may have
-// been missed.
+// AllTenantsChanged calls TenantChanged for all tenants with a destination in memory. It
+// must be called when change notifications may have been missed.
 func (d *Dispatcher) AllTenantsChanged() {
 	var all []eventhook.TenantID
 	d.scheduler.with(func(core *schedule.Scheduler) { all = core.Tenants() })

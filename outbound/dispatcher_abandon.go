@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	abandonBatch = 1000                   // deliveries of one transaction
-	abandonPause = 100 * time.Millisecond // between two transactions
-	abandonAgain = 10 * time.Second       // a destination with later due deliveries is abandoned again after this time
+	abandonBatch    = 1000                   // deliveries of one transaction
+	abandonPause    = 100 * time.Millisecond // between two transactions
+	abandonInterval = 10 * time.Second       // minimum time before a handled destination is queued again
 )
 
 // Why deliveries of a deleted destination are dead.
@@ -27,19 +27,19 @@ const (
 type deletedDestinations struct {
 	mu    sync.Mutex
 	queue []eventhook.Destination                 // guarded by mu
-	seen  map[eventhook.DestinationID]abandonment // guarded by mu; including destinations that were handled in the last abandonAgain
+	seen  map[eventhook.DestinationID]abandonment // guarded by mu; queued destinations, and destinations handled in the last abandonInterval
 	added wake.Signal
 }
 
 // abandonment is the progress of one deleted destination.
 type abandonment struct {
 	isQueued  bool      // or abandonLoop handles it now
-	handledAt time.Time // when all of its due deliveries were dead
+	handledAt time.Time // when the last batch was made dead or failed
 }
 
 // isOver reports whether the destination may be queued again.
 func (a abandonment) isOver(now time.Time) bool {
-	return !a.isQueued && now.Sub(a.handledAt) > abandonAgain
+	return !a.isQueued && now.Sub(a.handledAt) > abandonInterval
 }
 
 func newDeletedDestinations() *deletedDestinations {
@@ -83,13 +83,13 @@ func (d *deletedDestinations) take() (of eventhook.Destination, ok bool) {
 	return of, true
 }
 
-// handled records that due deliveries of a destination are dead now: all of them, or one
-// batch. In the latter case the destination is queued again.
-func (d *deletedDestinations) handled(of eventhook.Destination, all bool, now time.Time) {
+// handled records that a batch of a destination was handled. If hasMore is true, the
+// destination is queued again at once, behind all other destinations.
+func (d *deletedDestinations) handled(of eventhook.Destination, hasMore bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seen[of.ID()] = abandonment{isQueued: !all, handledAt: now}
-	if !all {
+	d.seen[of.ID()] = abandonment{isQueued: hasMore, handledAt: now}
+	if hasMore {
 		d.queue = append(d.queue, of)
 	}
 }
@@ -122,10 +122,10 @@ func (d *Dispatcher) abandonLoop(ctx context.Context) {
 			reason = targetDeleted
 		}
 		n, err := d.Queue.AbandonDeliveries(ctx, of, reason, abandonBatch)
-		if err != nil {
+		if err != nil { // claimLoop finds the destination again after abandonInterval
 			d.warn(ctx, "cannot abandon the deliveries of a deleted destination; retrying", err)
 		}
-		d.deleted.handled(of, n < abandonBatch, d.Now())
+		d.deleted.handled(of, n == abandonBatch, d.Now())
 		backoff.Sleep(ctx, abandonPause)
 	}
 }

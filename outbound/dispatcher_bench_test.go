@@ -43,7 +43,7 @@ func (*instant) AbandonDeliveries(context.Context, eventhook.Destination, string
 func (*instant) DeliveriesWake() <-chan struct{} { return nil }
 
 func (n *instant) Destination(_ context.Context, of eventhook.Destination) (outbound.Destination, error) {
-	return outbound.DestinationOf(n.sub[of.SubscriptionID], n), nil
+	return outbound.SubscriptionDestination(n.sub[of.SubscriptionID], n), nil
 }
 
 func (*instant) Send(context.Context, *eventhook.Delivery, int) eventhook.Attempt {

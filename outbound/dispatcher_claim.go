@@ -16,9 +16,10 @@ const (
 )
 
 // claimLoop leases due deliveries from the database: retries, deliveries that no
-// instance had memory for, and deliveries of instances that ended. It looks for them
-// when it is woken and at every PollInterval. It pauses at least as long as a round
-// took, up to PollInterval, and meanwhile claims for destinations with a known backlog.
+// instance had memory for, and deliveries of instances that ended. It starts a round when
+// it is woken and at every PollInterval. Between two rounds it pauses at least as long as
+// the last round took, up to PollInterval. During the pause it claims deliveries of
+// destinations with a known backlog.
 func (d *Dispatcher) claimLoop(ctx context.Context) {
 	var after eventhook.DestinationID
 	timer := time.NewTimer(0)
@@ -64,9 +65,9 @@ func (d *Dispatcher) pauseRounds(ctx context.Context, notify <-chan struct{}, ti
 	}
 }
 
-// round lists destinations with due deliveries, after a cursor, and claims for the
-// destinations with free memory. It returns the cursor for the next round, and whether a
-// delivery was claimed.
+// round lists destinations with due deliveries, after a cursor, and claims deliveries of
+// the destinations for which the scheduler has memory. It returns the cursor for the next
+// round, and whether a delivery was claimed.
 func (d *Dispatcher) round(ctx context.Context, after eventhook.DestinationID) (next eventhook.DestinationID, found bool) {
 	for range pagesInRound {
 		page, err := d.Queue.DueDestinations(ctx, after, destinationsInPage)
@@ -90,9 +91,9 @@ func (d *Dispatcher) warn(ctx context.Context, message string, err error) {
 	}
 }
 
-// claimPage claims for the destinations of a page that have free memory, and reports
-// whether a delivery was claimed. If a destination cannot be read, the remaining
-// destinations of its tenant are skipped.
+// claimPage claims deliveries of the destinations of a page for which the scheduler has
+// memory, and reports whether a delivery was claimed. If a destination cannot be read, the
+// remaining destinations of its tenant are skipped.
 func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (found bool) {
 	c, unread := d.newClaims(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
@@ -112,7 +113,7 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (foun
 			d.scheduler.with(func(core *schedule.Scheduler) { core.Update(to.Destination, d.Now()) })
 		}
 	}
-	return c.do(ctx) || c.found
+	return c.submit(ctx) || c.found
 }
 
 // isClaimable reports whether due deliveries of a destination should be claimed.
@@ -134,10 +135,10 @@ func (d *Dispatcher) claimBacklogs(ctx context.Context) {
 		}
 		c.add(ctx, to)
 	}
-	c.do(ctx)
+	c.submit(ctx)
 }
 
-// claims collects claims, so that one transaction serves many of them.
+// claims collects claims, so that one transaction makes many of them.
 type claims struct {
 	*Dispatcher
 	list  []Claim
@@ -169,13 +170,13 @@ func (c *claims) add(ctx context.Context, to schedule.Destination) {
 	c.index[to.ID] = len(c.list)
 	c.list = append(c.list, Claim{DestinationID: to.ID, Max: n, Lease: c.Lease + to.Timeout, TriedFirst: isProbe})
 	if c.max += n; c.max >= c.config.BatchSize {
-		c.do(ctx)
+		c.submit(ctx)
 	}
 }
 
-// do sends the collected claims to the database, and reports whether a delivery was
+// submit passes the collected claims to the database, and reports whether a delivery was
 // claimed.
-func (c *claims) do(ctx context.Context) bool {
+func (c *claims) submit(ctx context.Context) bool {
 	if len(c.list) == 0 {
 		return false
 	}

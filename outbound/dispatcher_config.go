@@ -8,7 +8,7 @@ import (
 
 // Config sets the limits of the dispatcher.
 type Config struct {
-	SendsAtOnce         int           `config:"sends_at_once"`        // maximum number of sends in progress; one tenant and all retries use at most half of them each
+	SendsAtOnce         int           `config:"sends_at_once"`        // maximum number of sends in progress; one tenant uses at most half of them, and so do all retries together
 	QueueDeliveries     int           `config:"queue_deliveries"`     // maximum number of leased deliveries in memory; one destination has at most an eighth
 	QueueBytes          int           `config:"queue_bytes"`          // maximum number of bytes of their events
 	BatchSize           int           `config:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction

@@ -136,7 +136,7 @@ func (w *dispatcherHarness) Destination(ctx context.Context, of eventhook.Destin
 		return to, errDown
 	}
 	if s := w.subs[of.SubscriptionID]; s != nil {
-		return outbound.DestinationOf(s, fakeTransport{w, s}), nil
+		return outbound.SubscriptionDestination(s, fakeTransport{w, s}), nil
 	}
 	return to, eventhook.NotFound("subscription")
 }

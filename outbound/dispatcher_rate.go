@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// rateLoop reserves send times for destinations with a rate limit. One transaction serves
-// all requests that wait.
+// rateLoop reserves send times for destinations with a rate limit. One transaction makes
+// all reservations that the scheduler has requested since the last one.
 func (d *Dispatcher) rateLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {

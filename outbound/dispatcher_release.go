@@ -7,8 +7,9 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// releaseLoop releases leased deliveries that this instance cannot send now. It ends when
-// feeding has ended and no delivery is left. writing is the context of the writes.
+// releaseLoop releases leased deliveries that this instance cannot send now. It returns
+// when the context feeding has ended and no delivery is left to release. writing is the
+// context of the writes.
 func (d *Dispatcher) releaseLoop(feeding, writing context.Context) {
 	for {
 		if d.releaseSome(writing) {

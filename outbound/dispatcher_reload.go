@@ -70,7 +70,7 @@ func (d *Dispatcher) reloadTenant(ctx context.Context, tenant eventhook.TenantID
 	var known []schedule.Destination
 	d.scheduler.with(func(core *schedule.Scheduler) { known = core.Destinations(tenant) })
 	for _, old := range known {
-		to, err := d.lookUp(ctx, destinationOf(old.TenantID, old.ID, old.RouteID, old.TargetIndex))
+		to, err := d.lookUp(ctx, destinationRef(old.TenantID, old.ID, old.RouteID, old.TargetIndex))
 		switch {
 		case err == nil:
 			d.scheduler.with(func(core *schedule.Scheduler) { core.Update(to.Destination, d.Now()) })

@@ -7,8 +7,8 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// scheduler serialises the calls of a schedule.Scheduler, and wakes the loops whose work
-// arose during a call. Safe for concurrent use.
+// scheduler serialises the calls of a schedule.Scheduler, and wakes each loop for which a
+// call created work. Safe for concurrent use.
 type scheduler struct {
 	mu   sync.Mutex
 	core *schedule.Scheduler // guarded by mu

@@ -13,7 +13,7 @@ import (
 
 // sendLoop starts the sends that the scheduler allows until ctx ends, and returns when all
 // sends in progress have ended. A goroutine that completes a send continues with the next
-// delivery for its slot. There are no idle goroutines.
+// delivery for its slot, and ends if there is none.
 func (d *Dispatcher) sendLoop(ctx, working context.Context) {
 	var senders sync.WaitGroup
 	timer := time.NewTimer(0)
@@ -33,8 +33,8 @@ func (d *Dispatcher) sendLoop(ctx, working context.Context) {
 	senders.Wait()
 }
 
-// startSends calls start for all deliveries that may be sent now. It returns the time of
-// the next timer, if one is set.
+// startSends calls start for each delivery that may be sent now. It returns when it must
+// be called again even without a signal, if there is such a time.
 func (d *Dispatcher) startSends(start func(schedule.Job)) (next time.Time, isSet bool) {
 	now := d.Now()
 	d.scheduler.with(func(core *schedule.Scheduler) { next, isSet = core.Advance(now) })
@@ -62,7 +62,8 @@ func (d *Dispatcher) work(ctx context.Context, j schedule.Job) {
 
 // deliver makes one attempt. It sends nothing if the destination is not ready, the
 // delivery is too old, or the lease would run out during the send. An attempt that fails
-// because ctx ended counts as not made. If settlement is nil, the delivery is released.
+// after ctx has ended does not count. If settlement is nil, the scheduler releases the
+// delivery.
 func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Result, settlement *DeliverySettlement) {
 	to, err := d.lookUp(ctx, j.Delivery.Destination())
 	rules := outcomeRules{now: d.Now(), maxAge: d.config.MaxAge}
@@ -114,7 +115,7 @@ func (d *Dispatcher) send(ctx context.Context, to Destination, x *eventhook.Deli
 			d.Log.Error("an attempt panicked and counts as failed", "delivery", x.ID, "destination", to.ID,
 				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
 			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,
-				Error: "it could not be sent, by a fault of the gateway"}
+				Error: "the gateway failed to send the delivery because of an internal error"}
 		}
 	}()
 	return to.Transport.Send(ctx, x, x.Attempts+1)

@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// settleWriters is the number of goroutines that write outcomes. One writer alone makes
-// the largest batches. The second one starts only when a whole batch waits or the first
-// write takes long.
+// settleWriters is the maximum number of concurrent writes of outcomes. One write at a time
+// gives the largest batches. A second one starts only if a full batch is waiting or the
+// running write is slow.
 const settleWriters = 2
 
 // lastWrites is how long writes may continue at a shutdown after the last send ended:
@@ -55,12 +55,13 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
 }
 
-// retryWhileLeased calls try until it succeeds. It returns false if ctx has ended or all
-// leases of the deliveries have run out. operation names the write in the log.
+// retryWhileLeased calls try until it succeeds and returns true. If ctx ends or the leases
+// of all deliveries run out before that, it returns false. operation names the write in
+// the log.
 func (d *Dispatcher) retryWhileLeased(ctx context.Context, operation string, list []*eventhook.Delivery, try func() error) bool {
 	err := try()
 	for pauses := backoff.ForDatabase(); err != nil; {
-		if ctx.Err() != nil || !d.isLeased(list) {
+		if ctx.Err() != nil || !d.isAnyLeased(list) {
 			return false
 		}
 		d.Log.Warn("cannot "+operation+"; retrying", "deliveries", len(list), "error", err)
@@ -72,8 +73,8 @@ func (d *Dispatcher) retryWhileLeased(ctx context.Context, operation string, lis
 	return true
 }
 
-// isLeased reports whether the lease of any of the deliveries still holds.
-func (d *Dispatcher) isLeased(list []*eventhook.Delivery) bool {
+// isAnyLeased reports whether the lease of at least one delivery has not run out.
+func (d *Dispatcher) isAnyLeased(list []*eventhook.Delivery) bool {
 	now := d.Now()
 	return slices.ContainsFunc(list, func(x *eventhook.Delivery) bool { return !now.After(x.Lease.Until) })
 }

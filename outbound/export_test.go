@@ -9,14 +9,14 @@ import (
 
 // Settle returns the settlement of a delivery after an attempt.
 func Settle(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
-	return outcomeRules{now, maxAge, chance}.settle(DestinationOf(s, nil), d, a)
+	return outcomeRules{now, maxAge, chance}.settle(SubscriptionDestination(s, nil), d, a)
 }
 
 // IsTrouble reports whether an attempt counts against its receiver.
 var IsTrouble = isOverload
 
 // Scheduled returns the destination of a subscription for the scheduler.
-var Scheduled = scheduled
+var Scheduled = schedulerDestination
 
 // Age returns a duration in words.
 var Age = age
@@ -25,8 +25,8 @@ var Age = age
 // due deliveries.
 func (d *Dispatcher) ClaimAround(ctx context.Context, s *eventhook.Subscription, between func()) {
 	c := d.newClaims()
-	c.add(ctx, scheduled(s))
+	c.add(ctx, schedulerDestination(s))
 	between()
-	c.add(ctx, scheduled(s))
-	c.do(ctx)
+	c.add(ctx, schedulerDestination(s))
+	c.submit(ctx)
 }

@@ -207,10 +207,10 @@ func (o *fakeStore) Accept(ctx context.Context, batch []*effects.Arrival) error 
 			a.Event.Status = eventhook.EventDuplicate
 			continue
 		case outcome == "plan refused":
-			a.Plan = nil
+			a.IsPlanRefused = true
 		}
 		a.Event.Status = eventhook.EventPending
-		if a.Plan != nil && !a.Plan.IsStale {
+		if plan := a.PlanToStore(); plan != nil && !plan.IsStale {
 			a.Event.Status = eventhook.EventDelivered
 			types = append(types, o.settle(a.Plan)...)
 		}

@@ -22,9 +22,10 @@ type EffectStore interface {
 	SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error)
 }
 
-// Fanout creates the deliveries of the events that routes publish while an event is
-// planned. When the event is stored, Fanout leases deliveries to this instance as far as
-// its dispatcher has memory for them. Safe for concurrent use.
+// Fanout creates the deliveries of the events that routes publish. Match creates them while
+// an event is planned. Accept and SettleEvents store the event with them, and lease
+// deliveries to this instance as far as its dispatcher has memory for them. Safe for
+// concurrent use.
 type Fanout struct {
 	Subscriptions *match.SubscriptionCache
 	Targets       CachedTargets
@@ -102,13 +103,13 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 		matched, tooSlow := matcher.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
+			a.Failure = fmt.Sprintf("route %q target %d: not published: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
 			continue
 		}
 		match.LogTooSlow(f.Log, f.CPULimiter, s.Event, tooSlow)
 		if rows += len(matched); rows > maxEventDeliveries {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in total", a.TargetIndex+1, maxEventDeliveries)
+			a.Failure = fmt.Sprintf("target %d: not published: one event is published to at most %d subscribers in total", a.TargetIndex+1, maxEventDeliveries)
 			rows -= len(matched)
 			continue
 		}
@@ -124,19 +125,17 @@ func publishes(s *effects.Settlement) bool {
 // Accept stores new events with the effects of their plans. It passes the deliveries that
 // are leased to this instance to its dispatcher.
 func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
-	plans := make([]*effects.Settlement, len(batch))
-	for i, a := range batch {
-		plans[i] = a.Plan
+	for _, a := range batch {
 		f.reserve(a.Plan)
 	}
 	err := f.Store.Accept(ctx, batch)
-	f.finish(plans, func(i int) bool {
-		a := batch[i]
-		if a.Plan != nil && a.Plan.IsStale {
-			f.Subscriptions.InvalidateOld(a.Event.TenantID, a.Plan.Generation)
+	var stored storedDeliveries
+	for _, a := range batch {
+		if a.Plan != nil {
+			f.finish(&stored, a.Plan, err == nil && a.IsPlanned())
 		}
-		return err == nil && a.IsPlanned()
-	})
+	}
+	f.enqueue(stored)
 	return err
 }
 
@@ -151,13 +150,12 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 			f.reserve(s)
 		}
 		more, err := f.Store.SettleEvents(ctx, part)
-		f.finish(part, func(i int) bool {
-			if part[i].IsStale {
-				f.Subscriptions.InvalidateOld(part[i].Event.TenantID, part[i].Generation)
-			}
-			part[i].IsSettled = err == nil && !slices.Contains(more, part[i])
-			return part[i].IsSettled
-		})
+		var stored storedDeliveries
+		for _, s := range part {
+			s.IsSettled = err == nil && !slices.Contains(more, s)
+			f.finish(&stored, s, s.IsSettled)
+		}
+		f.enqueue(stored)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +194,7 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 		deliveries.reserve(f.Dispatcher)
 	}
 	if s == nil || len(s.Prior) > 0 {
-		return // the request of an earlier attempt keeps its row and its lease
+		return // the delivery of an earlier attempt keeps its row and its lease
 	}
 	for d, a := range requests(s) {
 		if to, ok := f.Targets.Cached(d.Destination()); ok && to.Ready && a.Failure == "" {
@@ -217,34 +215,40 @@ func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery, *effec
 	}
 }
 
-// finish enqueues the leased deliveries that were stored, and releases all other leased
-// deliveries: those of plans that were not stored, of duplicate events, and of actions
-// that failed in the store.
-func (f *Fanout) finish(plans []*effects.Settlement, isStored func(i int) bool) {
-	var stored []eventDeliveries
-	var storedRequests []*eventhook.Delivery
-	for i, s := range plans {
-		if s == nil {
-			continue
-		}
-		planStored := isStored(i)
-		for d, a := range requests(s) {
-			if planStored && a.Status == eventhook.ActionPending {
-				storedRequests = append(storedRequests, d)
-			} else {
-				release(f.Dispatcher, []*eventhook.Delivery{d})
-			}
-		}
-		for deliveries, a := range publications(s) {
-			if planStored && a.Status == eventhook.ActionSuccess {
-				stored = append(stored, deliveries)
-			} else {
-				deliveries.release(f.Dispatcher)
-			}
+// storedDeliveries are the leased deliveries of plans that were stored.
+type storedDeliveries struct {
+	published []eventDeliveries
+	requests  []*eventhook.Delivery
+}
+
+// finish adds the leased deliveries of a plan to stored if the store has stored them, and
+// releases all others: the deliveries of a plan that was not stored, and of actions that
+// failed in the store. If the plan is stale, finish evicts the subscriptions by which it
+// was made.
+func (f *Fanout) finish(stored *storedDeliveries, s *effects.Settlement, isStored bool) {
+	if s.IsStale {
+		f.Subscriptions.InvalidateOld(s.Event.TenantID, s.Generation)
+	}
+	for d, a := range requests(s) {
+		if isStored && a.Status == eventhook.ActionPending {
+			stored.requests = append(stored.requests, d)
+		} else {
+			release(f.Dispatcher, []*eventhook.Delivery{d})
 		}
 	}
-	if len(stored)+len(storedRequests) > 0 {
-		enqueueStored(f.Dispatcher, stored, storedRequests)
+	for deliveries, a := range publications(s) {
+		if isStored && a.Status == eventhook.ActionSuccess {
+			stored.published = append(stored.published, deliveries)
+		} else {
+			deliveries.release(f.Dispatcher)
+		}
+	}
+}
+
+// enqueue passes stored deliveries to the dispatcher.
+func (f *Fanout) enqueue(stored storedDeliveries) {
+	if len(stored.published)+len(stored.requests) > 0 {
+		enqueueStored(f.Dispatcher, stored.published, stored.requests)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestTheDeliveriesOfOneEventAreBounded(t *testing.T) {
 	for i, a := range s.Actions {
 		if a.Status == eventhook.ActionFailed {
 			failed++
-			if want := fmt.Sprintf("target %d: not done", i+1); !a.Permanent || !strings.HasPrefix(a.Failure, want) || a.Effect.Publication != nil {
+			if want := fmt.Sprintf("target %d: not published", i+1); !a.Permanent || !strings.HasPrefix(a.Failure, want) || a.Effect.Publication != nil {
 				t.Errorf("got %+v, want the permanent failure %q", a, want)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// LocalDispatcher is the dispatcher of this instance, as the code that stores deliveries
-// uses it. A delivery that the local dispatcher has memory for is stored as leased to this
-// instance and passed to it after the commit. All other deliveries are stored as due, and
-// any instance claims them. Safe for concurrent use.
+// LocalDispatcher accepts deliveries that this instance stores. If the dispatcher has
+// memory for a delivery, it is stored as leased to this instance and enqueued after the
+// commit. All other deliveries are stored as due, and any instance claims them. Safe for
+// concurrent use.
 type LocalDispatcher interface {
 	// Reserve reserves memory for up to n deliveries to a destination that are about to
 	// be stored. It returns how many are granted, and the end of their leases. Each
@@ -57,7 +57,7 @@ func (a eventDeliveries) reserve(dispatcher LocalDispatcher) {
 		if !isSendable(s) {
 			continue
 		}
-		leaseTo(dispatcher, scheduled(s), a.deliveries[i])
+		leaseTo(dispatcher, schedulerDestination(s), a.deliveries[i])
 	}
 }
 
@@ -69,7 +69,7 @@ func leaseTo(dispatcher LocalDispatcher, to schedule.Destination, d *eventhook.D
 	}
 }
 
-// release ends the leases and frees the reserved memory. It may be called again.
+// release ends the leases and frees the reserved memory. Further calls have no effect.
 func (a eventDeliveries) release(dispatcher LocalDispatcher) { release(dispatcher, a.deliveries) }
 
 func release(dispatcher LocalDispatcher, list []*eventhook.Delivery) {

@@ -43,7 +43,8 @@ func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	return ""
 }
 
-// unsent returns the settlement of a delivery that becomes dead without an attempt.
+// unsent returns the settlement of a delivery that becomes dead without an attempt, for a
+// reason of unsendable.
 func unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
 	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
 }
@@ -60,10 +61,11 @@ func age(d time.Duration) string {
 	return text
 }
 
-// settle returns the outcome of an attempt. Every failure is
-// tried again by the retry policy of the destination, and not before the receiver
-// asked for, but for a 410, and unless the delivery would be too old by then. A test
-// is sent once: it gets here when its Tester was killed or a person restarted it.
+// settle returns the settlement of an attempt. A failed delivery is retried as the retry
+// policy of the destination says, but not before the time that the receiver requested. It
+// is dead if its retries are used up, if it would be too old by then, or after a 410. A
+// test is dead after its first failure. The dispatcher sends a test only if the Tester did
+// not settle it, or if it was replayed.
 func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
 	switch {
@@ -96,8 +98,8 @@ func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement)
 	o.LastError = fmt.Sprintf("%s (not retried: it would be older than %s by then)", o.Attempt.Error, age(r.maxAge))
 }
 
-// retryAfter returns how long the receiver wants to get no requests. Retry-After counts
-// for answers of 429 and 503 only.
+// retryAfter returns the delay before the next request that the receiver requested. Only
+// the Retry-After of a 429 or 503 counts.
 func retryAfter(a eventhook.Attempt) time.Duration {
 	if a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable {
 		return max(0, a.RetryAfter)

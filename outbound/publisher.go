@@ -58,7 +58,7 @@ type Publisher struct {
 	timeout time.Duration
 	commits *batch.Committer[[]*queuedItem]
 	bounds  batch.Bounds
-	large   int // rows that make a call a large one
+	large   int // a call is large if it stores at least this many rows besides its first event
 	queues  *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
@@ -71,10 +71,10 @@ type queuedItem struct {
 
 // Errors of Publish.
 var (
-	errPublishQueueFull = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish it again later", RetryAfter: time.Second}
-	errPublishStopping  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
-	errPublishUnstable  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
-	errStoreDown        = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
+	errPublishQueueFull = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish the event again later", RetryAfter: time.Second}
+	errPublishStopping  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish the event again", RetryAfter: time.Second}
+	errPublishUnstable  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish the event again later", RetryAfter: time.Second}
+	errStoreDown        = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish the event again later", RetryAfter: time.Second}
 	errTooMuchMatching  = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooManySteps}
 	errNotPublished     = errors.New("the event could not be stored")
 	errPublishRefused   = errors.New("the database refused the event")
@@ -131,7 +131,7 @@ type PublishOutcome struct {
 	Err error
 }
 
-// match returns the subscriptions that receive an event.
+// match returns the subscriptions that receive an event. Its errors are errors of Publish.
 func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
 	err = p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
@@ -144,7 +144,8 @@ func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventh
 	return matched, err
 }
 
-// complete sets the fields that every published event has.
+// complete sets the fields of an event that its caller left empty, and checks the event
+// against the catalogue. Its errors are errors of Publish.
 func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	if e.ID.IsZero() {
 		e.ID = eventhook.NewID[eventhook.Event](p.Now())

@@ -68,7 +68,8 @@ func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*
 	return stale
 }
 
-// nextGroup returns the first events, as many as one transaction stores, and at least one.
+// nextGroup returns as many of the first events as fit into one transaction, at least one,
+// with their rows and bytes.
 func (p *Publisher) nextGroup(list []*queuedItem) (group []*queuedItem, rows, bytes int) {
 	for i, x := range list {
 		r, b := 1+len(x.Deliveries), bytesOf(x)
@@ -114,7 +115,7 @@ func bytesOf(x *queuedItem) int {
 	return len(x.Event.Body) + len(envelope.Scope) + len(envelope.Actor) + len(envelope.Metadata) + deliveryBytes*len(x.Deliveries)
 }
 
-// fail sets the error of all outcomes.
+// fail sets the error of the outcomes of these events.
 func fail(list []*queuedItem, err error) {
 	for _, x := range list {
 		x.outcome.Err = err
@@ -129,8 +130,9 @@ type largeCallSlot struct {
 	free      func() // nil: the slot is not acquired
 }
 
-// acquire waits for the slot if the rows besides the first event are many, unless the call
-// has the slot already. The slot is held until release.
+// acquire waits for the slot before rows are stored, besides the first event. It does not
+// wait if the rows are few or the call has the slot already. The call keeps the slot until
+// release. The error is that of ctx, or errPublishQueueFull if too many large calls wait.
 func (s *largeCallSlot) acquire(ctx context.Context, rows int) error {
 	p := s.publisher
 	if s.free != nil || rows < p.large {

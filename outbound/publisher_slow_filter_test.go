@@ -73,7 +73,7 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 	m := meter.New(t.Context(), meter.EventLimit, nil)
 	matchWithin(t, f, m, s)
 	a := s.Actions[0]
-	if want := `route "payments" target 1: not done: the filters of the tenant's subscriptions take more than 20 million steps for this event`; a.Failure != want || !a.Permanent || m.Steps() > meter.EventLimit*11/10 { // making the view of the body is beside the limit
+	if want := `route "payments" target 1: not published: the filters of the tenant's subscriptions take more than 20 million steps for this event`; a.Failure != want || !a.Permanent || m.Steps() > meter.EventLimit*11/10 { // building the view of the body is not limited
 		t.Errorf("got %q, permanent %t, after %d steps; want the permanent failure %q", a.Failure, a.Permanent, m.Steps(), want)
 	}
 	store(t, f, s)

@@ -39,12 +39,12 @@ type DueDestination struct {
 
 // Destination returns the destination.
 func (d DueDestination) Destination() eventhook.Destination {
-	return destinationOf(d.TenantID, d.DestinationID, d.RouteID, d.TargetIndex)
+	return destinationRef(d.TenantID, d.DestinationID, d.RouteID, d.TargetIndex)
 }
 
-// destinationOf returns the subscription with the id of the destination if route is zero,
+// destinationRef returns the reference to a destination: a subscription if route is zero,
 // and a target of the route otherwise.
-func destinationOf(tenant eventhook.TenantID, id eventhook.DestinationID, route eventhook.RouteID, index int) eventhook.Destination {
+func destinationRef(tenant eventhook.TenantID, id eventhook.DestinationID, route eventhook.RouteID, index int) eventhook.Destination {
 	if route.IsZero() {
 		return eventhook.Destination{TenantID: tenant, SubscriptionID: eventhook.SubscriptionID(id)}
 	}

@@ -117,7 +117,7 @@ func (d *TargetDirectory) InvalidateTenant(tenant eventhook.TenantID) {
 func (d *TargetDirectory) InvalidateAll() { d.cache.Clear() }
 
 // evict evicts the routes whose owner matches, and the routes whose owner is unknown. It
-// returns the tenants of the former.
+// returns the tenants of the routes whose owner matches.
 func (d *TargetDirectory) evict(match func(routeOwner) bool) (tenants []eventhook.TenantID) {
 	seen := map[eventhook.TenantID]bool{}
 	d.cache.InvalidateFunc(func(id eventhook.RouteID) bool {

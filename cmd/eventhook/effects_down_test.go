@@ -18,7 +18,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	conn := connect(t, k.dsn)
 	held := make(hang)
 	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	k.receiver.answers(func(w http.ResponseWriter, r *http.Request) {
+	k.receiver.setHandler(func(w http.ResponseWriter, r *http.Request) {
 		held.ServeHTTP(w, r)
 		fails(w, r)
 	})
@@ -40,7 +40,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 		}
 	}
 	wantRest("while it hangs")
-	k.receiver.answers(fails)
+	k.receiver.setHandler(fails)
 	came := k.receiver.count(requestsOf)
 	close(held)
 	wantRest("while it fails")
@@ -48,7 +48,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
 		t.Errorf("%d requests came while it was down, want few, because the circuit breaker opens", n)
 	}
-	k.receiver.answers(nil)
+	k.receiver.setHandler(nil)
 	k.wantAllOnce(pushed)
 	if k.planned() == 0 {
 		t.Error("no event was planned before its commit, want most of them")
@@ -62,7 +62,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+receiver.url+
 		"', retry: {max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000}}")
 	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
-	receiver.answers(fails)
+	receiver.setHandler(fails)
 	event := gateway.mustPush("1")
 	read := func() (e struct {
 		Status    string
@@ -93,7 +93,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	retry()
 	clitest.Eventually(t, "the request is retried", func() bool { return receiver.count(requestsOf) > came })
 	clitest.Eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
-	receiver.answers(nil)
+	receiver.setHandler(nil)
 	retry()
 	clitest.Eventually(t, "the event is delivered", func() bool { return read().Status == "delivered" })
 	if e := read(); e.LastError != "" || e.Actions[1].Status != "success" {

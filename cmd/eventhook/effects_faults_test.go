@@ -21,8 +21,8 @@ func TestKilledGatewayLosesNoEffect(t *testing.T) {
 	if n := count(t, connect(t, k.dsn), `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n == 0 {
 		t.Error("the gateway died with no delivery leased, want some")
 	}
-	k.receiver.answers(nil)
-	k.subscriber.answers(nil)
+	k.receiver.setHandler(nil)
+	k.subscriber.setHandler(nil)
 	k.restart()
 	k.wantAllOnce(load.accepted)
 }
@@ -37,8 +37,8 @@ func TestDatabaseRestartLosesNoEffect(t *testing.T) {
 			if err := fault.end(t, server); err != nil {
 				t.Fatal(err)
 			}
-			k.receiver.answers(nil)
-			k.subscriber.answers(nil)
+			k.receiver.setHandler(nil)
+			k.subscriber.setHandler(nil)
 			clitest.Eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
 				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
 			})
@@ -62,8 +62,8 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 	if err := k.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	k.receiver.answers(nil)
-	k.subscriber.answers(nil)
+	k.receiver.setHandler(nil)
+	k.subscriber.setHandler(nil)
 	<-k.done
 	load.stop()
 	conn := connect(t, k.dsn)

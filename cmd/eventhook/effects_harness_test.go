@@ -59,11 +59,11 @@ func (k *targetFixture) wantUnderWay(load *flood) {
 // hang makes both receivers hang until end is called.
 func (k *targetFixture) hang() (end func()) {
 	held := make(hang)
-	k.receiver.answers(held.ServeHTTP)
-	k.subscriber.answers(held.ServeHTTP)
+	k.receiver.setHandler(held.ServeHTTP)
+	k.subscriber.setHandler(held.ServeHTTP)
 	return func() {
-		k.receiver.answers(nil)
-		k.subscriber.answers(nil)
+		k.receiver.setHandler(nil)
+		k.subscriber.setHandler(nil)
 		close(held)
 	}
 }

@@ -123,15 +123,15 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 	_ = unused.Close()
 	elsewhere := newSubscriber(t)
 	redirecting := newSubscriber(t)
-	redirecting.answers(func(w http.ResponseWriter, r *http.Request) {
+	redirecting.setHandler(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.url, http.StatusTemporaryRedirect)
 	})
 	metadata := newSubscriber(t)
-	metadata.answers(func(w http.ResponseWriter, r *http.Request) {
+	metadata.setHandler(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 	})
 	slow := newSubscriber(t)
-	slow.answers(hang(make(chan struct{})).ServeHTTP)
+	slow.setHandler(hang(make(chan struct{})).ServeHTTP)
 	var written atomic.Int64
 	flooding := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -148,8 +148,8 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 		}
 	}
 	large, largeFailing := newSubscriber(t), newSubscriber(t)
-	large.answers(flooding(200))
-	largeFailing.answers(flooding(500))
+	large.setHandler(flooding(200))
+	largeFailing.setHandler(flooding(500))
 	untrusted := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(untrusted.Close)
 	for n, c := range []struct {
@@ -222,10 +222,10 @@ func TestFlappingReceiverGetsEveryEvent(t *testing.T) {
 	gateway, flapping := startDelivering(t, dsn), newSubscriber(t)
 	gateway.subscribe(flapping.url, "made", "")
 	var came atomic.Int64
-	flapping.answers(func(w http.ResponseWriter, r *http.Request) {
+	flapping.setHandler(func(w http.ResponseWriter, r *http.Request) {
 		switch n := came.Add(1); {
 		case n%2 == 0 || n > 2*failures:
-			flapping.takes(r)
+			flapping.countDelivery(r)
 			w.WriteHeader(http.StatusNoContent)
 		case n%4 == 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -249,7 +249,7 @@ func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
 	dsn := pgtest.New(t)
 	// Requests to the dead subscriber could occupy all slots.
 	gateway, dead, healthy := startDelivering(t, dsn, "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=4"), newSubscriber(t), newSubscriber(t)
-	dead.answers(hang(make(chan struct{})).ServeHTTP)
+	dead.setHandler(hang(make(chan struct{})).ServeHTTP)
 	gateway.subscribe(dead.url, "dead", `"timeout_seconds":60,"max_in_flight":100,"disable_after_failures":0`)
 	gateway.subscribe(healthy.url, "healthy", "")
 	gateway.mustPublish("dead", many)
@@ -270,7 +270,7 @@ func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
 	load := publishFlood(t, killed, "made")
 	clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 	held := make(hang)
-	receiving.answers(held.ServeHTTP)
+	receiving.setHandler(held.ServeHTTP)
 	clitest.Eventually(t, "deliveries are running", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
 	conn := connect(t, dsn)
 	killed.kill()
@@ -278,7 +278,7 @@ func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n == 0 {
 		t.Error("the gateway died with no delivery leased, want some")
 	}
-	receiving.answers(nil)
+	receiving.setHandler(nil)
 	startDelivering(t, dsn)
 	wantAllDelivered(t, conn, load.accepted)
 	receiving.wantAll(t, load.accepted)
@@ -290,14 +290,14 @@ func TestStoppedGatewayReleasesItsDeliveries(t *testing.T) {
 	dsn := pgtest.New(t)
 	stopped, receiving := startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=600"), newSubscriber(t)
 	held := make(hang)
-	receiving.answers(held.ServeHTTP)
+	receiving.setHandler(held.ServeHTTP)
 	stopped.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":10,`+quickRetry)
 	events := stopped.mustPublish("made", many)
 	clitest.Eventually(t, "deliveries are running", func() bool { return receiving.count(requestsOf) > 0 })
 	if err := stopped.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	receiving.answers(nil)
+	receiving.setHandler(nil)
 	close(held)
 	<-stopped.done
 	conn := connect(t, dsn)
@@ -341,13 +341,13 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 	dsn := pgtest.New(t)
 	gateway, receiving, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
 	held := make(hang)
-	receiving.answers(held.ServeHTTP)
+	receiving.setHandler(held.ServeHTTP)
 	id, _ := gateway.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	events := gateway.mustPublish("made", many)
 	clitest.Eventually(t, "deliveries are running", func() bool { return receiving.count(requestsOf) > 0 })
 	gateway.act(id, "pause")
-	receiving.answers(nil)
+	receiving.setHandler(nil)
 	close(held)
 	conn := connect(t, dsn)
 	others := 0
@@ -391,7 +391,7 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 	dsn := pgtest.New(t)
 	gateway, gone, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
 	held := make(hang)
-	gone.answers(held.ServeHTTP)
+	gone.setHandler(held.ServeHTTP)
 	id, _ := gateway.subscribe(gone.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	gateway.mustPublish("made", many)
@@ -402,7 +402,7 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 	if status := gateway.call(http.MethodGet, "/subscriptions/"+id, nil, nil); status != http.StatusNotFound {
 		t.Errorf("reading it was answered %d, want 404", status)
 	}
-	gone.answers(nil)
+	gone.setHandler(nil)
 	close(held)
 	conn := connect(t, dsn)
 	clitest.Eventually(t, "the subscription has no open deliveries", func() bool {
@@ -431,7 +431,7 @@ func TestRotationLosesNoDelivery(t *testing.T) {
 	dsn := pgtest.New(t)
 	gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
 	id, old := gateway.subscribe(receiving.url, "made", "")
-	receiving.knows(old)
+	receiving.setSecrets(old)
 	load := publishFlood(t, gateway, "made")
 	clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 	var rotated struct {
@@ -444,7 +444,7 @@ func TestRotationLosesNoDelivery(t *testing.T) {
 	if n := receiving.count(refusedBy); n > 0 {
 		t.Errorf("the receiver with the old secret refused %d requests, want 0", n)
 	}
-	receiving.knows(rotated.SigningSecret)
+	receiving.setSecrets(rotated.SigningSecret)
 	before := receiving.count(eventsOf)
 	clitest.Eventually(t, "the receiver with the new secret gets events", func() bool { return receiving.count(eventsOf) >= before+enough })
 	load.stop()

@@ -58,15 +58,15 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if respond := s.arrives(r, string(body)); respond != nil {
+	if respond := s.countRequest(r, string(body)); respond != nil {
 		respond(w, r)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// arrives counts a request and returns the handler that answers it, nil for 204.
-func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
+// countRequest counts a request and returns the handler that answers it, nil for 204.
+func (s *subscriber) countRequest(r *http.Request, body string) http.HandlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
@@ -81,18 +81,18 @@ func (s *subscriber) arrives(r *http.Request, body string) http.HandlerFunc {
 		s.refused++
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	}
-	s.noteTaken(r)
+	s.recordDelivery(r)
 	return nil
 }
 
-// takes counts a request that is answered 204.
-func (s *subscriber) takes(r *http.Request) {
+// countDelivery counts a request that is answered 204.
+func (s *subscriber) countDelivery(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteTaken(r)
+	s.recordDelivery(r)
 }
 
-func (s *subscriber) noteTaken(r *http.Request) {
+func (s *subscriber) recordDelivery(r *http.Request) {
 	s.delivered[r.Header.Get("X-Eventhook-Delivery-Id")]++
 	s.events[r.Header.Get("X-Eventhook-Event-Id")] = true
 	s.keys[r.Header.Get("Idempotency-Key")]++
@@ -111,15 +111,15 @@ func (s *subscriber) verified(r *http.Request, body string, signatures []string)
 	return false
 }
 
-// answers sets the handler of the next requests; nil means 204.
-func (s *subscriber) answers(respond http.HandlerFunc) {
+// setHandler sets the handler of the next requests; nil means 204.
+func (s *subscriber) setHandler(respond http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.respond = respond
 }
 
-// knows replaces the secrets.
-func (s *subscriber) knows(secrets ...string) {
+// setSecrets replaces the secrets.
+func (s *subscriber) setSecrets(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets = secrets

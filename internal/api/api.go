@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,12 +140,21 @@ func HandleError(err error, c echo.Context) {
 	if he, ok := err.(*echo.HTTPError); ok { //nolint:errorlint // echo returns it unwrapped
 		status = he.Code
 	}
-	p := &problem{Title: http.StatusText(status), Status: status, Detail: map[int]string{
-		http.StatusNotFound:         "There is nothing at this path.",
-		http.StatusMethodNotAllowed: "This path does not take this method.",
-	}[status]}
+	p := &problem{Title: http.StatusText(status), Status: status}
+	switch status {
+	case http.StatusNotFound:
+		p.Detail = "No operation has this path."
+	case http.StatusMethodNotAllowed:
+		p.Detail = "Method not allowed: use " + allowedMethods(c.Response().Header().Get(echo.HeaderAllow)) + "."
+	}
 	c.Response().Header().Set(echo.HeaderContentType, problemType)
 	_ = c.JSON(status, p) // the client may be gone
+}
+
+// allowedMethods returns the methods of an Allow header, without OPTIONS, as text.
+func allowedMethods(allow string) string {
+	methods := slices.DeleteFunc(strings.Split(allow, ", "), func(m string) bool { return m == http.MethodOptions })
+	return cmp.Or(strings.Join(methods, " or "), "another method")
 }
 
 // operation describes an operation of the API.

@@ -24,7 +24,7 @@ var ranges = []struct {
 	{privateScope, prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")},
 	{privateScope, prefixes("100.64.0.0/10")}, // shared by the customers of a carrier
 	{forbiddenScope, prefixes("0.0.0.0/8")},   // "this network", which Linux treats as loopback
-	// For protocols: among others DS-Lite, relays of 6to4, and Teredo.
+	// For protocols such as DS-Lite, relays of 6to4, and Teredo.
 	{forbiddenScope, prefixes("192.0.0.0/24", "192.88.99.0/24", "2001::/23")},
 	// For documents and benchmarks.
 	{forbiddenScope, prefixes("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "2001:db8::/32", "3fff::/20")},

@@ -1,8 +1,8 @@
 // Package egress makes the gateway's requests to addresses that tenants and senders
 // choose: key sets and certificates of sources, confirmations that a provider requires,
-// the targets of routes, the receivers of subscriptions. The author of an address must not
-// reach a host through the gateway that the author could not reach directly. A response
-// must cost a bounded time and a bounded amount of memory.
+// the targets of routes, the receivers of subscriptions. Through the gateway, no author of
+// an address reaches a host that is not public, unless the operator allows it. Each
+// response costs a bounded time and a bounded amount of memory.
 //
 // A Client is net/http's Transport with a Policy in its dialer. The dialer checks each
 // address when it is dialled, so a name that resolves to another address later is checked
@@ -104,7 +104,7 @@ type Document struct {
 // context.DeadlineExceeded. The messages of errors contain no part of the response, of the
 // URL, or of resolved addresses. The errors that they wrap may contain them.
 func (c *Client) Get(ctx context.Context, url string, maxBytes int64) (Document, error) {
-	asker := asker{"the server", time.Now()}
+	info := requestInfo{"the server", time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	request, err := c.request(ctx, url)
@@ -118,7 +118,7 @@ func (c *Client) Get(ctx context.Context, url string, maxBytes int64) (Document,
 	}
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return Document{}, asker.translate(ctx, err)
+		return Document{}, info.translate(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -126,7 +126,7 @@ func (c *Client) Get(ctx context.Context, url string, maxBytes int64) (Document,
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxBytes))
 	if err != nil {
-		return Document{}, asker.translate(ctx, err)
+		return Document{}, info.translate(ctx, err)
 	}
 	return Document{Body: body, ContentType: response.Header.Get("Content-Type"), MaxAge: maxAge(response.Header)}, nil
 }

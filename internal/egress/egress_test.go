@@ -261,8 +261,8 @@ func TestGetTimesOut(t *testing.T) {
 				client := newClient(Policy{RootCAs: roots}, network.dial)
 				defer client.transport.CloseIdleConnections()
 				began := time.Now()
-				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer from the server within 10 s" {
-					t.Errorf("got %v, want no whole answer within 10 s", err)
+				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no complete answer from the server within 10 s" {
+					t.Errorf("got %v, want no complete answer within 10 s", err)
 				}
 				if got := time.Since(began); got != 10*time.Second {
 					t.Errorf("took %s, want 10s", got)

@@ -56,15 +56,15 @@ func (e *requestError) Unwrap() error { return e.cause }
 // Class returns the class of the failure, in one word.
 func (e *requestError) Class() string { return e.class }
 
-// asker describes a request for the messages of its errors.
-type asker struct {
+// requestInfo is the part of a request that its error messages contain.
+type requestInfo struct {
 	host  string // for users: never a resolved address
 	since time.Time
 }
 
 // errorf returns a requestError. format has a verb for the host.
-func (a asker) errorf(class, format string, cause error) error {
-	return &requestError{fmt.Sprintf(format, a.host), class, cause}
+func (i requestInfo) errorf(class, format string, cause error) error {
+	return &requestError{fmt.Sprintf(format, i.host), class, cause}
 }
 
 const (
@@ -74,7 +74,7 @@ const (
 
 // translate turns an error of net/http into one that may be shown to users. If ctx has
 // ended, the error says so, even if net/http reports a timeout of its own.
-func (a asker) translate(ctx context.Context, err error) error {
+func (i requestInfo) translate(ctx context.Context, err error) error {
 	var (
 		large *http.MaxBytesError
 		known *requestError
@@ -83,22 +83,22 @@ func (a asker) translate(ctx context.Context, err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, ErrRefused):
-		return a.errorf(classBlocked, notPublic, ErrRefused)
+		return i.errorf(classBlocked, notPublic, ErrRefused)
 	case errors.As(err, &large):
 		return ErrTooLarge
 	case errors.Is(ended, context.Canceled):
 		return &requestError{"the request was cancelled", classClosed, ended}
 	case ended != nil:
-		return a.errorf(classTimeout, "no whole answer from %s within "+a.limit(ctx), ended)
+		return i.errorf(classTimeout, "no complete answer from %s within "+i.limit(ctx), ended)
 	}
 	class, format := failure(err)
-	return a.errorf(class, format, err)
+	return i.errorf(class, format, err)
 }
 
 // limit returns the time that the response was allowed to take.
-func (a asker) limit(ctx context.Context) string {
+func (i requestInfo) limit(ctx context.Context) string {
 	until, _ := ctx.Deadline()
-	return fmt.Sprintf("%g s", until.Sub(a.since).Round(100*time.Millisecond).Seconds())
+	return fmt.Sprintf("%g s", until.Sub(i.since).Round(100*time.Millisecond).Seconds())
 }
 
 // failure returns the class and the message of an error. format has a verb for the host.
@@ -118,7 +118,7 @@ func failure(err error) (class, format string) {
 	case errors.Is(err, errProxyRefused):
 		return classConnect, "the proxy that outbound.proxy_url names refused a connection to %s"
 	case step == "proxyconnect":
-		return classConnect, "the proxy that outbound.proxy_url names could not be asked for %s"
+		return classConnect, "the proxy that outbound.proxy_url names could not be reached for a connection to %s"
 	case errors.As(err, &name) && name.IsNotFound:
 		return classDNS, "the name of %s is not known"
 	case errors.As(err, &name):
@@ -129,19 +129,19 @@ func failure(err error) (class, format string) {
 		return classTLS, "%s does not speak TLS, which https needs"
 	case errors.As(err, &trust):
 		return classTLS, "the certificate of %s is not trusted"
-	case step == "remote error", step == "local error", isOfTLS(err):
-		return classTLS, "%s and the gateway did not agree on TLS"
+	case step == "remote error", step == "local error", isTLSError(err):
+		return classTLS, "the TLS handshake with %s failed"
 	case errors.As(err, &timeout) && timeout.Timeout() && step == "dial":
 		return classConnect, "no connection to %s in time"
 	case errors.As(err, &timeout) && timeout.Timeout(): // the handshake timeout of net/http
 		return classTLS, "no connection to %s in time"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return classClosed, "%s closed the connection without a whole answer"
+		return classClosed, "%s closed the connection without a complete answer"
 	case step == "dial":
 		return classConnect, "the connection to %s failed"
 	}
 	return classClosed, "the connection to %s failed"
 }
 
-// isOfTLS reports whether err is an error of crypto/tls. Most of its errors have no type.
-func isOfTLS(err error) bool { return strings.HasPrefix(err.Error(), "tls: ") }
+// isTLSError reports whether err is an error of crypto/tls. Most of its errors have no type.
+func isTLSError(err error) bool { return strings.HasPrefix(err.Error(), "tls: ") }

@@ -336,7 +336,7 @@ func TestProxyFailures(t *testing.T) {
 	}
 	gone, _ := url.Parse("http://127.0.0.1:1")
 	_, _, err = sender(t, Policy{Proxy: gone}).Send(t.Context(), post(t, "http://hooks.example/", "body"))
-	if want := "the proxy that outbound.proxy_url names could not be asked for hooks.example"; err == nil || err.Error() != want || classOf(err) != "connect" {
+	if want := "the proxy that outbound.proxy_url names could not be reached for a connection to hooks.example"; err == nil || err.Error() != want || classOf(err) != "connect" {
 		t.Errorf("got %v (%s), want %s", err, classOf(err), want)
 	}
 }

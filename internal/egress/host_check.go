@@ -26,5 +26,5 @@ func (c *Client) LookUpAndCheckHost(ctx context.Context, u *url.URL) error {
 	if err != nil || slices.ContainsFunc(found, func(a netip.Addr) bool { return c.policy.allows(a) }) {
 		return nil
 	}
-	return asker{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
+	return requestInfo{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
 }

@@ -80,8 +80,8 @@ func isValidHeader(h http.Header) bool {
 // isControl reports whether c is an ASCII control character.
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// isSendable reports whether a URL is http or https, with a host and without user
-// and password.
+// isSendable reports whether a URL is http or https, with a host, without user and
+// password, and at most maxURL bytes long.
 func isSendable(u *url.URL) bool {
 	return u != nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && len(u.String()) <= maxURL
 }

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The bounds of reading a response's body beyond the bytes that the caller wants. If the
-// body ends within them, the connection is reused.
+// The bounds of reading a response's body. If the body ends within them, the connection is
+// reused.
 const (
-	drainBytes = 64 << 10
+	drainBytes = 64 << 10 // beyond the bytes that the caller wants
 	bodyTime   = time.Second
 )
 
@@ -30,8 +30,8 @@ func (c *Client) Send(ctx context.Context, request *http.Request) (status int, h
 }
 
 // Exchange makes a request of any method to an http or https URL without user and password.
-// It returns the response's status, whatever it is, its headers, and up to maxBytes of its
-// body. The body is read until ctx ends, and for at most one second. A body that breaks off
+// It returns the response's status, which may be any number from 100, its headers, and up
+// to maxBytes of its body. The body is read until ctx ends, and for at most one second. A body that breaks off
 // is not an error. Exchange sets User-Agent unless the request has one.
 //
 // Exchange does not change the request. If the receiver responds early, the request's
@@ -55,7 +55,7 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, maxBytes i
 			return 0, nil, nil, err
 		}
 	}
-	asker := asker{request.URL.Host, time.Now()}
+	info := requestInfo{request.URL.Host, time.Now()}
 	bounded, cancel := context.WithCancel(&countedDials{Context: ctx})
 	defer cancel()
 	sent, err := c.outgoing(bounded, request)
@@ -67,11 +67,11 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, maxBytes i
 		if !isValidHeader(sent.Header) {
 			err = errUnsendable
 		}
-		return 0, nil, nil, asker.translate(ctx, err)
+		return 0, nil, nil, info.translate(ctx, err)
 	}
 	beginning = readBeginning(response, maxBytes, cancel)
 	if response.StatusCode < http.StatusContinue {
-		return 0, nil, nil, asker.translate(ctx, errNoStatus)
+		return 0, nil, nil, info.translate(ctx, errNoStatus)
 	}
 	return response.StatusCode, response.Header, beginning, nil
 }
@@ -113,9 +113,9 @@ func (c *Client) CheckHost(u *url.URL) error {
 	case !isAddress || slices.ContainsFunc(all, c.policy.allows):
 		return nil
 	case len(all) == 0:
-		return asker{host: u.Host}.errorf(classBlocked, noAddress, ErrRefused)
+		return requestInfo{host: u.Host}.errorf(classBlocked, noAddress, ErrRefused)
 	}
-	return asker{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
+	return requestInfo{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
 }
 
 // dialledHost returns a host as net/http dials it or passes it to a proxy: Unicode variants

@@ -225,8 +225,8 @@ func TestSendTimesOut(t *testing.T) {
 				if status != c.status || took != c.took {
 					t.Errorf("got %d after %s (%v), want %d after %s", status, took, err, c.status, c.took)
 				}
-				if c.status == 0 && (!errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer from example.com within 20 s") {
-					t.Errorf("got %v, want no whole answer within 20 s", err)
+				if c.status == 0 && (!errors.Is(err, context.DeadlineExceeded) || err.Error() != "no complete answer from example.com within 20 s") {
+					t.Errorf("got %v, want no complete answer within 20 s", err)
 				}
 			})
 		})
@@ -286,8 +286,8 @@ func TestSendErrorText(t *testing.T) {
 		{"a dial without an end", named, offline(os.ErrDeadlineExceeded), "no connection to hooks.example in time"},
 		{"HTTP where TLS is wanted", strings.Replace(plainly, "http:", "https:", 1), sender(t, inside), "HOST does not speak TLS, which https needs"},
 		{"a certificate of nobody's", untrusted.URL, sender(t, inside), "the certificate of HOST is not trusted"},
-		{"a connection that is closed", closing, sender(t, inside), "HOST closed the connection without a whole answer"},
-		{"a connection that is reset", resetting, sender(t, inside), "HOST closed the connection without a whole answer"},
+		{"a connection that is closed", closing, sender(t, inside), "HOST closed the connection without a complete answer"},
+		{"a connection that is reset", resetting, sender(t, inside), "HOST closed the connection without a complete answer"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := post(t, c.url, "body")

@@ -15,7 +15,7 @@ import (
 const (
 	connectTimeout = 5 * time.Second // to connect, and again for TLS
 	idleTimeout    = 30 * time.Second
-	maxHeaderBytes = 64 << 10 // of a response, interim responses included
+	maxHeaderBytes = 64 << 10 // of a response and its interim (1xx) responses
 	// A host has up to maxIdlePerHost idle connections. Beyond maxIdle in total, the
 	// connection that was idle for the longest time is closed.
 	maxIdle        = 1024
@@ -28,8 +28,8 @@ const (
 	// idle. At the limit, new connections use HTTP/1.1.
 	maxHTTP2 = 1024
 	// http2Dials bounds the HTTP/2 connections that one request may open in sequence.
-	// Otherwise net/http would dial a receiver in a loop that refuses each new stream or
-	// closes each connection.
+	// At the limit, its next connection uses HTTP/1.1. Without the limit, net/http would
+	// dial in a loop if a receiver refuses each new stream or closes each connection.
 	http2Dials = 2
 	// pingAfter and pingTimeout bound how long a dead connection is used.
 	pingAfter    = 10 * time.Second
@@ -49,7 +49,7 @@ func newTransport(p Policy, dial dialFunc) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial,
 		Protocols:              new(http.Protocols),
-		DisableCompression:     true, // the excerpt shows what the receiver sent
+		DisableCompression:     true, // the excerpt shows the bytes that the receiver sent
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
@@ -91,7 +91,7 @@ func onProxyConnectResponse(_ context.Context, _ *url.URL, _ *http.Request, resp
 type tlsDialer struct {
 	dial         dialFunc
 	http1, http2 *tls.Config
-	open         atomic.Int64 // connections that use HTTP/2 or still may
+	open         atomic.Int64 // connections that use HTTP/2 or may negotiate it
 }
 
 func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {

@@ -27,7 +27,7 @@ func TestKeys(t *testing.T) {
 	key.ExpiresAt = &ends
 	second, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_two"))
 	f.must(err)
-	if row := one[string](f, `SELECT string_agg(k::text, '|') FROM eventhook.api_key k`); strings.Contains(row, "ehk_one") {
+	if row := queryValue[string](f, `SELECT string_agg(k::text, '|') FROM eventhook.api_key k`); strings.Contains(row, "ehk_one") {
 		t.Errorf("the key is in its row: %s", row)
 	}
 
@@ -104,7 +104,7 @@ func TestRecordKeyUse(t *testing.T) {
 		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
 	}
-	if _, told := used()[never]; told {
+	if _, isUsed := used()[never]; isUsed {
 		t.Error("a key that was not used is marked")
 	}
 }
@@ -124,7 +124,7 @@ func TestConcurrentKeyUsesDoNotDeadlock(t *testing.T) {
 		return func() { f.must(db.RecordKeyUse(t.Context(), used)) }
 	}
 	for round := range 10 {
-		together(tell(f.db, 2*round+1), tell(f.other, 2*round+2), tell(f.db, 2*round+2), tell(f.other, 2*round+1))
+		concurrently(tell(f.db, 2*round+1), tell(f.other, 2*round+2), tell(f.db, 2*round+2), tell(f.other, 2*round+1))
 	}
-	same(t, "the last moment", one[time.Time](f, `SELECT min(last_used_at) FROM eventhook.api_key`).UTC(), noon.Add(20*time.Second))
+	same(t, "the last moment", queryValue[time.Time](f, `SELECT min(last_used_at) FROM eventhook.api_key`).UTC(), noon.Add(20*time.Second))
 }

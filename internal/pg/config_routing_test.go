@@ -10,7 +10,7 @@ import (
 
 func TestVerifiersAreSealed(t *testing.T) {
 	f := setUp(t)
-	if row := one[string](f, `SELECT s::text FROM eventhook.source s WHERE slug = 'crm'`); strings.Contains(row, "s3cr3t") || !strings.Contains(row, "enc2:test:") {
+	if row := queryValue[string](f, `SELECT s::text FROM eventhook.source s WHERE slug = 'crm'`); strings.Contains(row, "s3cr3t") || !strings.Contains(row, "enc2:test:") {
 		t.Errorf("the row is %s, want it sealed", row)
 	}
 	s, err := f.db.FindSource(t.Context(), "acme", "crm")

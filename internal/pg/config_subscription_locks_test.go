@@ -57,7 +57,7 @@ func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 			})
 		}
 	}
-	together(each(failing(f.db)), each(failing(f.other)),
+	concurrently(each(failing(f.db)), each(failing(f.other)),
 		each(func(round int) error {
 			_, err := f.other.ApplyTenant(t.Context(), operator, config(round), ApplyOptions{Prune: true})
 			return err

@@ -63,9 +63,9 @@ func TestUpdateTenant(t *testing.T) {
 	}
 	_, err := change(5, func(t *eventhook.Tenant) { t.Name = "late" })
 	wantKind(t, "a stale version", err, eventhook.KindStale)
-	_, err = f.db.UpdateTenant(t.Context(), operator, "nobody", 0, nil)
-	wantKind(t, "of nobody", err, eventhook.KindNotFound)
-	same(t, "entries, one for each difference", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
+	_, err = f.db.UpdateTenant(t.Context(), operator, "unknown", 0, nil)
+	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
+	same(t, "audit entries, one for each update with changes", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
 }
 
 // Of concurrent updates of one version, one succeeds and the rest are stale.
@@ -81,7 +81,7 @@ func TestConcurrentUpdatesOfOneTenantVersion(t *testing.T) {
 			kinds <- eventhook.KindOf(err)
 		}
 	}
-	together(change(f.db, "a"), change(f.other, "b"), change(f.db, "c"), change(f.other, "d"))
+	concurrently(change(f.db, "a"), change(f.other, "b"), change(f.db, "c"), change(f.other, "d"))
 	got := map[eventhook.Kind]int{}
 	for range 4 {
 		got[<-kinds]++
@@ -122,25 +122,25 @@ func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	closed, err := f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 	same(t, "status", closed.Status, eventhook.TenantClosed)
-	same(t, "enabled sources", one[int](f, `SELECT count(*) FROM eventhook.source WHERE is_enabled`), 0)
-	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.now()), 0)
+	same(t, "enabled sources", queryValue[int](f, `SELECT count(*) FROM eventhook.source WHERE is_enabled`), 0)
+	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.now()), 0)
 
 	want := map[string]int{"tenant.closed": 1, "source.disabled_via_tenant_cascade": sources, "api_key.revoked_via_tenant_cascade": keys}
 	entries := f.audit(eventhook.AuditFilter{Tenant: f.tenant})
 	entries = entries[:len(entries)-before]
 	correlation := entries[0].CorrelationID
-	told := map[string]int{}
+	byAction := map[string]int{}
 	for _, e := range entries {
-		told[e.Action]++
+		byAction[e.Action]++
 		if e.CorrelationID != correlation || correlation == "" || e.Actor != by || len(e.Changes) != 1 {
 			t.Errorf("the entry %+v, want one change by %+v of the correlation %q", e, by, correlation)
 		}
 	}
-	same(t, "audit entries", told, want)
+	same(t, "audit entries", byAction, want)
 	same(t, "the first entry", entries[len(entries)-1].Action, "tenant.closed")
 	same(t, "events", f.counts(`SELECT event_type, count(*) FROM eventhook.event
 		WHERE tenant_id = $1 AND origin = 'system' AND status = 'delivered' AND correlation_id = $2 AND request_id = 'req-1' GROUP BY 1`, [16]byte(f.tenant), correlation), want)
-	same(t, "payloads", one[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
+	same(t, "payloads", queryValue[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
 		WHERE e.origin = 'system' AND e.correlation_id = $1 AND length(p.body) = e.body_size
 		AND convert_from(p.body, 'UTF8')::json->'resource'->>'id' IS NOT NULL`, correlation), len(entries))
 	same(t, "of another tenant", len(f.audit(eventhook.AuditFilter{Tenant: umbrella})), 1)
@@ -173,8 +173,8 @@ func TestClosingIsFinal(t *testing.T) {
 	} {
 		wantKind(t, claim, try(), eventhook.KindConflict)
 	}
-	_, err = f.db.CloseTenant(t.Context(), operator, "nobody")
-	wantKind(t, "of nobody", err, eventhook.KindNotFound)
+	_, err = f.db.CloseTenant(t.Context(), operator, "unknown")
+	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
 	same(t, "audit entries about refused changes", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
 }
 
@@ -190,11 +190,11 @@ func TestNoKeyOutlivesItsTenant(t *testing.T) {
 			}
 		}
 	}
-	together(add("a"), add("b"), func() {
+	concurrently(add("a"), add("b"), func() {
 		_, err := f.db.CloseTenant(t.Context(), operator, "acme")
 		f.must(err)
 	}, add("c"), add("d"))
-	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
+	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
 }
 
 func TestKeysOfASuspendedTenantCannotChangeAnything(t *testing.T) {

@@ -20,14 +20,14 @@ func TestTheStoreOfEventsConforms(t *testing.T) {
 				Change: func() {
 					f.exec(`UPDATE eventhook.route SET updated_at = updated_at + interval '1 s' WHERE id = $1`, [16]byte(f.route.ID))
 				},
-				Generation: func() int64 { return one[int64](f, generationSQL, [16]byte(f.tenant)) },
-				Status:     func(e *eventhook.Event) eventhook.EventStatus { return f.stored(e).Status },
+				Generation: func() int64 { return queryValue[int64](f, generationSQL, [16]byte(f.tenant)) },
+				Status:     func(e *eventhook.Event) eventhook.EventStatus { return f.storedEvent(e).Status },
 				EndRequest: func(d *eventhook.Delivery, isSent bool) {
 					status := eventhook.DeliverySuccess
 					if !isSent {
 						status = eventhook.DeliveryDead
 					}
-					f.settleDeliveries(f.db, f.settlement(f.holding([]*eventhook.Delivery{d})[0], status))
+					f.settleDeliveries(f.db, f.settlement(f.claimInOrder([]*eventhook.Delivery{d})[0], status))
 				},
 			})
 		})

@@ -124,7 +124,7 @@ func TestAPipelineWhoseContextEndsIsAtomic(t *testing.T) {
 			c.steps(p, cancel)
 			cancel()
 			err := p.commit()
-			for one[int](f, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state <> 'idle'`, int(conn.PgConn().PID())) > 0 {
+			for queryValue[int](f, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state <> 'idle'`, int(conn.PgConn().PID())) > 0 {
 			}
 			if rows := f.count("piped", "true"); rows != c.whole && (rows != 0 || err == nil) {
 				t.Errorf("got %v and %d rows, want %d or, with an error, none", err, rows, c.whole)
@@ -150,21 +150,21 @@ func TestAnAcceptWhoseContextEndsIsAtomic(t *testing.T) {
 	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_lock(7)`)
 	f.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
-	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, "t")), {Event: f.event(f.leased)}}
-	together(
+	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.executionAction(eventhook.Task, "t")), {Event: f.event(f.withLease)}}
+	concurrently(
 		func() {
 			if err := f.db.Accept(ctx, batch); err == nil {
 				t.Error("got no error")
 			}
 		},
 		func() {
-			for one[int](f, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) < 1 {
+			for queryValue[int](f, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) < 1 {
 			}
 			cancel() // the first statement is done, and a later one waits
 		})
 	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_unlock(7)`)
 	f.must(err)
-	for one[int](f, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE '%in transaction%' OR wait_event = 'advisory'`) > 0 {
+	for queryValue[int](f, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE '%in transaction%' OR wait_event = 'advisory'`) > 0 {
 	}
 	none := map[string]int{"event": 0, "event_payload": 0, "execution": 0, "delivery": 0, "idempotency_key": 0}
 	whole := map[string]int{"event": 2, "event_payload": 2, "execution": 1, "delivery": 0, "idempotency_key": 2}
@@ -172,7 +172,7 @@ func TestAnAcceptWhoseContextEndsIsAtomic(t *testing.T) {
 		t.Errorf("got %v, want all of the batch or nothing", got)
 	}
 	same(t, "the event is as it was", []any{batch[0].Event.Status, batch[0].Event.Lease.Until}, []any{eventhook.EventStatus(""), noon.Add(lease)})
-	next := f.arrival(f.event(), f.makes(eventhook.Task, ""))
+	next := f.arrival(f.event(), f.executionAction(eventhook.Task, ""))
 	f.accept(f.db, next)
 	same(t, "the next batch", next.IsPlanned(), true)
 }
@@ -186,8 +186,8 @@ func TestARefusalKeepsTheConnection(t *testing.T) {
 		return pid
 	}
 	before := backend()
-	refused := f.arrival(f.event(func(e *eventhook.Event) { e.EventType = "a\x00b" }), f.makes(eventhook.Task, ""))
-	f.accept(db, refused, f.arrival(f.event(), f.makes(eventhook.Task, "", refusedInput)), f.arrival(f.event(), f.makes(eventhook.Task, "")))
+	refused := f.arrival(f.event(func(e *eventhook.Event) { e.EventType = "a\x00b" }), f.executionAction(eventhook.Task, ""))
+	f.accept(db, refused, f.arrival(f.event(), f.executionAction(eventhook.Task, "", refusedInput)), f.arrival(f.event(), f.executionAction(eventhook.Task, "")))
 	same(t, "the connection", backend(), before)
 	same(t, "executions", f.count("execution", "true"), 1)
 }

@@ -49,7 +49,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	}
 	check := func(state string) {
 		t.Helper()
-		for name, s := range hot {
+		for name, s := range frequentStatements {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			isPruned := strings.Contains(plan, "Subplans Removed") // as no id is between NULLs
 			if got := deliveryIndexes(plan); !slices.Equal(got, want[name]) && !isPruned {
@@ -63,10 +63,10 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	check("no partition")
 	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
-	f.filled(2000, 0)
+	f.fillTables(2000, 0)
 	f.exec(`ANALYZE`)
 	check("nothing due")
-	f.filled(0, 20_000)
+	f.fillTables(0, 20_000)
 	check("grown since")
 	f.exec(`ANALYZE`)
 	check("nearly all due")
@@ -125,17 +125,17 @@ func TestEachDeliveryFilterHasItsIndex(t *testing.T) {
 			if got := deliveryIndexes(plan); !slices.Equal(got, c.want) || wholeTable.MatchString(plan) {
 				t.Errorf("%s, %s: reads %v, want %v and no whole table:\n%s", state, c.claim, got, c.want, plan)
 			}
-			owed := c.filter.Status == eventhook.DeliveryPending || c.filter.Status == eventhook.DeliveryAcquired
+			isOpen := c.filter.Status == eventhook.DeliveryPending || c.filter.Status == eventhook.DeliveryAcquired
 			merges := !c.filter.RouteID.IsZero() && c.filter.EventID.IsZero() // the first of each of its targets
-			if !owed && !merges && strings.Contains(plan, "Sort  (") {
-				t.Errorf("%s, %s: sorts, so that it reads all before it has the first:\n%s", state, c.claim, plan)
+			if !isOpen && !merges && strings.Contains(plan, "Sort  (") {
+				t.Errorf("%s, %s: sorts, so that it reads all rows before it returns the first:\n%s", state, c.claim, plan)
 			}
 		}
 	}
 	check("no partition, no row")
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
-	f.filled(2000, 10)
+	f.fillTables(2000, 10)
 	check("before the first ANALYZE")
 	f.exec(`ANALYZE`)
 	check("all of one subscription")
@@ -153,12 +153,12 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 	return n
 }
 
-// TestAPausedBacklogIsNotRead: a subscription with a large backlog is paused, changed and
-// deleted without reading its deliveries.
+// A subscription with a large backlog is paused, changed and deleted without reading its
+// deliveries.
 func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
@@ -187,8 +187,8 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	const limit = 100 // rows read or written, of 40 000
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(20_000, 0)
-	s, dead := f.subscriber(), f.subscriber()
+	f.fillTables(20_000, 0)
+	s, dead := f.insertSubscription(), f.insertSubscription()
 	f.insertDueDeliveries(dead, 20_000)
 	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)

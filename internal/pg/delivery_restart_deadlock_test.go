@@ -10,7 +10,7 @@ import (
 // locks the delivery before the event.
 func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(1)
+	e, list := f.eventWithRequests(1)
 	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.now())
 	f.exec(`UPDATE eventhook.event SET status = 'dead', processed_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now())
 	tx, err := f.other.work.Begin(t.Context())
@@ -26,11 +26,11 @@ func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 		ended <- err
 	}()
 	const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-	for one[int](f, blocked) < 1 {
+	for queryValue[int](f, blocked) < 1 {
 	}
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.delivery SET retry_count = 0 WHERE id = $1`, [16]byte(list[0].ID))
 	f.must(err)
 	f.must(tx.Rollback(t.Context()))
 	f.must(<-ended)
-	same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventProcessing)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// subscriber creates a subscription of acme.
-func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
+// insertSubscription inserts a subscription of acme with SQL.
+func (f *fixture) insertSubscription(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
 	f.Helper()
 	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
 	for _, c := range change {
@@ -29,8 +29,8 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 	return s
 }
 
-// publishing returns an event that matches the subscribers, without leases.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
+// newPublication returns an event that matches the subscribers, without leases.
+func (f *fixture) newPublication(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
@@ -54,18 +54,18 @@ func (f *fixture) publishTo(n int, to *eventhook.Subscription) (list []*eventhoo
 	var batch []*outbound.PublishItem
 	for range n {
 		f.clock.advance(time.Millisecond)
-		p := f.publishing("", to)
+		p := f.newPublication("", to)
 		batch, list = append(batch, p), append(list, p.Deliveries...)
 	}
 	f.publish(f.db, batch...)
 	return list
 }
 
-func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscription) []*eventhook.Delivery {
+func (f *fixture) claimDeliveries(db *DB, maxCount int, of ...*eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
 	var claims []outbound.Claim
 	for _, s := range of {
-		claims = append(claims, outbound.Claim{DestinationID: eventhook.DestinationID(s.ID), Max: most, Lease: lease})
+		claims = append(claims, outbound.Claim{DestinationID: eventhook.DestinationID(s.ID), Max: maxCount, Lease: lease})
 	}
 	list, err := db.ClaimDeliveries(f.Context(), claims)
 	f.must(err)
@@ -129,7 +129,7 @@ func TestDueDestinations(t *testing.T) {
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
 	for range 5 {
-		subs = append(subs, f.subscriber())
+		subs = append(subs, f.insertSubscription())
 	}
 	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
 	same(t, "without open deliveries", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
@@ -149,8 +149,8 @@ func TestDueDestinations(t *testing.T) {
 
 func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	f := setUp(t)
-	s, another := f.subscriber(), f.subscriber()
-	p := f.publishing("k", s, another)
+	s, another := f.insertSubscription(), f.insertSubscription()
+	p := f.newPublication("k", s, another)
 	p.Event.TraceID, p.Event.RequestID, p.Event.CorrelationID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1", "order-7"
 	p.Event.Envelope = &eventhook.Envelope{Category: "money", Scope: []byte(`{"a":1}`), TraceFlags: "01"}
 	f.publish(f.db, p)
@@ -178,7 +178,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 
 func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	f := setUp(t)
-	a, b, idle := f.subscriber(), f.subscriber(), f.subscriber()
+	a, b, idle := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	fromA, fromB := f.publishTo(5, a), f.publishTo(2, b)
 	ids := func(list []*eventhook.Delivery) (ids []eventhook.DeliveryID) {
 		for _, d := range list {
@@ -211,11 +211,11 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	same(t, "the first of a destination", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
 }
 
-// TestAClaimTakesDeliveriesInOrderOfDueTime, in any partition.
+// A claim takes deliveries in the order of their due times, whichever partition they are in.
 func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	retried := f.claimedDeliveries(1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
 	f.clock.advance(day)
@@ -228,7 +228,7 @@ func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s, other := f.subscriber(), f.subscriber()
+	s, other := f.insertSubscription(), f.insertSubscription()
 	tried := f.claimedDeliveries(3, s)
 	backlog := f.publishTo(5, s)
 	f.publishTo(2, other)
@@ -257,10 +257,10 @@ func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
-	a, b := f.subscriber(), f.subscriber()
+	a, b := f.insertSubscription(), f.insertSubscription()
 	var batch []*outbound.PublishItem
 	for range 4 {
-		batch = append(batch, f.publishing("", a, b))
+		batch = append(batch, f.newPublication("", a, b))
 	}
 	f.publish(f.db, batch...)
 	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, maxClaimBytes/3)
@@ -282,11 +282,11 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
 	for range destinations {
-		s := f.subscriber()
+		s := f.insertSubscription()
 		subs = append(subs, s)
 	}
 	for range each {
-		f.publish(f.db, f.publishing("", subs...))
+		f.publish(f.db, f.newPublication("", subs...))
 	}
 	var mu sync.Mutex
 	claims := map[eventhook.DeliveryID]int{}
@@ -310,7 +310,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 			}
 		}
 	}
-	together(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
+	concurrently(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
 	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // deliveries that were locked during the other claims
 		for _, d := range list {
 			claims[d.ID]++
@@ -324,12 +324,12 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 		}
 	}
 	same(t, "open deliveries", f.count("delivery", "due_at IS NOT NULL"), 0)
-	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), destinations*each)
+	same(t, "attempts", queryValue[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), destinations*each)
 }
 
 func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	f.clock.advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimDeliveries(f.other, 1, s)), 0)
@@ -355,7 +355,7 @@ func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 
 func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
@@ -368,7 +368,7 @@ func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 
 func TestSettledDeliveries(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(4, s)
 	begun := f.clock.now()
 	f.clock.advance(50 * time.Millisecond)
@@ -404,7 +404,7 @@ func TestSettledDeliveries(t *testing.T) {
 
 func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
 	d := f.claimDeliveries(f.db, 1, s)[0]
@@ -415,7 +415,7 @@ func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 
 func TestARefusedSettlementDoesNotBlockTheRest(t *testing.T) {
 	f := setUp(t)
-	list := f.claimedDeliveries(5, f.subscriber())
+	list := f.claimedDeliveries(5, f.insertSubscription())
 	var batch []*outbound.DeliverySettlement
 	for _, d := range list {
 		batch = append(batch, f.settlement(d, eventhook.DeliverySuccess))
@@ -439,7 +439,7 @@ func utc(d eventhook.Delivery) eventhook.Delivery {
 
 func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
 	for n := range 60 {
@@ -452,7 +452,7 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	got, attempts := f.delivery(d.ID)
 	same(t, "attempts", got.Attempts, 60)
 	same(t, "the last attempt of the history", attempts[len(attempts)-1].StatusCode, 459)
-	if n := one[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
+	if n := queryValue[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
 		t.Errorf("the history has %d bytes and %d attempts, want at most 96 KiB and some", n, len(attempts))
 	}
 	same(t, "the bytes of an excerpt", len(attempts[0].Excerpt) <= eventhook.MaxExcerpt+3, true)
@@ -460,7 +460,7 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 
 func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 	f.Helper()
-	return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
+	return queryValue[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
 }
 
 // TestDeadDeliveriesInARow settles batches that are written as letters: d for a dead delivery,
@@ -469,7 +469,7 @@ func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 // O for one that reports those of another subscription.
 func TestDeadDeliveriesInARow(t *testing.T) {
 	f := setUp(t)
-	stranger := f.subscriber()
+	stranger := f.insertSubscription()
 	for _, c := range []struct {
 		claim    string
 		batches  []string
@@ -490,7 +490,7 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 		{"reports about the own failures do not count", []string{"dodo", "dod"}, 4, false},
 		{"reports about other failures count", []string{"dOdOd"}, 5, true},
 	} {
-		s := f.subscriber()
+		s := f.insertSubscription()
 		for _, letters := range c.batches {
 			var batch []*outbound.DeliverySettlement
 			for i, d := range f.claimedDeliveries(len(letters), s) {
@@ -514,27 +514,27 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 		same(t, c.claim+": dead in a row", f.deadInRow(s), c.want)
 		same(t, c.claim+": disabled", f.count("subscription", "id = $1 AND status = 'disabled'", [16]byte(s.ID)) == 1, c.disabled)
 	}
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	same(t, "a limit of 0 never disables", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
-// TestSettlingLocksSubscriptionsBeforeTheirHealth: a transaction that changes several
-// subscriptions locks them and then their health. A settle must take the same order.
+// A transaction that changes several subscriptions locks them and then their health. A settle
+// must use the same order.
 func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	f := setUp(t)
-	recovering, failing := f.subscriber(), f.subscriber()
+	recovering, failing := f.insertSubscription(), f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliveryDead))
 	batch := []*outbound.DeliverySettlement{f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliverySuccess), f.settlement(f.claimedDeliveries(1, failing)[0], eventhook.DeliveryDead)}
 	changing, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{recovering.ID, failing.ID})
 	f.must(err)
-	together(
+	concurrently(
 		func() { f.settleDeliveries(f.db, batch...) },
 		func() {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			for one[int](f, blocked) < 1 {
+			for queryValue[int](f, blocked) < 1 {
 			}
 			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{recovering.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
@@ -544,7 +544,7 @@ func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 
 func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
-	s, test := f.subscriber(), f.subscriber()
+	s, test := f.insertSubscription(), f.insertSubscription()
 	before := f.generation()
 	gone := func(s *outbound.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
 	var log strings.Builder
@@ -561,34 +561,34 @@ func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 
 func TestASuccessWithoutFailuresWritesNoCount(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) VALUES ($1)`, [16]byte(s.ID))
 	const version = `SELECT xmin::text FROM eventhook.subscription_health`
-	before := one[string](f, version)
+	before := queryValue[string](f, version)
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliverySuccess))
-	same(t, "the count was written by", one[string](f, version), before)
+	same(t, "the count was written by", queryValue[string](f, version), before)
 }
 
 func TestWatchersSeeEventsAboutDeadDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.subscription(named("told", "webhook.disabled"))
-	d := f.claimedDeliveries(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.insertSubscription())[0]
 	f.pushing(f.db)
 	w, here := f.watch(f.db, f.tenant), f.db.DeliveriesWake()
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable = "gone" }))
 	wantClosed(t, "this instance's dispatcher", here)
-	heard := map[string]bool{}
-	for len(heard) < 2 {
-		for _, e := range next(t, w.news).Events {
-			heard[e.EventType] = true
+	received := map[string]bool{}
+	for len(received) < 2 {
+		for _, e := range next(t, w.updates).Events {
+			received[e.EventType] = true
 		}
 	}
-	same(t, "event types", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
+	same(t, "event types", received, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
 func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 	f := setUp(t)
-	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
+	s, other, quiet := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	list := append(f.claimedDeliveries(3, s), f.claimedDeliveries(1, other)...)
 	loop := f.claimedDeliveries(1, quiet)[0]
 	loop.EventType = deliveryFailedType
@@ -598,15 +598,15 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 		f.settlement(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
-	told := map[string]failedDeliveries{}
+	reported := map[string]failedDeliveries{}
 	for _, e := range rows {
 		payloads, err := f.db.Payloads(t.Context(), []eventhook.EventID{e.ID})
 		f.must(err)
 		var data failedDeliveries
 		f.must(json.Unmarshal(payloads[e.ID].Body, &data))
-		told[data.Subscription.ID] = data
+		reported[data.Subscription.ID] = data
 	}
-	same(t, "reported", told, map[string]failedDeliveries{
+	same(t, "reported", reported, map[string]failedDeliveries{
 		s.ID.String(): {announcedObject{"subscription", s.ID.String(), "billing"}, 2, []eventhook.DeliveryID{list[0].ID, list[2].ID},
 			[]string{"payment.made"}, "the receiver answered 503"},
 		other.ID.String(): {announcedObject{"subscription", other.ID.String(), "billing"}, 1, []eventhook.DeliveryID{list[3].ID},
@@ -616,12 +616,12 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 
 func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	f := setUp(t)
-	s, stays := f.subscriber(), f.subscriber()
+	s, stays := f.insertSubscription(), f.insertSubscription()
 	f.publishTo(25, s)
 	f.publishTo(1, stays)
-	held := f.claimDeliveries(f.db, 3, s)
+	claimed := f.claimDeliveries(f.db, 3, s)
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead), f.settlement(claimed[1], eventhook.DeliverySuccess))
 	abandon := func(s *eventhook.Subscription) int {
 		t.Helper()
 		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "the subscription was deleted", 10)
@@ -641,7 +641,7 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 // settle runs on a connection of its own and is not among them.
 func TestSettlingIsOneStatement(t *testing.T) {
 	f := setUp(t)
-	list := f.claimedDeliveries(20, f.subscriber())
+	list := f.claimedDeliveries(20, f.insertSubscription())
 	trips := f.countTrips()
 	var batch []*outbound.DeliverySettlement
 	for i, d := range list {
@@ -650,7 +650,7 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	before := trips.Load()
 	f.settleDeliveries(f.db, batch...)
 	same(t, "further round trips", trips.Load()-before, int64(0))
-	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
+	same(t, "transactions", queryValue[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
 }
 
 func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
@@ -661,7 +661,7 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 		f.must(err)
 		return got
 	}
-	paused, agents, s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.subscriber(), f.subscriber()
+	paused, agents, s := f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.insertSubscription(), f.insertSubscription()
 	f.exec(`UPDATE eventhook.subscription SET settings = '{"target_labels": ["env:prod"]}' WHERE id = $1`, [16]byte(agents.ID))
 	f.publishTo(1, paused)
 	f.publishTo(1, agents)
@@ -678,7 +678,7 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 
 func TestReserveSends(t *testing.T) {
 	f := setUp(t)
-	s, fast := f.subscriber(), f.subscriber()
+	s, fast := f.insertSubscription(), f.insertSubscription()
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
@@ -707,7 +707,7 @@ func TestReserveSends(t *testing.T) {
 func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	const instances, each = 4, 50
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	var mu sync.Mutex
 	seen := map[time.Time]bool{}
 	var acts []func()
@@ -725,7 +725,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 			}
 		})
 	}
-	together(acts...)
+	concurrently(acts...)
 	same(t, "different times", len(seen), instances*each)
 	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
@@ -735,7 +735,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+	s := f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	old := f.publishTo(4, s)
 	f.clock.advance(11 * time.Hour) // the same day
 	old = append(old, f.publishTo(1, s)...)
@@ -775,13 +775,13 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	same(t, "without a limit", n, 0)
 }
 
-func TestAStalePlanIsMadeAgain(t *testing.T) {
+func TestAStalePlanIsReplaced(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
-	e := f.accepted(1)[0]
-	a := f.publishes("payment.made", "k", `{"n":1}`, s)
+	s := f.insertSubscription()
+	e := f.leasedEvents(1)[0]
+	a := f.publishAction("payment.made", "k", `{"n":1}`, s)
 	p := a.Effect.Publication
-	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
+	plan := f.plan(e, a, f.executionAction(eventhook.Task, ""))
 	plan.Generation--
 	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
 	f.must(err)
@@ -795,9 +795,9 @@ func TestAStalePlanIsMadeAgain(t *testing.T) {
 	same(t, "the delivery", []any{got.Status, got.EventID, got.EventType, got.SubscriptionID}, []any{eventhook.DeliveryAcquired, p.ID, "payment.made", s.ID})
 	same(t, "its lease", p.Deliveries[0].Lease.Token, int64(1))
 	f.settleDeliveries(f.db, f.settlement(p.Deliveries[0], eventhook.DeliverySuccess))
-	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
+	same(t, "the envelope", queryValue[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
 
-	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.made", "k", `{}`, s)))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.publishAction("payment.made", "k", `{}`, s)))
 	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
 }
 

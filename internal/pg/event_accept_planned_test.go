@@ -15,7 +15,7 @@ import (
 // arrival returns a leased event with a plan.
 func (f *fixture) arrival(e *eventhook.Event, actions ...effects.PlannedAction) *effects.Arrival {
 	f.Helper()
-	f.leased(e)
+	f.withLease(e)
 	return &effects.Arrival{Event: e, Plan: f.plan(e, actions...)}
 }
 
@@ -25,8 +25,8 @@ func (f *fixture) accept(db *DB, batch ...*effects.Arrival) {
 	f.must(db.Accept(f.Context(), batch))
 }
 
-// requests returns an action that sends a request to a target of the route. body may be "".
-func requests(body string) effects.PlannedAction {
+// requestAction returns an action that sends a request to a target of the route. body may be "".
+func requestAction(body string) effects.PlannedAction {
 	r := &effects.Request{}
 	if body != "" {
 		r.Body = []byte(body)
@@ -34,21 +34,21 @@ func requests(body string) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Effect: effects.Effect{Request: r}}
 }
 
-// everything returns actions with every kind of effect that is stored with a new event. The
+// allEffects returns actions with every kind of effect that is stored with a new event. The
 // subscription gets a leased delivery and a due one.
-func (f *fixture) everything(to *eventhook.Subscription) []effects.PlannedAction {
+func (f *fixture) allEffects(to *eventhook.Subscription) []effects.PlannedAction {
 	f.Helper()
-	same, other := f.publishes("payment.made", "", `{}`, to), f.publishes("payment.seen", "", `{"other":1}`, to)
+	same, other := f.publishAction("payment.made", "", `{}`, to), f.publishAction("payment.seen", "", `{"other":1}`, to)
 	same.Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
 	same.Effect.Publication.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
-	task := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
-	return []effects.PlannedAction{task, f.makes(eventhook.Workflow, "taken"), same, other, requests(""), requests(`{"made":1}`)}
+	task := f.executionAction(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
+	return []effects.PlannedAction{task, f.executionAction(eventhook.Workflow, "taken"), same, other, requestAction(""), requestAction(`{"made":1}`)}
 }
 
 // transactions counts the transactions that wrote rows of events and keys.
 func (f *fixture) transactions() int {
 	f.Helper()
-	return one[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text FROM eventhook.event UNION ALL SELECT xmin::text FROM eventhook.event_payload
+	return queryValue[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text FROM eventhook.event UNION ALL SELECT xmin::text FROM eventhook.event_payload
 		UNION ALL SELECT xmin::text FROM eventhook.execution UNION ALL SELECT xmin::text FROM eventhook.delivery
 		UNION ALL SELECT xmin::text FROM eventhook.idempotency_key) AS u (x)`)
 }
@@ -65,11 +65,11 @@ func (f *fixture) rows() map[string]int {
 
 func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	deliveries, workers := f.db.DeliveriesWake(), f.db.WorkWake(f.tenant, "ci")
-	a := f.arrival(f.event(withKey("k")), f.everything(s)...)
-	unrouted, routed := f.arrival(f.event()), f.arrival(f.event(), f.makes(eventhook.Task, ""))
-	plain := &effects.Arrival{Event: f.event(f.leased)}
+	a := f.arrival(f.event(withKey("k")), f.allEffects(s)...)
+	unrouted, routed := f.arrival(f.event()), f.arrival(f.event(), f.executionAction(eventhook.Task, ""))
+	plain := &effects.Arrival{Event: f.event(f.withLease)}
 	f.accept(f.db, a, unrouted, routed, plain)
 
 	same(t, "transactions", f.transactions(), 1)
@@ -85,7 +85,7 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 		{"an event whose effects are stored", routed, eventhook.EventDelivered, false},
 		{"an event without a plan", plain, eventhook.EventProcessing, true},
 	} {
-		got := f.stored(c.of.Event)
+		got := f.storedEvent(c.of.Event)
 		same(t, c.claim, []eventhook.EventStatus{c.of.Event.Status, got.Status}, []eventhook.EventStatus{c.status, c.status})
 		same(t, c.claim+": due", f.count("event", "id = $1 AND due_at IS NOT NULL", [16]byte(got.ID)) == 1, c.isDue)
 		same(t, c.claim+": processed", []bool{c.of.Event.ProcessedAt != nil, got.ProcessedAt != nil}, []bool{c.status != eventhook.EventProcessing, c.status != eventhook.EventProcessing})
@@ -97,9 +97,9 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	wantClosed(t, "workers hear of executions", workers)
 
 	p := []*effects.Publication{a.Plan.Actions[2].Effect.Publication, a.Plan.Actions[3].Effect.Publication}
-	same(t, "the same data refers to the source's event", f.stored(&eventhook.Event{ID: p[0].ID, TenantID: f.tenant}).PayloadOf, a.Event.ID)
-	same(t, "other data is stored", f.stored(&eventhook.Event{ID: p[1].ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
-	same(t, "the body of a request", one[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`,
+	same(t, "the same data refers to the source's event", f.storedEvent(&eventhook.Event{ID: p[0].ID, TenantID: f.tenant}).PayloadOf, a.Event.ID)
+	same(t, "other data is stored", f.storedEvent(&eventhook.Event{ID: p[1].ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
+	same(t, "the body of a request", queryValue[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`,
 		[16]byte(a.Plan.Actions[5].Effect.Request.Delivery.ID)), `{"made":1}`)
 	leased, _ := f.delivery(p[0].Deliveries[0].ID)
 	due, _ := f.delivery(p[1].Deliveries[0].ID)
@@ -119,17 +119,17 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = came })
 	want := map[eventhook.EventID]string{}
 	for _, e := range []*eventhook.Event{without, with} {
-		shared, other := f.publishes("shared", "", string(e.Body), s), f.publishes("other", "", `{"other":true}`, s)
+		shared, other := f.publishAction("shared", "", string(e.Body), s), f.publishAction("other", "", `{"other":true}`, s)
 		want[shared.Effect.Publication.ID], want[other.Effect.Publication.ID] = e.Trace(), e.Trace()
 		f.accept(f.db, f.arrival(e, shared, other))
 	}
 	same(t, "the trace that came", with.Trace(), came)
 	for id, trace := range want {
-		same(t, "as it is shown", f.stored(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
+		same(t, "as it is shown", f.storedEvent(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
 	}
 	f.clock.advance(2 * lease)
 	list := f.claimDeliveries(f.db, 10, s)
@@ -144,19 +144,19 @@ func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 	f.clock.advance(12*time.Hour - time.Millisecond)
 	e := f.event()
 	f.clock.advance(2 * time.Millisecond)
-	made := f.publishes("payment.made", "", `{}`)
+	made := f.publishAction("payment.made", "", `{}`)
 	f.accept(f.db, f.arrival(e, made))
-	same(t, "refers to", f.stored(&eventhook.Event{ID: made.Effect.Publication.ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
+	same(t, "refers to", f.storedEvent(&eventhook.Event{ID: made.Effect.Publication.ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
 	same(t, "payloads", f.count("event_payload", "true"), 2)
 }
 
 // The effects fail after the events were stored, with an error that no event caused.
 func TestAnErrorStoresNothingOfABatch(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
 	f.exec(`CREATE TRIGGER broken BEFORE INSERT ON eventhook.delivery_default FOR EACH ROW EXECUTE FUNCTION eventhook.broken()`)
-	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.everything(s)...), {Event: f.event(f.leased)}}
+	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.allEffects(s)...), {Event: f.event(f.withLease)}}
 	for range 2 {
 		if err := f.db.Accept(t.Context(), batch); err == nil {
 			t.Fatal("got no error")
@@ -206,25 +206,25 @@ func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 		plan  func(*fixture, *eventhook.Subscription) []effects.PlannedAction
 	}{
 		{"no route matched", func(*fixture, *eventhook.Subscription) []effects.PlannedAction { return nil }},
-		{"all is done at once", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.everything(s)[:4] }},
-		{"requests are owed", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.everything(s) }},
+		{"all is done at once", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s)[:4] }},
+		{"requests are owed", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s) }},
 		{"only keys that are taken", func(f *fixture, _ *eventhook.Subscription) []effects.PlannedAction {
-			return []effects.PlannedAction{f.makes(eventhook.Workflow, "taken"), f.publishes("payment.made", "taken", `{}`)}
+			return []effects.PlannedAction{f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)}
 		}},
 		{"a large event", func(f *fixture, _ *eventhook.Subscription) (list []effects.PlannedAction) {
 			prefix := eventhook.NewID[eventhook.Event](f.clock.now()).String() // the two events have different keys
 			for i := range 50 {
-				list = append(list, f.makes(eventhook.Task, fmt.Sprint(prefix, i%40)))
+				list = append(list, f.executionAction(eventhook.Task, fmt.Sprint(prefix, i%40)))
 			}
 			return list
 		}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			s := f.subscriber()
-			f.settle(f.db, f.plan(f.accepted(1)[0], f.makes(eventhook.Workflow, "taken"), f.publishes("payment.made", "taken", `{}`)))
+			s := f.insertSubscription()
+			f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)))
 			event := func() *eventhook.Event {
-				return f.event(withKey("k"), f.leased, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
+				return f.event(withKey("k"), f.withLease, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
 			}
 			arrived, settled := event(), event()
 			f.accept(f.db, f.arrival(arrived, c.plan(f, s)...))
@@ -254,8 +254,8 @@ func TestADuplicateHasNoEffect(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			first := f.arrival(c.first(f), f.makes(eventhook.Task, "one"))
-			again := f.arrival(c.again(f), f.makes(eventhook.Task, "two"), f.publishes("a", "", `{}`), requests(`{}`))
+			first := f.arrival(c.first(f), f.executionAction(eventhook.Task, "one"))
+			again := f.arrival(c.again(f), f.executionAction(eventhook.Task, "two"), f.publishAction("a", "", `{}`), requestAction(`{}`))
 			if c.isTogether {
 				f.accept(f.db, first, again)
 			} else {
@@ -267,7 +267,7 @@ func TestADuplicateHasNoEffect(t *testing.T) {
 			same(t, "executions, deliveries, published", []int{f.count("execution", "true"), f.count("delivery", "true"), f.count("event", "origin = 'route'")}, []int{1, 0, 0})
 			same(t, "its actions", len(f.actions(again.Event)), 0)
 			same(t, "its target's key", f.count("idempotency_key", "scope = 'task/build' AND key = 'two'"), 0)
-			third := f.arrival(f.event(), f.makes(eventhook.Task, "two"))
+			third := f.arrival(f.event(), f.executionAction(eventhook.Task, "two"))
 			f.accept(f.db, third)
 			same(t, "the key of the duplicate's target is free", f.actions(third.Event)[0].Status, eventhook.ActionSuccess)
 		})
@@ -279,7 +279,7 @@ func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 	accept := func(actions ...effects.PlannedAction) *eventhook.Event {
 		a := f.arrival(f.event(), actions...)
 		f.accept(f.db, a)
-		same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
+		same(t, "the event", f.storedEvent(a.Event).Status, eventhook.EventDelivered)
 		return a.Event
 	}
 	wantSkipped := func(claim string, got, first eventhook.Action) {
@@ -288,20 +288,20 @@ func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 			t.Errorf("%s: got %+v, want it skipped for %+v", claim, got, first)
 		}
 	}
-	first := f.actions(accept(f.makes(eventhook.Task, "k"), f.publishes("a", "k", `{}`)))
-	second := f.actions(accept(f.makes(eventhook.Task, ""), f.publishes("a", "k", `{}`), f.makes(eventhook.Task, "k")))
+	first := f.actions(accept(f.executionAction(eventhook.Task, "k"), f.publishAction("a", "k", `{}`)))
+	second := f.actions(accept(f.executionAction(eventhook.Task, ""), f.publishAction("a", "k", `{}`), f.executionAction(eventhook.Task, "k")))
 	same(t, "beside them", second[0].Status, eventhook.ActionSuccess)
 	wantSkipped("a publication that was made before", second[1], first[1])
 	wantSkipped("a task that was made before", second[2], first[0])
 
-	twice := f.actions(accept(f.makes(eventhook.Task, "l"), f.makes(eventhook.Task, "l")))
+	twice := f.actions(accept(f.executionAction(eventhook.Task, "l"), f.executionAction(eventhook.Task, "l")))
 	wantSkipped("twice of one event", twice[1], twice[0])
-	x, y := f.arrival(f.event(), f.makes(eventhook.Task, "m")), f.arrival(f.event(), f.makes(eventhook.Task, "m"))
+	x, y := f.arrival(f.event(), f.executionAction(eventhook.Task, "m")), f.arrival(f.event(), f.executionAction(eventhook.Task, "m"))
 	f.accept(f.db, x, y)
 	wantSkipped("twice in a batch", f.actions(y.Event)[0], f.actions(x.Event)[0])
 
 	f.clock.advance(eventhook.TargetKeyTTL)
-	same(t, "after its time", f.actions(accept(f.makes(eventhook.Task, "k")))[0].Status, eventhook.ActionSuccess)
+	same(t, "after its time", f.actions(accept(f.executionAction(eventhook.Task, "k")))[0].Status, eventhook.ActionSuccess)
 	same(t, "executions", f.count("execution", "true"), 5)
 	same(t, "published", f.count("event", "origin = 'route'"), 1)
 }
@@ -313,11 +313,11 @@ func TestConcurrentBatchesClaimEachTargetKeyOnce(t *testing.T) {
 		for i := range 16 {
 			key := fmt.Sprintf("%d/%d", round, i)
 			for b := range batches {
-				batches[b] = append(batches[b], f.arrival(f.event(), f.makes(eventhook.Task, key)))
+				batches[b] = append(batches[b], f.arrival(f.event(), f.executionAction(eventhook.Task, key)))
 			}
 		}
 		slices.Reverse(batches[1])
-		together(func() { f.accept(f.db, batches[0]...) }, func() { f.accept(f.other, batches[1]...) })
+		concurrently(func() { f.accept(f.db, batches[0]...) }, func() { f.accept(f.other, batches[1]...) })
 	}
 	same(t, "executions", f.count("execution", "true"), 160)
 	same(t, "delivered", f.count("event", "status = 'delivered'"), 320)

@@ -18,7 +18,7 @@ func (f *fixture) acceptSignedBatch(batch ...[2]string) []*eventhook.Event {
 	f.Helper()
 	events := make([]*eventhook.Event, len(batch))
 	for i, one := range batch {
-		events[i] = f.event(withKey(one[0]), withHash(one[1]), f.leased)
+		events[i] = f.event(withKey(one[0]), withHash(one[1]), f.withLease)
 	}
 	f.must(f.db.Accept(f.Context(), arrivals(events...)))
 	return events
@@ -30,7 +30,7 @@ func TestAcceptDetectsRepeatedSignedBytes(t *testing.T) {
 	same(t, "the first", first.Status, eventhook.EventProcessing)
 	replayed := f.acceptSignedBatch([2]string{"chosen", "h"})[0]
 	wantDuplicate(t, "the same bytes under another key", replayed, first)
-	same(t, "stored", f.stored(replayed).DuplicateOf, first.ID)
+	same(t, "stored", f.storedEvent(replayed).DuplicateOf, first.ID)
 	wantDuplicate(t, "the same bytes without a key", f.acceptSignedBatch([2]string{"", "h"})[0], first)
 	resigned := f.acceptSignedBatch([2]string{"k", "h2"})[0]
 	wantDuplicate(t, "other bytes under the same key", resigned, first)
@@ -56,7 +56,7 @@ func TestAcceptDetectsRepeatedSignedBytesInOneBatch(t *testing.T) {
 	same(t, "a key alone", e[5].Status, eventhook.EventProcessing)
 	wantDuplicate(t, "a key alone again", e[6], e[5])
 	for _, x := range e {
-		got := f.stored(x)
+		got := f.storedEvent(x)
 		same(t, "stored status", got.Status, x.Status)
 		same(t, "stored original", got.DuplicateOf, x.DuplicateOf)
 	}
@@ -97,7 +97,7 @@ func TestAcceptOfSignedBytesDoesNotDeadlock(t *testing.T) {
 		for b := range batches {
 			acts[b] = func() { errs[b] = []*DB{f.db, f.other}[b%2].Accept(t.Context(), arrivals(batches[b]...)) }
 		}
-		together(acts...)
+		concurrently(acts...)
 		for _, err := range errs {
 			f.must(err)
 		}
@@ -111,10 +111,10 @@ func TestConcurrentAcceptsOfOneHashStoreOneOriginal(t *testing.T) {
 	acts := make([]func(), len(events))
 	errs := make([]error, len(events))
 	for i := range events {
-		events[i] = f.event(withKey(fmt.Sprint(i)), withHash("h"), f.leased)
+		events[i] = f.event(withKey(fmt.Sprint(i)), withHash("h"), f.withLease)
 		acts[i] = func() { errs[i] = []*DB{f.db, f.other}[i%2].Accept(t.Context(), arrivals(events[i:i+1]...)) }
 	}
-	together(acts...)
+	concurrently(acts...)
 	for _, err := range errs {
 		f.must(err)
 	}

@@ -46,12 +46,12 @@ func TestAcceptStoresAllFields(t *testing.T) {
 	f.must(f.db.Accept(t.Context(), arrivals(full)))
 	want := *full
 	want.SourceSlug, want.Payload = "crm", eventhook.Payload{}
-	same(t, "the event", f.stored(full), want)
+	same(t, "the event", f.storedEvent(full), want)
 }
 
 func TestAcceptSetsTheStatus(t *testing.T) {
 	f := setUp(t)
-	taken, left := f.event(f.leased), f.event()
+	taken, left := f.event(f.withLease), f.event()
 	f.must(f.db.Accept(t.Context(), arrivals(taken, left)))
 	for _, c := range []struct {
 		claim  string
@@ -64,10 +64,10 @@ func TestAcceptSetsTheStatus(t *testing.T) {
 		{"an event that nobody took is due now", left, eventhook.EventPending, 0, noon},
 	} {
 		same(t, c.claim+": status", c.event.Status, c.status)
-		same(t, c.claim+": stored status", f.stored(c.event).Status, c.status)
+		same(t, c.claim+": stored status", f.storedEvent(c.event).Status, c.status)
 		same(t, c.claim+": token", c.event.Lease.Token, c.token)
-		same(t, c.claim+": stored token", one[int64](f, `SELECT lease_token FROM eventhook.event WHERE id = $1`, [16]byte(c.event.ID)), c.token)
-		same(t, c.claim, one[time.Time](f, `SELECT due_at FROM eventhook.event WHERE id = $1`, [16]byte(c.event.ID)).UTC(), c.due)
+		same(t, c.claim+": stored token", queryValue[int64](f, `SELECT lease_token FROM eventhook.event WHERE id = $1`, [16]byte(c.event.ID)), c.token)
+		same(t, c.claim, queryValue[time.Time](f, `SELECT due_at FROM eventhook.event WHERE id = $1`, [16]byte(c.event.ID)).UTC(), c.due)
 	}
 	f.must(f.db.Accept(t.Context(), nil))
 }
@@ -81,14 +81,14 @@ func wantDuplicate(t testing.TB, claim string, e, original *eventhook.Event) {
 
 func TestAcceptDetectsARepeatedKey(t *testing.T) {
 	f := setUp(t)
-	batch := []*eventhook.Event{f.event(withKey("k"), f.leased), f.event(), f.event(withKey("k"), f.leased), f.event(withKey("l")), f.event()}
+	batch := []*eventhook.Event{f.event(withKey("k"), f.withLease), f.event(), f.event(withKey("k"), f.withLease), f.event(withKey("l")), f.event()}
 	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 	first := batch[0]
-	later := f.event(withKey("k"), f.leased)
+	later := f.event(withKey("k"), f.withLease)
 	f.must(f.other.Accept(t.Context(), arrivals(later)))
 	wantDuplicate(t, "in one batch", batch[2], batch[0])
 	wantDuplicate(t, "in another batch", later, batch[0])
-	same(t, "stored", f.stored(later).DuplicateOf, batch[0].ID)
+	same(t, "stored", f.storedEvent(later).DuplicateOf, batch[0].ID)
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 4)
 	same(t, "claimed of the unleased", len(f.claimEvents(f.db, 10)), 3)
 
@@ -133,11 +133,11 @@ func TestConcurrentAcceptsOfOneKeyStoreOneOriginal(t *testing.T) {
 	acts := make([]func(), len(events))
 	errs := make([]error, len(events))
 	for i := range events {
-		events[i] = f.event(withKey("k"), f.leased)
+		events[i] = f.event(withKey("k"), f.withLease)
 		db := []*DB{f.db, f.other}[i%2]
 		acts[i] = func() { errs[i] = db.Accept(t.Context(), arrivals(events[i])) }
 	}
-	together(acts...)
+	concurrently(acts...)
 	for _, err := range errs {
 		f.must(err)
 	}
@@ -169,7 +169,7 @@ func TestAcceptInOppositeOrdersDoesNotDeadlock(t *testing.T) {
 		}
 		slices.Reverse(batches[1])
 		var errs [2]error
-		together(
+		concurrently(
 			func() { errs[0] = f.db.Accept(t.Context(), arrivals(batches[0]...)) },
 			func() { errs[1] = f.other.Accept(t.Context(), arrivals(batches[1]...)) })
 		f.must(errs[0])
@@ -185,7 +185,7 @@ func TestARefusedEventDoesNotAffectItsBatch(t *testing.T) {
 		for bad := range size {
 			batch := make([]*eventhook.Event, size)
 			for i := range batch {
-				batch[i] = f.event(f.leased)
+				batch[i] = f.event(f.withLease)
 			}
 			refused(batch[bad])
 			f.must(f.db.Accept(t.Context(), arrivals(batch...)))
@@ -265,6 +265,6 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 		}
 	}
 	f.must(err)
-	same(t, "what was answered before the crash is there", f.stored(before).Status, eventhook.EventPending)
+	same(t, "what was answered before the crash is there", f.storedEvent(before).Status, eventhook.EventPending)
 	same(t, "the key of what failed is free", after.Status, eventhook.EventPending)
 }

@@ -14,8 +14,8 @@ import (
 // all tenants share a commit and must not wait for it.
 func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	f := setUp(t)
-	held := f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, "busy"))
-	f.accept(f.db, f.arrival(f.event(), f.makes(eventhook.Task, "busy")))
+	held := f.arrival(f.event(withKey("k")), f.executionAction(eventhook.Task, "busy"))
+	f.accept(f.db, f.arrival(f.event(), f.executionAction(eventhook.Task, "busy")))
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
@@ -23,7 +23,7 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	f.must(err)
 
 	plan := held.Plan
-	others := []*effects.Arrival{f.arrival(f.event(), f.makes(eventhook.Task, "")), {Event: f.event(f.leased)}}
+	others := []*effects.Arrival{f.arrival(f.event(), f.executionAction(eventhook.Task, "")), {Event: f.event(f.withLease)}}
 	accepted := make(chan error, 1)
 	go func() { accepted <- f.db.Accept(t.Context(), append(others, held)) }()
 	select {
@@ -32,7 +32,7 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	case <-time.After(patient):
 		t.Fatal("a batch waits for a key that is held")
 	}
-	same(t, "the event whose key is held is planned later", []any{held.Plan == nil, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "the event whose key is held is planned later", []any{held.IsPlanRefused, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
 	same(t, "the others", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
 		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
 	same(t, "no effect of it", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
@@ -61,7 +61,7 @@ func TestStatementsOfAcceptUseIndexes(t *testing.T) {
 	check("no partition, no row")
 	f.keep(Retention{})
 	check("no row")
-	f.filled(2000, 0)
+	f.fillTables(2000, 0)
 	f.exec(`ANALYZE`)
 	check("after ANALYZE")
 }

@@ -29,9 +29,9 @@ func TestRoutesSeeAStoredEventAsAClaimedOne(t *testing.T) {
 	same(t, "of none", eventhook.KindOf(err), eventhook.KindNotFound)
 }
 
-// walked returns the bodies of past events, page by page; "gone" if the payload is past its
+// pastBodies returns the bodies of past events, page by page; "gone" if the payload is past its
 // retention.
-func (f *fixture) walked(since time.Time, limit int) (pages [][]string) {
+func (f *fixture) pastBodies(since time.Time, limit int) (pages [][]string) {
 	f.Helper()
 	var before eventhook.EventID
 	for {
@@ -69,9 +69,9 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	add("5")
 	add("6")
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(gone.ID))
-	same(t, "all", f.walked(time.Time{}, 10), [][]string{{"6", "5", "2", "gone"}})
-	same(t, "page by page", f.walked(time.Time{}, 2), [][]string{{"6", "5"}, {"2"}, {"gone"}})
-	same(t, "since a moment", f.walked(since, 10), [][]string{{"6", "5"}})
+	same(t, "all", f.pastBodies(time.Time{}, 10), [][]string{{"6", "5", "2", "gone"}})
+	same(t, "page by page", f.pastBodies(time.Time{}, 2), [][]string{{"6", "5"}, {"2"}, {"gone"}})
+	same(t, "since a moment", f.pastBodies(since, 10), [][]string{{"6", "5"}})
 	other, _, err := f.db.PastEvents(t.Context(), f.secondTenant(), f.crm, time.Time{}, eventhook.EventID{}, 10)
 	f.must(err)
 	same(t, "of another tenant", len(other), 0)
@@ -86,7 +86,7 @@ func TestPastEventsLimitsTheBytesOfAPage(t *testing.T) {
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 	}
 	var sizes []int
-	for _, page := range f.walked(time.Time{}, 100) {
+	for _, page := range f.pastBodies(time.Time{}, 100) {
 		sizes = append(sizes, len(page))
 	}
 	same(t, "events in each page", sizes, []int{2, 2, 1})

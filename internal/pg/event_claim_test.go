@@ -21,7 +21,7 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 		events = append(events, e)
 		f.clock.advance(time.Second)
 	}
-	later := f.event(f.leased)
+	later := f.event(f.withLease)
 	f.must(f.db.Accept(t.Context(), arrivals(later)))
 
 	claimed := f.claimEvents(f.db, 2)
@@ -37,7 +37,7 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 
 func TestALeaseThatRanOutIsClaimedAgain(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	f.clock.advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimEvents(f.other, 1)), 0)
 	f.clock.advance(time.Second)
@@ -75,7 +75,7 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 			}
 		}
 	}
-	together(claimer(f.db), claimer(f.other), claimer(f.db), claimer(f.other))
+	concurrently(claimer(f.db), claimer(f.other), claimer(f.db), claimer(f.other))
 	for _, e := range f.claimEvents(f.db, n) { // events that were locked for the other claims
 		claims[e.ID]++
 	}
@@ -90,7 +90,7 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 
 func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
 	f := setUp(t)
-	batch := f.accepted(3)
+	batch := f.leasedEvents(3)
 	f.settle(f.db, f.plan(batch[2]))
 	f.clock.advance(lease)
 	stolen := f.claimEvents(f.other, 1)[0]
@@ -103,7 +103,7 @@ func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
 		case batch[2].ID:
 			want = eventhook.EventUnrouted
 		}
-		same(t, "status", f.stored(e).Status, want)
+		same(t, "status", f.storedEvent(e).Status, want)
 	}
 	same(t, "due at once", len(f.claimEvents(f.db, 10)), 1)
 	f.settle(f.other, f.plan(stolen))
@@ -134,7 +134,7 @@ func TestQueueAges(t *testing.T) {
 	f.must(f.db.Accept(t.Context(), arrivals(f.event())))
 	f.clock.advance(time.Minute)
 	want("an event waits", time.Minute, 0)
-	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], f.makes(eventhook.Task, "")))
+	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], f.executionAction(eventhook.Task, "")))
 	f.clock.advance(time.Second)
 	want("an execution waits", 0, time.Second)
 	f.claimWork(f.db, f.query())
@@ -159,7 +159,7 @@ func TestClaimEventsLimitsTheBytesOfBodies(t *testing.T) {
 
 func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	claim := func(claim string, lost int) *eventhook.Event {
 		t.Helper()
 		f.clock.advance(lease)
@@ -180,7 +180,7 @@ func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 	s := f.plan(held)
 	s.Failure = "was leased too often"
 	f.settle(f.db, s)
-	same(t, "status", f.stored(e).Status, eventhook.EventFailed)
-	same(t, "last error", f.stored(e).LastError, "was leased too often")
+	same(t, "status", f.storedEvent(e).Status, eventhook.EventFailed)
+	same(t, "last error", f.storedEvent(e).LastError, "was leased too often")
 	claim("after an outcome", 0)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// requested returns an event of the route's source with n due deliveries to http targets of
+// eventWithRequests returns an event of the route's source with n due deliveries to http targets of
 // the route, in the state after SettleEvents.
-func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*eventhook.Delivery) {
+func (f *fixture) eventWithRequests(n int, bodies ...string) (*eventhook.Event, []*eventhook.Delivery) {
 	f.Helper()
 	f.exec(`UPDATE eventhook.route SET targets = (SELECT jsonb_agg('{"type":"http","url":"https://internal.example/"}'::jsonb) FROM generate_series(1, $2::int)) WHERE id = $1`,
 		[16]byte(f.route.ID), n)
@@ -26,7 +26,7 @@ func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*event
 		e.Body = []byte(`{"amount": 1.50}`)
 		e.BodySize = len(e.Body)
 	})
-	f.leased(e)
+	f.withLease(e)
 	f.must(f.db.Accept(f.Context(), arrivals(e)))
 	plan := &effects.Settlement{Event: e}
 	var list []*eventhook.Delivery
@@ -49,8 +49,8 @@ func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*event
 	return e, list
 }
 
-// holding claims the deliveries, and returns them in their order.
-func (f *fixture) holding(list []*eventhook.Delivery) []*eventhook.Delivery {
+// claimInOrder claims the deliveries, and returns them in their order.
+func (f *fixture) claimInOrder(list []*eventhook.Delivery) []*eventhook.Delivery {
 	f.Helper()
 	held := make([]*eventhook.Delivery, len(list))
 	for i, d := range list {
@@ -64,14 +64,14 @@ func (f *fixture) holding(list []*eventhook.Delivery) []*eventhook.Delivery {
 
 func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(2, `{"made":true}`)
+	e, list := f.eventWithRequests(2, `{"made":true}`)
 	due, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
 	f.must(err)
 	same(t, "due", len(due), 2)
 	for _, d := range due {
 		same(t, "its id", d.Destination().ID(), d.DestinationID)
 	}
-	held := f.holding(list)
+	held := f.claimInOrder(list)
 	same(t, "the body that was stored", string(held[0].Body), `{"made":true}`)
 	same(t, "no body", held[1].Body == nil, true)
 	same(t, "the destination", held[1].Destination(), list[1].Destination())
@@ -81,7 +81,7 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	})
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(list[0].ID))
 	f.clock.advance(lease)
-	again := f.holding(list)
+	again := f.claimInOrder(list)
 	same(t, "no event without the body", again[0].Event == nil && again[0].Body == nil, true)
 	f.settleDeliveries(f.db, f.settlement(again[0], eventhook.DeliverySuccess), f.settlement(again[1], eventhook.DeliverySuccess))
 }
@@ -103,8 +103,8 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			e, list := f.requested(2)
-			held := f.holding(list)
+			e, list := f.eventWithRequests(2)
+			held := f.claimInOrder(list)
 			f.clock.advance(time.Second)
 			var told []eventhook.EventStatus
 			for i, status := range c.came {
@@ -114,7 +114,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 					told = append(told, s.EventStatus)
 				}
 			}
-			got := f.stored(e)
+			got := f.storedEvent(e)
 			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
 			if c.status != eventhook.EventProcessing {
 				same(t, "told once", told, []eventhook.EventStatus{c.status})
@@ -126,9 +126,9 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 
 func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 	f := setUp(t)
-	one, first := f.requested(2)
-	two, second := f.requested(2)
-	all := f.holding(append(first, second...))
+	one, first := f.eventWithRequests(2)
+	two, second := f.eventWithRequests(2)
+	all := f.claimInOrder(append(first, second...))
 	var batch []*outbound.DeliverySettlement
 	for i, d := range all {
 		status := eventhook.DeliverySuccess
@@ -137,10 +137,10 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		}
 		batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
-	s := f.subscriber()
+	s := f.insertSubscription()
 	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
-	same(t, "the events", []eventhook.EventStatus{f.stored(one).Status, f.stored(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
+	same(t, "the events", []eventhook.EventStatus{f.storedEvent(one).Status, f.storedEvent(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
 	told := map[eventhook.EventStatus]int{}
 	for _, s := range append(batch, dead) {
 		told[s.EventStatus]++
@@ -153,25 +153,25 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 // subscription.
 func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(1)
-	s := f.settlement(f.holding(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
+	e, list := f.eventWithRequests(1)
+	s := f.settlement(f.claimInOrder(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
 	f.settleDeliveries(f.db, s)
-	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	same(t, "healths", f.count("subscription_health", "true"), 0)
 	same(t, "events of the gateway's own", f.count("event", "origin = 'system'"), 0)
 }
 
 func TestALostLeaseEndsNoEvent(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(1)
-	held := f.holding(list)
+	e, list := f.eventWithRequests(1)
+	held := f.claimInOrder(list)
 	f.clock.advance(lease)
-	f.holding(list)
+	f.claimInOrder(list)
 	s := f.settlement(held[0], eventhook.DeliverySuccess)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
 	f.must(err)
 	same(t, "lost", len(lost), 1)
-	same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventProcessing)
 	same(t, "told", s.EventStatus, eventhook.EventStatus(""))
 }
 
@@ -179,8 +179,8 @@ func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	f.pushing(f.db)
-	e, list := f.requested(1)
-	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
+	e, list := f.eventWithRequests(1)
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 	w.until(e, eventhook.EventDelivered)
 	f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
 	w.until(e, eventhook.EventProcessing)
@@ -206,29 +206,29 @@ func (f *fixture) session() *session {
 	return &session{f, tx}
 }
 
-// settles runs the first statement of a settle of deliveries.
-func (s *session) settles(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
+// settleDelivery runs the first statement of a settle of deliveries.
+func (s *session) settleDelivery(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
 	b := &pgconn.Batch{}
 	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.settlement(d, status)}, true, s.clock.now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err
 }
 
-// concludes runs the last two statements of a settle of deliveries.
-func (s *session) concludes(e *eventhook.Event) error {
+// lockAndConclude runs the last two statements of a settle of deliveries.
+func (s *session) lockAndConclude(e *eventhook.Event) error {
 	_, err := concludeEvents(s.Context(), s.tx, []eventKey{{e.TenantID, e.ID}}, s.clock.now())
 	return err
 }
 
-// leaves runs the first statement of a settle of events, after which the event waits for its
+// settleEvent runs the first statement of a settle of events, after which the event waits for its
 // deliveries.
-func (s *session) leaves(e *eventhook.Event) error {
+func (s *session) settleEvent(e *eventhook.Event) error {
 	_, err := s.tx.Exec(s.Context(), `UPDATE eventhook.event SET due_at = NULL WHERE tenant_id = $1 AND id = $2`, [16]byte(e.TenantID), [16]byte(e.ID))
 	return err
 }
 
-// concludesLeft runs the last statement of a settle of events.
-func (s *session) concludesLeft(e *eventhook.Event) error {
+// concludeAfterSettle runs the last statement of a settle of events.
+func (s *session) concludeAfterSettle(e *eventhook.Event) error {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeEventKeys(c, []eventKey{{e.TenantID, e.ID}})
 	queueConcludeEvents(b, c, s.clock.now())
@@ -236,11 +236,11 @@ func (s *session) concludesLeft(e *eventhook.Event) error {
 	return err
 }
 
-func (s *session) commits() error { return s.tx.Commit(s.Context()) }
+func (s *session) commit() error { return s.tx.Commit(s.Context()) }
 
-// blocked starts the steps and returns when the session waits for a lock of another one.
+// startBlocked starts the steps and returns when the session waits for a lock of another one.
 // The returned function waits for the remaining steps.
-func (s *session) blocked(steps ...func() error) (wait func()) {
+func (s *session) startBlocked(steps ...func() error) (wait func()) {
 	s.Helper()
 	pid := s.tx.Conn().PgConn().PID()
 	done := make(chan error, 1)
@@ -259,7 +259,7 @@ func (s *session) blocked(steps ...func() error) (wait func()) {
 			s.Fatalf("the session did not wait for a lock: %v", err)
 		default:
 		}
-		isBlocked = one[bool](s.fixture, `SELECT cardinality(pg_blocking_pids($1)) > 0`, int(pid))
+		isBlocked = queryValue[bool](s.fixture, `SELECT cardinality(pg_blocking_pids($1)) > 0`, int(pid))
 	}
 	return func() {
 		s.Helper()
@@ -280,30 +280,30 @@ func TestConcurrentSettlesOfDeliveriesEndTheEvent(t *testing.T) {
 			for _, late := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %v, the other settled before: %t", status, order, late), func(t *testing.T) {
 					f := setUp(t)
-					e, list := f.requested(2)
-					held := f.holding(list)
+					e, list := f.eventWithRequests(2)
+					held := f.claimInOrder(list)
 					one, other := f.session(), f.session()
-					settleOne := func() error { return one.settles(held[order[0]], eventhook.DeliverySuccess) }
-					settleOther := func() error { return other.settles(held[order[1]], status) }
-					concludeOther := func() error { return other.concludes(e) }
+					settleOne := func() error { return one.settleDelivery(held[order[0]], eventhook.DeliverySuccess) }
+					settleOther := func() error { return other.settleDelivery(held[order[1]], status) }
+					concludeOther := func() error { return other.lockAndConclude(e) }
 					one.runs(settleOne)
 					var wait func()
 					if late {
 						other.runs(settleOther)
-						one.runs(func() error { return one.concludes(e) })
-						wait = other.blocked(concludeOther)
+						one.runs(func() error { return one.lockAndConclude(e) })
+						wait = other.startBlocked(concludeOther)
 					} else {
-						one.runs(func() error { return one.concludes(e) })
-						wait = other.blocked(settleOther, concludeOther)
+						one.runs(func() error { return one.lockAndConclude(e) })
+						wait = other.startBlocked(settleOther, concludeOther)
 					}
-					one.runs(one.commits)
+					one.runs(one.commit)
 					wait()
-					other.runs(other.commits)
+					other.runs(other.commit)
 					want := eventhook.EventDelivered
 					if status == eventhook.DeliveryDead {
 						want = eventhook.EventDead
 					}
-					same(t, "the event", f.stored(e).Status, want)
+					same(t, "the event", f.storedEvent(e).Status, want)
 				})
 			}
 		}
@@ -318,35 +318,35 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
 	}{
 		{"the delivery's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
-			deliveries.runs(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) }, func() error { return deliveries.concludes(e) })
-			wait := events.blocked(func() error { return events.leaves(e) }, func() error { return events.concludesLeft(e) })
-			deliveries.runs(deliveries.commits)
+			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
+			wait := events.startBlocked(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
+			deliveries.runs(deliveries.commit)
 			wait()
-			events.runs(events.commits)
+			events.runs(events.commit)
 		}},
 		{"the event's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
-			events.runs(func() error { return events.leaves(e) }, func() error { return events.concludesLeft(e) })
-			wait := deliveries.blocked(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) }, func() error { return deliveries.concludes(e) })
-			events.runs(events.commits)
+			events.runs(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
+			wait := deliveries.startBlocked(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
+			events.runs(events.commit)
 			wait()
-			deliveries.runs(deliveries.commits)
+			deliveries.runs(deliveries.commit)
 		}},
 		{"each has begun", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
-			deliveries.runs(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) })
-			events.runs(func() error { return events.leaves(e) })
-			wait := deliveries.blocked(func() error { return deliveries.concludes(e) })
-			events.runs(func() error { return events.concludesLeft(e) }, events.commits)
+			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) })
+			events.runs(func() error { return events.settleEvent(e) })
+			wait := deliveries.startBlocked(func() error { return deliveries.lockAndConclude(e) })
+			events.runs(func() error { return events.concludeAfterSettle(e) }, events.commit)
 			wait()
-			deliveries.runs(deliveries.commits)
+			deliveries.runs(deliveries.commit)
 		}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			e, list := f.requested(1)
-			held := f.holding(list)
+			e, list := f.eventWithRequests(1)
+			held := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease)) // leased again
 			c.run(f.session(), f.session(), e, held[0])
-			same(t, "the event", f.stored(e).Status, eventhook.EventDelivered)
+			same(t, "the event", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
 	}
 }
@@ -357,11 +357,11 @@ func TestDeliveriesDoNotEndADueEvent(t *testing.T) {
 		f := &fixture{}
 		t.Run(string(status), func(t *testing.T) {
 			f = setUp(t)
-			e, list := f.requested(1)
-			held := f.holding(list)
+			e, list := f.eventWithRequests(1)
+			held := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
 			f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead))
-			same(t, "the event", f.stored(e).Status, status)
+			same(t, "the event", f.storedEvent(e).Status, status)
 		})
 	}
 }
@@ -379,36 +379,36 @@ func (f *fixture) restarted(which eventhook.DeliverySelection) []eventhook.Deliv
 
 func TestARetryReopensTheEvent(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(2)
-	other, others := f.requested(2)
-	held := f.holding(append(list, others...))
+	e, list := f.eventWithRequests(2)
+	other, others := f.eventWithRequests(2)
+	held := f.claimInOrder(append(list, others...))
 	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess),
 		f.settlement(held[2], eventhook.DeliveryDead), f.settlement(held[3], eventhook.DeliveryDead))
-	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	same(t, "of the route, the dead", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
 	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
-	f.settleDeliveries(f.db, f.settlement(f.holding(list[:1])[0], eventhook.DeliverySuccess))
-	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list[:1])[0], eventhook.DeliverySuccess))
+	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 
 	// One of two dead deliveries is replayed; the other is still dead.
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
-	same(t, "reopened", f.stored(other).Status, eventhook.EventProcessing)
-	f.settleDeliveries(f.db, f.settlement(f.holding(others[:1])[0], eventhook.DeliverySuccess))
-	same(t, "the other event", f.stored(other).Status, eventhook.EventDead)
+	same(t, "reopened", f.storedEvent(other).Status, eventhook.EventProcessing)
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(others[:1])[0], eventhook.DeliverySuccess))
+	same(t, "the other event", f.storedEvent(other).Status, eventhook.EventDead)
 }
 
 func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	f := setUp(t)
-	e, list := f.requested(1)
-	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliveryDead))
+	e, list := f.eventWithRequests(1)
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliveryDead))
 	f.exec(`UPDATE eventhook.event SET actions = (actions::jsonb || '[{"r":"AAAAAAAAAAAAAAAAAAAAAA","n":"other","i":1,"t":"promise","s":"failed","e":"nothing there"}]')::json
 		WHERE id = $1`, [16]byte(e.ID))
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
-	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
-	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
-	same(t, "and in the end", f.stored(e).Status, eventhook.EventDead)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
+	same(t, "and in the end", f.storedEvent(e).Status, eventhook.EventDead)
 }
 
 func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
@@ -428,7 +428,7 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			e, list := f.requested(1)
+			e, list := f.eventWithRequests(1)
 			f.exec(c.change)
 			n, err := f.db.AbandonDeliveries(t.Context(), list[0].Destination(), "the route was deleted", 10)
 			f.must(err)
@@ -437,13 +437,13 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 				want, status, why = 1, eventhook.EventDead, "target 1: the route was deleted"
 			}
 			same(t, "abandoned", n, want)
-			got := f.stored(e)
+			got := f.storedEvent(e)
 			same(t, "the event", []any{got.Status, got.LastError}, []any{status, why})
 			if !c.isGone {
-				f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
+				f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 				return
 			}
-			if got := one[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
+			if got := queryValue[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
 				return // this status accepts no requests
 			}
 			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
@@ -454,22 +454,22 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 // Deliveries of a disabled route wait, but not forever.
 func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 	f := setUp(t)
-	e, _ := f.requested(1)
+	e, _ := f.eventWithRequests(1)
 	f.clock.advance(2 * day)
 	n, err := f.db.ExpireDeliveries(t.Context(), day)
 	f.must(err)
 	same(t, "expired", n, 1)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "the event", []any{got.Status, got.LastError}, []any{eventhook.EventDead, "target 1: older than 24 h"})
 }
 
 func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.publishTo(2, s)
-	e, first := f.requested(3)
-	_, second := f.requested(3)
-	held := f.holding(first)
+	e, first := f.eventWithRequests(3)
+	_, second := f.eventWithRequests(3)
+	held := f.claimInOrder(first)
 	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliverySuccess), f.settlement(held[1], eventhook.DeliveryDead))
 	list := func(filter eventhook.DeliveryFilter) (n int) {
 		t.Helper()

@@ -97,7 +97,7 @@ func (f *fixture) downgrade() legacy {
 
 func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	generation := f.generation()
 	w := f.downgrade()
 	until := noon.Add(lease)
@@ -117,7 +117,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f.migrateUp()
 	same(t, "the generation", f.generation(), generation)
 	same(t, "claimed at first", len(f.claimEvents(f.db, 10)), 1)
-	same(t, "deliveries at first", len(f.holding([]*eventhook.Delivery{due})), 1)
+	same(t, "deliveries at first", len(f.claimInOrder([]*eventhook.Delivery{due})), 1)
 	f.clock.advance(lease)
 	claimed := map[eventhook.EventID]*eventhook.Event{}
 	for _, e := range f.claimEvents(f.other, 10) {
@@ -127,13 +127,13 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	for _, id := range []eventhook.EventID{pending, leased, failed, calling} {
 		e := claimed[id]
 		same(t, "its body", string(e.Body), "{}")
-		plan := f.plan(e, f.makes(eventhook.Task, ""), f.makes(eventhook.Task, ""))
+		plan := f.plan(e, f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Task, ""))
 		want := 2
 		switch id {
 		case failed:
 			want = 1
 		case calling:
-			plan, want = f.plan(e, f.makes(eventhook.Task, ""), requests(""), requests("")), 1
+			plan, want = f.plan(e, f.executionAction(eventhook.Task, ""), requestAction(""), requestAction("")), 1
 		}
 		same(t, "actions that are done", len(plan.Actions), want)
 		f.settle(f.db, plan)
@@ -143,11 +143,11 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	same(t, "the failed event", f.statuses(claimed[failed]), []eventhook.ActionStatus{success, success})
 	same(t, "its attempts", f.actions(claimed[failed])[1].Attempts, 2)
 	same(t, "an event that ended before", f.statuses(&eventhook.Event{ID: done, TenantID: f.tenant}), []eventhook.ActionStatus{success})
-	same(t, "the event with a call", f.stored(claimed[calling]).Status, eventhook.EventProcessing)
+	same(t, "the event with a call", f.storedEvent(claimed[calling]).Status, eventhook.EventProcessing)
 	f.clock.advance(time.Millisecond)
 	to := eventhook.Destination{TenantID: f.tenant, RouteID: f.route.ID, TargetIndex: 1}
-	f.sent(&eventhook.Delivery{DestinationID: to.ID()}, eventhook.DeliverySuccess)
-	same(t, "and in the end", f.stored(claimed[calling]).Status, eventhook.EventDelivered)
+	f.settleRequest(&eventhook.Delivery{DestinationID: to.ID()}, eventhook.DeliverySuccess)
+	same(t, "and in the end", f.storedEvent(claimed[calling]).Status, eventhook.EventDelivered)
 	same(t, "its actions", len(f.actions(claimed[calling])), 3)
 
 	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{{DestinationID: eventhook.DestinationID(s.ID), Max: 10, Lease: lease}})
@@ -165,16 +165,16 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 
 func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
-	a := f.arrival(f.event(), f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
+	s := f.insertSubscription()
+	a := f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), requestAction(`{"made":1}`), requestAction(""), f.publishAction("payment.made", "", `{}`, s))
 	a.Plan.Actions[3].Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
-	own := f.publishes("payment.seen", "", `{"own":1}`, s)
+	own := f.publishAction("payment.seen", "", `{"own":1}`, s)
 	own.Effect.Publication.Envelope = &eventhook.Envelope{Source: "shop"}
-	retried := f.accepted(1)[0]
+	retried := f.leasedEvents(1)[0]
 	f.accept(f.db, a, f.arrival(f.event(), own))
-	f.settle(f.db, f.plan(retried, f.makes(eventhook.Task, ""), fails("down")))
-	f.sent(a.Plan.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	same(t, "the event waits", f.stored(a.Event).Status, eventhook.EventProcessing)
+	f.settle(f.db, f.plan(retried, f.executionAction(eventhook.Task, ""), failedAction("down")))
+	f.settleRequest(a.Plan.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event waits", f.storedEvent(a.Event).Status, eventhook.EventProcessing)
 
 	w := f.downgrade()
 	var n int
@@ -204,13 +204,13 @@ func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	same(t, "claimed", len(claimed), 2)
 	for _, e := range claimed {
 		if e.ID == retried.ID {
-			f.settle(f.db, f.plan(e, f.makes(eventhook.Task, ""), f.makes(eventhook.Task, "")))
+			f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Task, "")))
 			continue
 		}
-		plan := f.plan(e, f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
+		plan := f.plan(e, f.executionAction(eventhook.Task, "k"), requestAction(`{"made":1}`), requestAction(""), f.publishAction("payment.made", "", `{}`, s))
 		same(t, "planned again", len(plan.Actions), 1)
 		f.settle(f.db, plan)
-		f.sent(plan.Actions[0].Effect.Request.Delivery, eventhook.DeliverySuccess)
+		f.settleRequest(plan.Actions[0].Effect.Request.Delivery, eventhook.DeliverySuccess)
 	}
 	same(t, "executions", f.count("execution", "true"), 3)
 	same(t, "events", f.counts(`SELECT status, count(*) FROM eventhook.event WHERE source_id IS NOT NULL GROUP BY 1`), map[string]int{"delivered": 3})

@@ -99,7 +99,7 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 	check("no partition, no row")
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
-	f.filled(2000, 10)
+	f.fillTables(2000, 10)
 	check("before the first ANALYZE")
 	f.exec(`ANALYZE`)
 	check("all of one source and one type")
@@ -113,7 +113,7 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 func TestCombinedFiltersUseTheMostSelectiveIndex(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(5000, 10)
+	f.fillTables(5000, 10)
 	quiet := eventhook.NewID[eventhook.Source](noon)
 	f.exec(`UPDATE eventhook.event SET source_id = $1, event_type = 'common', status = CASE WHEN due_at IS NULL THEN 'delivered' ELSE status END`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.event SET source_id = $1 WHERE id IN (SELECT id FROM eventhook.event LIMIT 5)`, [16]byte(quiet))
@@ -145,7 +145,7 @@ func TestCombinedFiltersUseTheMostSelectiveIndex(t *testing.T) {
 func TestListsReadNoOtherRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(5000, 0)
+	f.fillTables(5000, 0)
 	f.exec(`UPDATE eventhook.event SET source_id = $1, event_type = 'common', status = 'delivered'`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.event SET source_id = $1, event_type = 'rare', status = 'dead' WHERE id IN (SELECT id FROM eventhook.event ORDER BY id LIMIT 3)`, [16]byte(f.shop))
 	f.exec(`VACUUM ANALYZE eventhook.event`)
@@ -179,7 +179,7 @@ func TestListsAgreeWithTheData(t *testing.T) {
 	f.keep(Retention{})
 	var all []eventhook.Event
 	for i := range 60 {
-		e := f.event(f.leased, func(e *eventhook.Event) {
+		e := f.event(f.withLease, func(e *eventhook.Event) {
 			e.EventType = []string{"push", "pull"}[i/2%2]
 			e.IdempotencyKey = []string{"", "a", "b", "c"}[i/4%4]
 			if i%2 == 1 {
@@ -188,9 +188,9 @@ func TestListsAgreeWithTheData(t *testing.T) {
 		})
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		if e.Status == eventhook.EventProcessing && i%3 > 0 {
-			f.settle(f.db, f.plan(e, [][]effects.PlannedAction{nil, {f.makes(eventhook.Task, "")}, {fails("down")}}[i%3]...))
+			f.settle(f.db, f.plan(e, [][]effects.PlannedAction{nil, {f.executionAction(eventhook.Task, "")}, {failedAction("down")}}[i%3]...))
 		}
-		all = append(all, f.stored(e))
+		all = append(all, f.storedEvent(e))
 		f.clock.advance(time.Hour)
 	}
 	slices.Reverse(all)
@@ -222,7 +222,7 @@ func TestListsAgreeWithTheData(t *testing.T) {
 
 func TestASourceOfAnotherTenantHasNoEvents(t *testing.T) {
 	f := setUp(t)
-	f.accepted(3)
+	f.leasedEvents(3)
 	umbrella := f.secondTenant()
 	same(t, "another tenant's, by the source's id", len(f.list(f.db, umbrella, eventhook.EventFilter{SourceID: f.crm, Limit: 10})), 0)
 	same(t, "its dead", len(f.list(f.db, umbrella, eventhook.EventFilter{SourceID: f.crm, Status: eventhook.EventDead, Limit: 10})), 0)
@@ -258,7 +258,7 @@ func TestOnlyListsUseTheListIndexes(t *testing.T) {
 	f.must(err)
 	defer conn.Release()
 	check := func(state string) {
-		for name, s := range hot {
+		for name, s := range frequentStatements {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			for _, index := range indexes(plan) {
 				if index != primaryKey && index != eventDue {
@@ -270,7 +270,7 @@ func TestOnlyListsUseTheListIndexes(t *testing.T) {
 	check("no partition")
 	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
-	f.filled(2000, 10)
+	f.fillTables(2000, 10)
 	f.exec(`ANALYZE`)
 	check("an empty partition beside a full one")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// publishes returns an action that publishes an event. key may be "".
-func (f *fixture) publishes(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
+// publishAction returns an action that publishes an event. key may be "".
+func (f *fixture) publishAction(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
 	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
 	for _, s := range to {
 		p.Subscriptions = append(p.Subscriptions, s)
@@ -22,11 +22,11 @@ func (f *fixture) publishes(eventType, key, data string, to ...*eventhook.Subscr
 
 func TestSettlePublishes(t *testing.T) {
 	f := setUp(t)
-	e := f.event(f.leased, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
+	e := f.event(f.withLease, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
-	a := f.publishes("payment.succeeded", "pay-1", `{"id": 1.50}`)
-	f.settle(f.db, f.plan(e, a, f.makes(eventhook.Task, "pay-1")))
-	same(t, "the cause", f.stored(e).Status, eventhook.EventDelivered)
+	a := f.publishAction("payment.succeeded", "pay-1", `{"id": 1.50}`)
+	f.settle(f.db, f.plan(e, a, f.executionAction(eventhook.Task, "pay-1")))
+	same(t, "the cause", f.storedEvent(e).Status, eventhook.EventDelivered)
 
 	got := f.actions(e)[0]
 	same(t, "the action", got.Status, eventhook.ActionSuccess)
@@ -53,29 +53,29 @@ func TestAPublishedEventKeepsTheCorrelation(t *testing.T) {
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	f.exec(`UPDATE eventhook.event SET correlation_id = 'order-7' WHERE id = $1`, [16]byte(e.ID))
 	e = f.claimEvents(f.db, 1)[0]
-	f.settle(f.db, f.plan(e, f.publishes("a", "", "1")))
+	f.settle(f.db, f.plan(e, f.publishAction("a", "", "1")))
 	same(t, "published with it", f.count("event", "origin = 'route' AND correlation_id = 'order-7'"), 1)
 }
 
 func TestAKeyIsPublishedOnceADay(t *testing.T) {
 	f := setUp(t)
 	settle := func(a effects.PlannedAction) eventhook.Action {
-		e := f.accepted(1)[0]
+		e := f.leasedEvents(1)[0]
 		f.settle(f.db, f.plan(e, a))
 		return f.actions(e)[0]
 	}
-	first := settle(f.publishes("a", "k", "1"))
+	first := settle(f.publishAction("a", "k", "1"))
 	same(t, "first", first.Status, eventhook.ActionSuccess)
-	second := settle(f.publishes("a", "k", "2"))
+	second := settle(f.publishAction("a", "k", "2"))
 	same(t, "second", second.Status, eventhook.ActionSkipped)
 	same(t, "second names", second.PublishedEventID, first.PublishedEventID)
-	same(t, "another type", settle(f.publishes("b", "k", "3")).Status, eventhook.ActionSuccess)
-	same(t, "no key", settle(f.publishes("a", "", "4")).Status, eventhook.ActionSuccess)
+	same(t, "another type", settle(f.publishAction("b", "k", "3")).Status, eventhook.ActionSuccess)
+	same(t, "no key", settle(f.publishAction("a", "", "4")).Status, eventhook.ActionSuccess)
 	f.clock.advance(eventhook.TargetKeyTTL)
-	same(t, "a day later", settle(f.publishes("a", "k", "5")).Status, eventhook.ActionSuccess)
+	same(t, "a day later", settle(f.publishAction("a", "k", "5")).Status, eventhook.ActionSuccess)
 
-	both := f.accepted(2)
-	f.settle(f.db, f.plan(both[0], f.publishes("c", "k", "6")), f.plan(both[1], f.publishes("c", "k", "7")))
+	both := f.leasedEvents(2)
+	f.settle(f.db, f.plan(both[0], f.publishAction("c", "k", "6")), f.plan(both[1], f.publishAction("c", "k", "7")))
 	same(t, "in one batch", f.count("event", "event_type = 'c'"), 1)
 	same(t, "published", f.count("event", "origin = 'route'"), 5)
 }
@@ -95,7 +95,7 @@ func TestWatchersAreNotifiedOfPublishedEvents(t *testing.T) {
 		})
 	}()
 	<-watchRecorder
-	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.succeeded", "", "1")))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.publishAction("payment.succeeded", "", "1")))
 	for late := time.After(patient); ; {
 		select {
 		case e := <-heard:

@@ -26,7 +26,7 @@ func TestEventsAreFiltered(t *testing.T) {
 		func(e *eventhook.Event) { e.SourceID = f.shop },
 		withKey("k"),
 	} {
-		e := f.event(f.leased, change)
+		e := f.event(f.withLease, change)
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		if i == 2 {
 			f.settle(f.db, f.plan(e))
@@ -74,7 +74,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 	f := setUp(t)
 	const n = 25
 	for range n {
-		f.accepted(1)
+		f.leasedEvents(1)
 		f.clock.advance(time.Millisecond)
 	}
 	all := f.list(f.db, f.tenant, eventhook.EventFilter{Limit: 100})
@@ -85,7 +85,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 			break
 		}
 		paged = append(paged, page...)
-		f.accepted(3) // arrive between two pages
+		f.leasedEvents(3) // arrive between two pages
 		f.clock.advance(time.Millisecond)
 	}
 	same(t, "all pages", paged, all)
@@ -93,7 +93,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 
 func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	umbrella := f.secondTenant()
 	for _, other := range f.list(f.db, umbrella, eventhook.EventFilter{Limit: 10}) {
 		same(t, "listed", other.EventType, "tenant.created")
@@ -106,10 +106,10 @@ func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 
 func TestActionsAreInOrder(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	var actions []effects.PlannedAction
 	for range 20 {
-		actions = append(actions, f.makes(eventhook.Task, ""))
+		actions = append(actions, f.executionAction(eventhook.Task, ""))
 	}
 	f.settle(f.db, f.plan(e, actions...))
 	for i, a := range f.actions(e) {

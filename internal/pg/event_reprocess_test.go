@@ -9,13 +9,13 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// ended returns an event of crm with a status, a millisecond after the event before.
-func (f *fixture) ended(status eventhook.EventStatus, change ...func(*eventhook.Event)) *eventhook.Event {
+// endedEvent returns an event of crm with a status, a millisecond after the event before.
+func (f *fixture) endedEvent(status eventhook.EventStatus, change ...func(*eventhook.Event)) *eventhook.Event {
 	f.Helper()
 	f.clock.advance(time.Millisecond)
-	e := f.event(append(change, f.leased)...)
+	e := f.event(append(change, f.withLease)...)
 	f.must(f.db.Accept(f.Context(), arrivals(e)))
-	action := fails("down")
+	action := failedAction("down")
 	switch status {
 	case eventhook.EventProcessing:
 		return e
@@ -23,13 +23,13 @@ func (f *fixture) ended(status eventhook.EventStatus, change ...func(*eventhook.
 		f.settle(f.db, f.plan(e))
 		return e
 	case eventhook.EventDelivered:
-		action = f.makes(eventhook.Task, "")
+		action = f.executionAction(eventhook.Task, "")
 	case eventhook.EventDead:
 		action.Permanent = true
 	default: // a retry is scheduled
 	}
 	f.settle(f.db, f.plan(e, action))
-	same(f, "the event's state", f.stored(e).Status, status)
+	same(f, "the event's state", f.storedEvent(e).Status, status)
 	return e
 }
 
@@ -50,14 +50,14 @@ func ids(events ...*eventhook.Event) []eventhook.EventID {
 
 func TestReprocessedEventsStartAgain(t *testing.T) {
 	f := setUp(t)
-	e := f.event(f.leased)
+	e := f.event(f.withLease)
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
-	done, broken := f.makes(eventhook.Task, ""), fails("down")
+	done, broken := f.executionAction(eventhook.Task, ""), failedAction("down")
 	f.settle(f.db, f.plan(e, broken, done))
 	here := f.db.EventsWake()
 	same(t, "moved", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e, e)}), ids(e))
 	wantClosed(t, "this instance's processor", here)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "status", got.Status, eventhook.EventPending)
 	same(t, "retries", got.RetryCount, 0)
 	same(t, "last error", got.LastError, "")
@@ -67,33 +67,33 @@ func TestReprocessedEventsStartAgain(t *testing.T) {
 	same(t, "claimed at once", len(claimed), 1)
 	same(t, "with its payload", string(claimed[0].Body), `{}`)
 	same(t, "a token that nobody had", claimed[0].Lease.Token > e.Lease.Token+1, true)
-	same(t, "actions that are not done again", f.done(e), 1)
-	f.settle(f.other, f.plan(claimed[0], f.makes(eventhook.Task, ""), f.makes(eventhook.Task, "")))
-	same(t, "status in the end", f.stored(e).Status, eventhook.EventDelivered)
+	same(t, "actions that are not done again", f.countDoneActions(e), 1)
+	f.settle(f.other, f.plan(claimed[0], f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Task, "")))
+	same(t, "status in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 }
 
 func TestALateSettleDoesNotUndoReprocessing(t *testing.T) {
 	f := setUp(t)
-	e := f.ended(eventhook.EventDead)
+	e := f.endedEvent(eventhook.EventDead)
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
 	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{f.plan(e)})
 	f.must(err)
 	same(t, "leases lost", len(lost), 1)
-	same(t, "status", f.stored(e).Status, eventhook.EventPending)
+	same(t, "status", f.storedEvent(e).Status, eventhook.EventPending)
 }
 
 func TestReprocessEventsSelects(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	failed, dead, unrouted := f.ended(eventhook.EventFailed), f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
-	shops := f.ended(eventhook.EventUnrouted, func(e *eventhook.Event) { e.SourceID = f.shop })
-	delivered, processing := f.ended(eventhook.EventDelivered), f.ended(eventhook.EventProcessing)
-	keyed := f.ended(eventhook.EventDelivered, withKey("k"))
+	failed, dead, unrouted := f.endedEvent(eventhook.EventFailed), f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventUnrouted)
+	shops := f.endedEvent(eventhook.EventUnrouted, func(e *eventhook.Event) { e.SourceID = f.shop })
+	delivered, processing := f.endedEvent(eventhook.EventDelivered), f.endedEvent(eventhook.EventProcessing)
+	keyed := f.endedEvent(eventhook.EventDelivered, withKey("k"))
 	duplicate := f.event(withKey("k"))
 	f.must(f.db.Accept(t.Context(), arrivals(duplicate)))
-	sourceless := f.ended(eventhook.EventDead)
+	sourceless := f.endedEvent(eventhook.EventDead)
 	f.exec(`UPDATE eventhook.event SET source_id = NULL, origin = 'system' WHERE id = $1`, [16]byte(sourceless.ID))
-	bodyless := f.ended(eventhook.EventDead)
+	bodyless := f.endedEvent(eventhook.EventDead)
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(bodyless.ID))
 	all := ids(failed, dead, unrouted, shops, delivered, processing, keyed, duplicate, sourceless, bodyless)
 	before := map[eventhook.EventID]eventhook.Event{}
@@ -142,7 +142,7 @@ func TestReprocessEventsSelects(t *testing.T) {
 
 func TestReprocessingSkipsLockedEvents(t *testing.T) {
 	f := setUp(t)
-	held, free := f.ended(eventhook.EventDead), f.ended(eventhook.EventDead)
+	held, free := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventDead)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(held.ID))
@@ -156,7 +156,7 @@ func TestConcurrentReprocessingHappensOnce(t *testing.T) {
 	f := setUp(t)
 	var events []*eventhook.Event
 	for range 20 {
-		events = append(events, f.ended(eventhook.EventDead))
+		events = append(events, f.endedEvent(eventhook.EventDead))
 	}
 	moved := make([][]eventhook.EventID, 4)
 	var acts []func()
@@ -164,7 +164,7 @@ func TestConcurrentReprocessingHappensOnce(t *testing.T) {
 		db := []*DB{f.db, f.other}[i%2]
 		acts = append(acts, func() { moved[i] = f.reprocess(db, eventhook.EventSelection{IDs: ids(events...)}) })
 	}
-	together(acts...)
+	concurrently(acts...)
 	n := 0
 	for _, m := range moved {
 		n += len(m)
@@ -174,7 +174,7 @@ func TestConcurrentReprocessingHappensOnce(t *testing.T) {
 
 func TestEventsOfAnotherTenantAreNotReprocessed(t *testing.T) {
 	f := setUp(t)
-	e := f.ended(eventhook.EventDead)
+	e := f.endedEvent(eventhook.EventDead)
 	umbrella := f.secondTenant()
 	for _, which := range []eventhook.EventSelection{
 		{IDs: ids(e)}, {Filter: eventhook.EventFilter{Limit: 10}},
@@ -184,13 +184,13 @@ func TestEventsOfAnotherTenantAreNotReprocessed(t *testing.T) {
 		f.must(err)
 		same(t, "moved", len(got), 0)
 	}
-	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	same(t, "entries in the audit log", f.count("audit_log", `action = 'events.reprocessed'`), 0)
 }
 
 func TestReprocessingIsAudited(t *testing.T) {
 	f := setUp(t)
-	first, second := f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
+	first, second := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventUnrouted)
 	by := eventhook.Actor{Type: eventhook.ActorKey, KeyID: eventhook.NewID[eventhook.APIKey](noon), Name: "ci", RequestID: "r1"}
 	_, err := f.db.ReprocessEvents(t.Context(), by, f.tenant, eventhook.EventSelection{IDs: ids(first, second)})
 	f.must(err)

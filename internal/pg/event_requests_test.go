@@ -13,13 +13,13 @@ import (
 // token returns the lease token of a row.
 func (f *fixture) token(table string, id [16]byte) int64 {
 	f.Helper()
-	return one[int64](f, `SELECT lease_token FROM eventhook.`+table+` WHERE id = $1`, id)
+	return queryValue[int64](f, `SELECT lease_token FROM eventhook.`+table+` WHERE id = $1`, id)
 }
 
-// sent claims and settles the delivery of a request.
-func (f *fixture) sent(d *eventhook.Delivery, status eventhook.DeliveryStatus) {
+// settleRequest claims and settles the delivery of a request.
+func (f *fixture) settleRequest(d *eventhook.Delivery, status eventhook.DeliveryStatus) {
 	f.Helper()
-	f.settleDeliveries(f.db, f.settlement(f.holding([]*eventhook.Delivery{d})[0], status))
+	f.settleDeliveries(f.db, f.settlement(f.claimInOrder([]*eventhook.Delivery{d})[0], status))
 }
 
 // statuses returns the statuses of an event's actions in order.
@@ -33,10 +33,10 @@ func (f *fixture) statuses(e *eventhook.Event) (list []eventhook.ActionStatus) {
 
 func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	s := f.plan(e, f.makes(eventhook.Task, ""), requests(`{"n":1}`))
+	e := f.leasedEvents(1)[0]
+	s := f.plan(e, f.executionAction(eventhook.Task, ""), requestAction(`{"n":1}`))
 	f.settle(f.db, s)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "the event", []any{got.Status, got.ProcessedAt}, []any{eventhook.EventProcessing, (*time.Time)(nil)})
 	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose result was lost
 	f.must(err)
@@ -48,8 +48,8 @@ func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	same(t, "reprocessed", len(f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})), 0)
 	same(t, "actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionPending})
 
-	f.sent(s.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+	f.settleRequest(s.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 	actions := f.actions(e)
 	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess})
 	same(t, "when they ended", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
@@ -57,21 +57,21 @@ func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 
 func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	first := f.plan(e, f.makes(eventhook.Task, ""), fails("not yet"), requests(""), requests(""), requests(""))
+	e := f.leasedEvents(1)[0]
+	first := f.plan(e, f.executionAction(eventhook.Task, ""), failedAction("not yet"), requestAction(""), requestAction(""), requestAction(""))
 	f.settle(f.db, first)
-	same(t, "the event", f.stored(e).Status, eventhook.EventFailed)
+	same(t, "the event", f.storedEvent(e).Status, eventhook.EventFailed)
 	task := f.actions(e)[0].ExecutionID
-	f.sent(first.Actions[2].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	f.sent(first.Actions[3].Effect.Request.Delivery, eventhook.DeliveryDead)
-	same(t, "it is retried all the same", f.stored(e).Status, eventhook.EventFailed)
+	f.settleRequest(first.Actions[2].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	f.settleRequest(first.Actions[3].Effect.Request.Delivery, eventhook.DeliveryDead)
+	same(t, "it is retried all the same", f.storedEvent(e).Status, eventhook.EventFailed)
 	f.clock.advance(10 * time.Second)
 	again := f.claimEvents(f.other, 1)[0]
-	second := f.plan(again, f.makes(eventhook.Task, ""), f.makes(eventhook.Workflow, ""), requests(""), requests(""), requests(""))
+	second := f.plan(again, f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Workflow, ""), requestAction(""), requestAction(""), requestAction(""))
 	same(t, "planned again", len(second.Actions), 2)
 	same(t, "owed", second.OpenRequests, 1)
 	f.settle(f.other, second)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "the event then", []any{got.Status, got.LastError}, []any{eventhook.EventProcessing, ""})
 	const done, open = eventhook.ActionSuccess, eventhook.ActionPending
 	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{done, done, done, open, open})
@@ -79,9 +79,9 @@ func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	same(t, "the task", []any{actions[0].ExecutionID, actions[0].CompletedAt.UTC(), actions[0].Attempts}, []any{task, noon, 1})
 	same(t, "the workflow", []any{actions[1].CompletedAt.UTC(), actions[1].Attempts, actions[1].ErrorMessage}, []any{noon.Add(10 * time.Second), 2, ""})
 	same(t, "executions", f.count("execution", "true"), 2)
-	f.sent(first.Actions[3].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	f.sent(first.Actions[4].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+	f.settleRequest(first.Actions[3].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	f.settleRequest(first.Actions[4].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 }
 
 // The deliveries end while the event is planned again, so its settle waits for no delivery.
@@ -92,11 +92,11 @@ func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 		before  func(f *fixture, d *eventhook.Delivery)
 		status  eventhook.EventStatus
 	}{
-		{"an owed one succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.sent(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
-		{"an owed one dies", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.sent(d, eventhook.DeliveryDead) }, eventhook.EventDead},
+		{"an owed one succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
+		{"an owed one dies", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliveryDead) }, eventhook.EventDead},
 		{"a dead one is restarted, and succeeds", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
 			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
-			f.sent(d, eventhook.DeliverySuccess)
+			f.settleRequest(d, eventhook.DeliverySuccess)
 		}, eventhook.EventDelivered},
 		{"a dead one is restarted, and is owed", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
 			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
@@ -105,18 +105,18 @@ func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			f.exec(`UPDATE eventhook.route SET targets = '[{"type":"http","url":"https://internal.example/"}]'`)
-			e := f.accepted(1)[0]
-			first := f.plan(e, requests(""), fails("not yet"))
+			e := f.leasedEvents(1)[0]
+			first := f.plan(e, requestAction(""), failedAction("not yet"))
 			f.settle(f.db, first)
 			d := first.Actions[0].Effect.Request.Delivery
 			if c.planned == eventhook.DeliveryDead {
-				f.sent(d, eventhook.DeliveryDead)
+				f.settleRequest(d, eventhook.DeliveryDead)
 			}
 			f.clock.advance(10 * time.Second)
-			again := f.plan(f.claimEvents(f.db, 1)[0], requests(""), f.makes(eventhook.Task, ""))
+			again := f.plan(f.claimEvents(f.db, 1)[0], requestAction(""), f.executionAction(eventhook.Task, ""))
 			c.before(f, d)
 			f.settle(f.db, again)
-			same(t, "the event", f.stored(e).Status, c.status)
+			same(t, "the event", f.storedEvent(e).Status, c.status)
 		})
 	}
 }
@@ -125,22 +125,22 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 	for _, status := range []eventhook.DeliveryStatus{eventhook.DeliveryDead, eventhook.DeliveryPending, eventhook.DeliverySuccess} {
 		t.Run(string(status), func(t *testing.T) {
 			f := setUp(t)
-			e := f.accepted(1)[0]
-			first := f.plan(e, requests(`{"n":1}`), requests(""))
+			e := f.leasedEvents(1)[0]
+			first := f.plan(e, requestAction(`{"n":1}`), requestAction(""))
 			f.settle(f.db, first)
 			d := first.Actions[0].Effect.Request.Delivery
 			if status != eventhook.DeliveryPending {
-				f.sent(d, status)
+				f.settleRequest(d, status)
 			}
-			f.sent(first.Actions[1].Effect.Request.Delivery, eventhook.DeliveryDead) // so that the event is dead
+			f.settleRequest(first.Actions[1].Effect.Request.Delivery, eventhook.DeliveryDead) // so that the event is dead
 			before, _ := f.delivery(d.ID)
 			token := f.token("delivery", d.ID)
 			f.clock.advance(time.Minute)
 			same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)}), ids(e))
-			f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], requests(`{"n":2}`), requests("")))
+			f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], requestAction(`{"n":2}`), requestAction("")))
 			got, attempts := f.delivery(d.ID)
-			restarted := one[*time.Time](f, `SELECT restarted_at FROM eventhook.delivery WHERE id = $1`, [16]byte(d.ID))
-			body := one[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.ID))
+			restarted := queryValue[*time.Time](f, `SELECT restarted_at FROM eventhook.delivery WHERE id = $1`, [16]byte(d.ID))
+			body := queryValue[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.ID))
 			if status == eventhook.DeliveryDead {
 				same(t, "the delivery", []any{got.Status, got.RetryCount, got.CompletedAt, f.token("delivery", d.ID)}, []any{eventhook.DeliveryPending, 0, (*time.Time)(nil), token + 1})
 				same(t, "restarted", restarted != nil && restarted.Equal(f.clock.now()), true)
@@ -153,12 +153,12 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 				same(t, "restarted", restarted, (*time.Time)(nil))
 			}
 			same(t, "deliveries", f.count("delivery", "true"), 2)
-			same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+			same(t, "the event", f.storedEvent(e).Status, eventhook.EventProcessing)
 			if status != eventhook.DeliverySuccess {
-				f.sent(d, eventhook.DeliverySuccess)
+				f.settleRequest(d, eventhook.DeliverySuccess)
 			}
-			f.sent(first.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
-			same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+			f.settleRequest(first.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+			same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
 	}
 }
@@ -166,11 +166,11 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 // Deliveries may have a shorter retention than events.
 func TestARequestWithoutItsDelivery(t *testing.T) {
 	f := setUp(t)
-	events := f.accepted(2)
+	events := f.leasedEvents(2)
 	for i, status := range []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryDead} {
-		s := f.plan(events[i], requests(""))
+		s := f.plan(events[i], requestAction(""))
 		f.settle(f.db, s)
-		f.sent(s.Actions[0].Effect.Request.Delivery, status) // the only due delivery
+		f.settleRequest(s.Actions[0].Effect.Request.Delivery, status) // the only due delivery
 	}
 	f.exec(`CREATE TABLE eventhook.kept AS SELECT * FROM eventhook.delivery`)
 	f.exec(`DELETE FROM eventhook.delivery`)

@@ -13,11 +13,11 @@ import (
 
 func TestSettleStoresThePlannedEffects(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	task := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a": 1}`) })
-	f.settle(f.db, f.plan(e, f.makes(eventhook.Workflow, "order-1"), task, resolves("p", `{"paid":true}`)))
+	e := f.leasedEvents(1)[0]
+	task := f.executionAction(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a": 1}`) })
+	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Workflow, "order-1"), task, resolveAction("p", `{"paid":true}`)))
 
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "event", got.Status, eventhook.EventDelivered)
 	same(t, "processed at", got.ProcessedAt.UTC(), noon)
 	actions := f.actions(e)
@@ -27,7 +27,7 @@ func TestSettleStoresThePlannedEffects(t *testing.T) {
 			t.Errorf("action %d: %+v, want a success of one attempt at noon", a.TargetIndex, a)
 		}
 	}
-	x := f.work(task.Effect.Execution.ID)
+	x := f.storedExecution(task.Effect.Execution.ID)
 	x.CreatedAt, *x.DueAt = x.CreatedAt.UTC(), x.DueAt.UTC()
 	want := *task.Effect.Execution
 	want.Status, want.CreatedAt, want.DueAt = eventhook.ExecutionPending, noon, &noon
@@ -38,23 +38,23 @@ func TestSettleStoresThePlannedEffects(t *testing.T) {
 
 func TestSettleOfAnEventWithoutARoute(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e))
-	same(t, "event", f.stored(e).Status, eventhook.EventUnrouted)
+	same(t, "event", f.storedEvent(e).Status, eventhook.EventUnrouted)
 }
 
 func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	f := setUp(t)
-	batch := f.accepted(3)
+	batch := f.leasedEvents(3)
 	f.clock.advance(lease)
 	stolen := f.claimEvents(f.other, 10)
 	same(t, "claimed by the other", len(stolen), 3)
-	kept := f.accepted(2)
+	kept := f.leasedEvents(2)
 	f.settle(f.other, f.plan(stolen[0]))
 	late := make([]*effects.Settlement, 0, 5)
 	for i, e := range append(batch, kept...) {
 		key := fmt.Sprint(i)
-		late = append(late, f.plan(e, f.makes(eventhook.Task, key), resolves("p"+key, "1")))
+		late = append(late, f.plan(e, f.executionAction(eventhook.Task, key), resolveAction("p"+key, "1")))
 	}
 	lost, err := f.db.SettleEvents(t.Context(), late)
 	f.must(err)
@@ -66,32 +66,32 @@ func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	same(t, "promises", f.count("promise", "true"), 2)
 	same(t, "keys", f.count("idempotency_key", "true"), 2)
 	for _, e := range kept {
-		same(t, "an event of the rest", f.stored(e).Status, eventhook.EventDelivered)
+		same(t, "an event of the rest", f.storedEvent(e).Status, eventhook.EventDelivered)
 	}
 	// The new leases are not affected.
-	f.settle(f.other, f.plan(stolen[1], f.makes(eventhook.Task, "0")), f.plan(stolen[2]))
+	f.settle(f.other, f.plan(stolen[1], f.executionAction(eventhook.Task, "0")), f.plan(stolen[2]))
 	same(t, "executions then", f.count("execution", "true"), 3)
 }
 
 func TestSettleOfTheSameTwiceIsALostLease(t *testing.T) {
 	f := setUp(t)
-	s := f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "k"), f.makes(eventhook.Task, ""))
+	s := f.plan(f.leasedEvents(1)[0], f.executionAction(eventhook.Task, "k"), f.executionAction(eventhook.Task, ""))
 	f.settle(f.db, s)
 	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose result was lost
 	f.must(err)
 	same(t, "lost", len(lost), 1)
 	same(t, "executions", f.count("execution", "true"), 2)
-	same(t, "event", f.stored(s.Event).Status, eventhook.EventDelivered)
+	same(t, "event", f.storedEvent(s.Event).Status, eventhook.EventDelivered)
 }
 
 func TestSettleSchedulesRetries(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	made := f.makes(eventhook.Task, "")
-	next := []effects.PlannedAction{made, fails("no such thing"), resolves("p", "1")}
+	e := f.leasedEvents(1)[0]
+	made := f.executionAction(eventhook.Task, "")
+	next := []effects.PlannedAction{made, failedAction("no such thing"), resolveAction("p", "1")}
 	for retry, delay := range []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second} {
 		f.settle(f.db, f.plan(e, next...))
-		got := f.stored(e)
+		got := f.storedEvent(e)
 		same(t, "status", got.Status, eventhook.EventFailed)
 		same(t, "retries", got.RetryCount, retry+1)
 		same(t, "next", got.NextRetryAt.Sub(f.clock.now()), delay)
@@ -102,10 +102,10 @@ func TestSettleSchedulesRetries(t *testing.T) {
 		same(t, "claimed in time", len(claimed), 1)
 		e = claimed[0]
 		same(t, "retries of the claimed", e.RetryCount, retry+1)
-		next = []effects.PlannedAction{fails("must not be seen"), fails("no such thing")} // the store keeps actions that succeeded
+		next = []effects.PlannedAction{failedAction("must not be seen"), failedAction("no such thing")} // the store keeps actions that succeeded
 	}
-	f.settle(f.db, f.plan(e, fails("no such thing"), fails("no such thing")))
-	got := f.stored(e)
+	f.settle(f.db, f.plan(e, failedAction("no such thing"), failedAction("no such thing")))
+	got := f.storedEvent(e)
 	same(t, "status at the end", got.Status, eventhook.EventDead)
 	same(t, "retries at the end", got.RetryCount, 3)
 	same(t, "error at the end", got.LastError, "no such thing")
@@ -126,31 +126,31 @@ func TestSettleSchedulesRetries(t *testing.T) {
 
 func TestSettleOfAPermanentFailureIsDeadAtOnce(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	a := fails("never")
+	e := f.leasedEvents(1)[0]
+	a := failedAction("never")
 	a.Permanent = true
-	f.settle(f.db, f.plan(e, a, f.makes(eventhook.Task, "")))
-	same(t, "event", f.stored(e).Status, eventhook.EventDead)
+	f.settle(f.db, f.plan(e, a, f.executionAction(eventhook.Task, "")))
+	same(t, "event", f.storedEvent(e).Status, eventhook.EventDead)
 	same(t, "executions", f.count("execution", "true"), 1)
 }
 
 func TestARetriedActionSucceeds(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "k"), fails("not yet"), f.makes(eventhook.Task, "k")))
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "k"), failedAction("not yet"), f.executionAction(eventhook.Task, "k")))
 	f.clock.advance(10 * time.Second)
 	e = f.claimEvents(f.db, 1)[0]
-	same(t, "done", f.done(e), 2)
+	same(t, "done", f.countDoneActions(e), 2)
 
-	s := f.plan(e, effects.PlannedAction{}, f.makes(eventhook.Task, ""), effects.PlannedAction{})
+	s := f.plan(e, effects.PlannedAction{}, f.executionAction(eventhook.Task, ""), effects.PlannedAction{})
 	f.settle(f.db, s)
-	same(t, "event", f.stored(e).Status, eventhook.EventDelivered)
+	same(t, "event", f.storedEvent(e).Status, eventhook.EventDelivered)
 	got := f.actions(e)[1]
 	same(t, "status", got.Status, eventhook.ActionSuccess)
 	same(t, "attempts", got.Attempts, 2)
 	same(t, "error", got.ErrorMessage, "")
 	same(t, "execution", got.ExecutionID, s.Actions[0].Effect.Execution.ID)
-	same(t, "done then", f.done(e), 3)
+	same(t, "done then", f.countDoneActions(e), 3)
 	var ended []time.Duration // since noon
 	for _, a := range f.actions(e) {
 		ended = append(ended, a.CompletedAt.Sub(noon))
@@ -161,9 +161,9 @@ func TestARetriedActionSucceeds(t *testing.T) {
 func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
 	f := setUp(t)
 	settle := func(typ eventhook.ExecutionType) eventhook.Action {
-		e := f.accepted(1)[0]
-		f.settle(f.db, f.plan(e, f.makes(typ, "order-1")))
-		same(t, "event", f.stored(e).Status, eventhook.EventDelivered)
+		e := f.leasedEvents(1)[0]
+		f.settle(f.db, f.plan(e, f.executionAction(typ, "order-1")))
+		same(t, "event", f.storedEvent(e).Status, eventhook.EventDelivered)
 		return f.actions(e)[0]
 	}
 	wantSkipped := func(claim string, a, of eventhook.Action) {
@@ -183,8 +183,8 @@ func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
 	same(t, "after a day", again.Status, eventhook.ActionSuccess)
 	wantSkipped("after the new one", settle(eventhook.Task), again)
 
-	both := f.accepted(2)
-	f.settle(f.db, f.plan(both[0], f.makes(eventhook.Task, "order-2")), f.plan(both[1], f.makes(eventhook.Task, "order-2"), f.makes(eventhook.Task, "order-2")))
+	both := f.leasedEvents(2)
+	f.settle(f.db, f.plan(both[0], f.executionAction(eventhook.Task, "order-2")), f.plan(both[1], f.executionAction(eventhook.Task, "order-2"), f.executionAction(eventhook.Task, "order-2")))
 	one := f.actions(both[0])[0]
 	for _, a := range f.actions(both[1]) {
 		wantSkipped("in one batch", a, one)
@@ -194,10 +194,10 @@ func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
 
 func TestAFailedActionClaimsNoKey(t *testing.T) {
 	f := setUp(t)
-	batch := f.accepted(2)
-	broken := f.makes(eventhook.Task, "k")
+	batch := f.leasedEvents(2)
+	broken := f.executionAction(eventhook.Task, "k")
 	broken.Failure = "no"
-	f.settle(f.db, f.plan(batch[0], broken), f.plan(batch[1], f.makes(eventhook.Task, "k")))
+	f.settle(f.db, f.plan(batch[0], broken), f.plan(batch[1], f.executionAction(eventhook.Task, "k")))
 	same(t, "the next one with its key", f.actions(batch[1])[0].Status, eventhook.ActionSuccess)
 	same(t, "executions", f.count("execution", "true"), 1)
 }
@@ -210,14 +210,14 @@ func TestConcurrentSettlesCreateOneExecutionPerKey(t *testing.T) {
 	loud := func(o *Options) { o.Log = logger }
 	one, other := f.open(loud), f.open(loud)
 	for round := range rounds {
-		events := f.accepted(2 * keys)
+		events := f.leasedEvents(2 * keys)
 		var batches [2][]*effects.Settlement
 		for i := range keys {
 			key, promise := fmt.Sprintf("%d/%d", round, i), fmt.Sprintf("p%d/%d", round, keys-i)
-			batches[0] = append(batches[0], f.plan(events[2*i], f.makes(eventhook.Task, key), resolves(promise, "1")))
-			batches[1] = append([]*effects.Settlement{f.plan(events[2*i+1], resolves(promise, "2"), f.makes(eventhook.Task, key))}, batches[1]...)
+			batches[0] = append(batches[0], f.plan(events[2*i], f.executionAction(eventhook.Task, key), resolveAction(promise, "1")))
+			batches[1] = append([]*effects.Settlement{f.plan(events[2*i+1], resolveAction(promise, "2"), f.executionAction(eventhook.Task, key))}, batches[1]...)
 		}
-		together(
+		concurrently(
 			func() { f.settle(one, batches[0]...) },
 			func() { f.settle(other, batches[1]...) })
 	}
@@ -232,10 +232,10 @@ func TestConcurrentSettlesCreateOneExecutionPerKey(t *testing.T) {
 func TestARefusedEventDoesNotAffectTheOtherSettlements(t *testing.T) {
 	f := setUp(t)
 	for _, size := range []int{1, 2, 5} {
-		events := f.accepted(size)
+		events := f.leasedEvents(size)
 		var batch []*effects.Settlement
 		for i, e := range events {
-			a := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
+			a := f.executionAction(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
 			if i == size/2 {
 				a.Effect.Execution.Input = []byte(`{"a":`)
 			}
@@ -243,7 +243,7 @@ func TestARefusedEventDoesNotAffectTheOtherSettlements(t *testing.T) {
 		}
 		f.settle(f.db, batch...)
 		for i, e := range events {
-			got, want := f.stored(e), eventhook.EventDelivered
+			got, want := f.storedEvent(e), eventhook.EventDelivered
 			if i == size/2 {
 				want = eventhook.EventDead
 				same(t, "error", got.LastError, "the database refused the effect of this action")

@@ -35,8 +35,8 @@ var changes = []struct {
 		SELECT gen_random_uuid(), id, 'new', '{*}', '{}', '-', now(), now() FROM eventhook.tenant WHERE slug = 'globex'`, false},
 }
 
-// change runs and commits SQL on a separate connection.
-func (f *fixture) change(sql string) {
+// execSeparately runs and commits SQL on a separate connection.
+func (f *fixture) execSeparately(sql string) {
 	f.Helper()
 	conn, err := pgx.Connect(f.Context(), f.dsn)
 	f.must(err)
@@ -50,9 +50,9 @@ func (f *fixture) planned() (acme, umbrella *effects.Arrival) {
 	f.Helper()
 	other := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.tenant (id, slug, name) VALUES (gen_random_uuid(), 'globex', 'Globex')`)
-	s := f.subscriber()
-	acme = f.arrival(f.event(), f.makes(eventhook.Task, "k"), f.publishes("payment.made", "", `{}`, s), requests(""))
-	umbrella = f.arrival(f.event(func(e *eventhook.Event) { e.TenantID = other }), f.makes(eventhook.Task, "k"))
+	s := f.insertSubscription()
+	acme = f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), f.publishAction("payment.made", "", `{}`, s), requestAction(""))
+	umbrella = f.arrival(f.event(func(e *eventhook.Event) { e.TenantID = other }), f.executionAction(eventhook.Task, "k"))
 	return acme, umbrella
 }
 
@@ -61,19 +61,19 @@ func TestAStalePlanIsNotStoredWithItsEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			a, other := f.planned()
-			f.change(c.sql)
+			f.execSeparately(c.sql)
 			f.accept(f.db, a, other)
 			same(t, "stale", []bool{a.Plan.IsStale, other.Plan.IsStale}, []bool{c.isStale, false})
 			same(t, "planned", []bool{a.IsPlanned(), other.IsPlanned()}, []bool{!c.isStale, true})
-			same(t, "the other event", f.stored(other.Event).Status, eventhook.EventDelivered)
+			same(t, "the other event", f.storedEvent(other.Event).Status, eventhook.EventDelivered)
 			if !c.isStale {
 				return
 			}
-			same(t, "the event", []any{f.stored(a.Event).Status, a.Event.Status, a.Event.Lease}, []any{eventhook.EventProcessing, eventhook.EventProcessing,
+			same(t, "the event", []any{f.storedEvent(a.Event).Status, a.Event.Status, a.Event.Lease}, []any{eventhook.EventProcessing, eventhook.EventProcessing,
 				eventhook.Lease{Token: 1, Until: noon.Add(lease)}})
 			same(t, "due", f.count("event", "id = $1 AND due_at = $2", [16]byte(a.Event.ID), noon.Add(lease)), 1)
 			same(t, "rows", []int{f.count("execution", "true"), f.count("delivery", "true"), len(f.actions(a.Event))}, []int{1, 0, 0})
-			f.settle(f.db, f.plan(a.Event, f.makes(eventhook.Task, "k")))
+			f.settle(f.db, f.plan(a.Event, f.executionAction(eventhook.Task, "k")))
 			same(t, "the key was free", f.actions(a.Event)[0].Status, eventhook.ActionSuccess)
 		})
 	}
@@ -85,26 +85,26 @@ func TestAStalePlanIsNotSettled(t *testing.T) {
 			f := setUp(t)
 			a, other := f.planned()
 			f.accept(f.db, arrivals(a.Event, other.Event)...)
-			f.change(c.sql)
+			f.execSeparately(c.sql)
 			unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{a.Plan, other.Plan})
 			f.must(err)
 			same(t, "stale", []bool{a.Plan.IsStale, other.Plan.IsStale}, []bool{c.isStale, false})
-			same(t, "the other event", f.stored(other.Event).Status, eventhook.EventDelivered)
+			same(t, "the other event", f.storedEvent(other.Event).Status, eventhook.EventDelivered)
 			if !c.isStale {
 				same(t, "unsettled", len(unsettled), 0)
 				return
 			}
 			same(t, "unsettled", len(unsettled) == 1 && unsettled[0] == a.Plan, true)
 			same(t, "rows", []int{f.count("execution", "true"), f.count("delivery", "true"), len(f.actions(a.Event))}, []int{1, 0, 0})
-			same(t, "the event", f.stored(a.Event).Status, eventhook.EventProcessing)
-			f.settle(f.db, f.plan(a.Event, f.makes(eventhook.Task, "k")))
+			same(t, "the event", f.storedEvent(a.Event).Status, eventhook.EventProcessing)
+			f.settle(f.db, f.plan(a.Event, f.executionAction(eventhook.Task, "k")))
 		})
 	}
 }
 
 func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	f := setUp(t)
-	f.subscriber()
+	f.insertSubscription()
 	before := f.generation()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
@@ -125,7 +125,7 @@ func TestAPlanIsCurrentUntilTheChangeIsCommitted(t *testing.T) {
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.route SET priority = 7`)
 	f.must(err)
-	before, after := f.arrival(f.event(), f.makes(eventhook.Task, "")), f.arrival(f.event(), f.makes(eventhook.Task, ""))
+	before, after := f.arrival(f.event(), f.executionAction(eventhook.Task, "")), f.arrival(f.event(), f.executionAction(eventhook.Task, ""))
 	f.accept(f.db, before)
 	f.must(tx.Commit(t.Context()))
 	f.accept(f.db, after)
@@ -142,22 +142,22 @@ func TestRefusedEffectsDoNotAffectOtherEvents(t *testing.T) {
 				f := setUp(t)
 				var batch []*effects.Arrival
 				for i := range size {
-					made := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{}`) })
+					made := f.executionAction(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{}`) })
 					if i == bad {
 						refusedInput(made.Effect.Execution)
 					}
-					batch = append(batch, f.arrival(f.event(withKey(fmt.Sprint(i))), f.makes(eventhook.Workflow, ""), made))
+					batch = append(batch, f.arrival(f.event(withKey(fmt.Sprint(i))), f.executionAction(eventhook.Workflow, ""), made))
 				}
-				repeated := f.arrival(f.event(withKey(fmt.Sprint(bad))), f.makes(eventhook.Task, ""))
+				repeated := f.arrival(f.event(withKey(fmt.Sprint(bad))), f.executionAction(eventhook.Task, ""))
 				f.accept(f.db, append(batch, repeated)...)
 				for i, a := range batch {
 					status := eventhook.EventDelivered
 					if i == bad {
 						status = eventhook.EventProcessing
 						same(t, "the refused event's lease", a.Event.Lease, eventhook.Lease{Token: 1, Until: noon.Add(lease)})
-						same(t, "its plan", a.Plan == nil, true)
+						same(t, "its plan is refused", a.IsPlanRefused, true)
 					}
-					same(t, fmt.Sprint("event ", i), []eventhook.EventStatus{a.Event.Status, f.stored(a.Event).Status}, []eventhook.EventStatus{status, status})
+					same(t, fmt.Sprint("event ", i), []eventhook.EventStatus{a.Event.Status, f.storedEvent(a.Event).Status}, []eventhook.EventStatus{status, status})
 				}
 				wantDuplicate(t, "of the refused event", repeated.Event, batch[bad].Event)
 				same(t, "executions", f.count("execution", "true"), 2*(size-1))
@@ -170,7 +170,7 @@ func TestARefusedEventDoesNotAffectTheEffectsOfOthers(t *testing.T) {
 	f := setUp(t)
 	var batch []*effects.Arrival
 	for i := range 9 {
-		batch = append(batch, f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, fmt.Sprint(i))))
+		batch = append(batch, f.arrival(f.event(withKey("k")), f.executionAction(eventhook.Task, fmt.Sprint(i))))
 	}
 	batch[0].Event.EventType = "a\x00b"
 	f.accept(f.db, batch...)

@@ -12,10 +12,10 @@ import (
 // checks with the lists of the root package.
 func TestStatusesInSQLAgreeWithTheRootPackage(t *testing.T) {
 	f := setUp(t)
-	check := one[string](f, `SELECT pg_get_constraintdef(oid) FROM pg_constraint
+	check := queryValue[string](f, `SELECT pg_get_constraintdef(oid) FROM pg_constraint
 		WHERE conrelid = 'eventhook.event'::regclass AND contype = 'c' AND pg_get_constraintdef(oid) LIKE '%unrouted%'`)
 	predicate := func(index string) string {
-		return one[string](f, `SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = $1::text::regclass`, "eventhook."+index)
+		return queryValue[string](f, `SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = $1::text::regclass`, "eventhook."+index)
 	}
 	lists := statesIn(exceptional)
 	for _, c := range []struct {

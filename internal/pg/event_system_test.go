@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// told returns the types of events of which a subscription has deliveries, oldest first.
-func (f *fixture) told(s eventhook.Subscription) string {
+// deliveredTypes returns the types of events of which a subscription has deliveries, oldest first.
+func (f *fixture) deliveredTypes(s eventhook.Subscription) string {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), `SELECT d.event_type FROM eventhook.delivery d JOIN eventhook.event e ON e.tenant_id = d.tenant_id AND e.id = d.event_id
 		WHERE d.destination_id = $1 ORDER BY e.id`, [16]byte(s.ID))
@@ -65,7 +65,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 		{all, "tenant.updated source.updated"}, {sources, "source.updated"}, {one, "tenant.updated"},
 		{none, ""}, {near, ""}, {paused, "tenant.updated source.updated"}, {off, ""}, {admins, ""}, {foreign, ""},
 	} {
-		same(t, c.of.Name, f.told(c.of), c.want)
+		same(t, c.of.Name, f.deliveredTypes(c.of), c.want)
 	}
 	same(t, "due at once, for whoever comes first", f.count("delivery", `status = 'pending' AND due_at <= $1 AND lease_token = 0 AND attempts = 0`, f.clock.now()), 6)
 	same(t, "beside their events", f.count("delivery d", `EXISTS (SELECT FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id
@@ -105,8 +105,8 @@ func TestFiltersApplyToSystemEvents(t *testing.T) {
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "shop", 0, false))
 	slices.Sort(judged)
 	same(t, "judged", judged, []string{`{"body.a":"no"} source.deleted {"tenant":"acme`, `{"body.a":"yes"} source.deleted {"tenant":"acme`})
-	same(t, "taken", f.told(yes), "source.deleted")
-	same(t, "refused", f.told(no), "")
+	same(t, "taken", f.deliveredTypes(yes), "source.deleted")
+	same(t, "refused", f.deliveredTypes(no), "")
 }
 
 func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) {
@@ -121,8 +121,8 @@ func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) 
 	}
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0))
-	same(t, "itself", f.told(s), "webhook.created webhook.paused webhook.resumed")
-	same(t, "another", f.told(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
+	same(t, "itself", f.deliveredTypes(s), "webhook.created webhook.paused webhook.resumed")
+	same(t, "another", f.deliveredTypes(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
 }
 
 func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
 	f.must(err)
 	same(t, "the last entry", f.audit(eventhook.AuditFilter{})[0].Action, "event_type.created")
 	same(t, "events", f.count("event", "true"), 0)
-	same(t, "deliveries", f.told(s), "")
+	same(t, "deliveries", f.deliveredTypes(s), "")
 	_, err = f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Name = "a\x00" })
 	if err == nil {
 		t.Error("what cannot be stored was")
@@ -163,5 +163,5 @@ func TestEventsForOperatorsReachNoTenant(t *testing.T) {
 		same(t, "told", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
 		return err
 	}))
-	same(t, "delivered", f.told(s), "tenant.updated")
+	same(t, "delivered", f.deliveredTypes(s), "tenant.updated")
 }

@@ -38,11 +38,11 @@ func TestCompleteAllAnswersForEachExecution(t *testing.T) {
 			t.Errorf("item %d: got %v, want %v", i, got[i], want)
 		}
 	}
-	x := f.work(first.ID)
+	x := f.storedExecution(first.ID)
 	same(t, "status", x.Status, eventhook.ExecutionCompleted)
 	same(t, "output of the first of two", string(x.Output), `{"n":1}`)
-	same(t, "output", string(f.work(second.ID).Output), "\"a\uFFFD\"")
-	same(t, "without an output", f.work(late.ID).Status, eventhook.ExecutionRunning)
+	same(t, "output", string(f.storedExecution(second.ID).Output), "\"a\uFFFD\"")
+	same(t, "without an output", f.storedExecution(late.ID).Status, eventhook.ExecutionRunning)
 	same(t, "another tenant's", f.count("execution", "tenant_id = $1 AND status = 'running'", [16]byte(umbrella)), 1)
 }
 
@@ -51,7 +51,7 @@ func TestCompleteAllUsesTheCurrentToken(t *testing.T) {
 	for claim, order := range map[string][]int64{"first": {0, 5}, "last": {5, 0}, "between, and again": {-1, 0, 5, 0}} {
 		t.Run(claim, func(t *testing.T) {
 			f := setUp(t)
-			x := f.running(eventhook.Task)
+			x := f.runningExecution(eventhook.Task)
 			list := make([]eventhook.Execution, len(order))
 			want := make([]error, len(order))
 			isDone := false
@@ -71,8 +71,8 @@ func TestCompleteAllUsesTheCurrentToken(t *testing.T) {
 					t.Errorf("item %d: got %v, want %v", i, got[i], want[i])
 				}
 			}
-			same(t, "status", f.work(x.ID).Status, eventhook.ExecutionCompleted)
-			same(t, "output", string(f.work(x.ID).Output), "0")
+			same(t, "status", f.storedExecution(x.ID).Status, eventhook.ExecutionCompleted)
+			same(t, "output", string(f.storedExecution(x.ID).Output), "0")
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 	f.must(err)
 	same(t, "answers", got, make([]error, 10))
 	same(t, "statements", trips.Load()-before, int64(1))
-	f.complete(f.db, f.running(eventhook.Task), nil)
+	f.complete(f.db, f.runningExecution(eventhook.Task), nil)
 	same(t, "completed", f.count("execution", "status = 'completed' AND due_at IS NULL AND completed_at = $1", f.clock.now()), 11)
 }
 
@@ -102,7 +102,7 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 	f := setUp(t)
 	f.backlog(10, "build")
 	held := f.claimWork(f.db, f.query())
-	f.filled(5000, 0) // enough rows for index lookups
+	f.fillTables(5000, 0) // enough rows for index lookups
 	f.exec(`ANALYZE eventhook.execution`)
 	backwards := slices.Clone(held)
 	slices.Reverse(backwards)
@@ -112,12 +112,12 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 	f.must(err)
 	var answers [2][]error
 	var errs [2]error
-	together(
+	concurrently(
 		func() { answers[0], errs[0] = f.db.CompleteAll(t.Context(), f.tenant, held) },
 		func() { answers[1], errs[1] = f.other.CompleteAll(t.Context(), f.tenant, backwards) },
 		func() {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			for one[int](f, blocked) < 2 {
+			for queryValue[int](f, blocked) < 2 {
 			}
 			f.must(gate.Rollback(t.Context()))
 		})
@@ -145,7 +145,7 @@ func TestCompletingReadsOnlyItsExecutions(t *testing.T) {
 			}
 		}
 		if state == "a small table" {
-			f.filled(5000, 100)
+			f.fillTables(5000, 100)
 		} else {
 			f.exec(`ANALYZE eventhook.execution`)
 		}

@@ -56,9 +56,9 @@ func TestAnExecutionNeverHasTwoLeases(t *testing.T) {
 			}
 		})
 	}
-	together(all...)
+	concurrently(all...)
 	for id, tokens := range h.tokens {
-		x := f.work(id)
+		x := f.storedExecution(id)
 		for token, times := range tokens {
 			if times != 1 || token > x.Lease.Token {
 				t.Errorf("token %d of %s was handed out %d times; the last is %d", token, id, times, x.Lease.Token)

@@ -11,11 +11,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// gated makes every change of an execution wait until the gate is opened.
-func (f *fixture) gated() (open func()) {
+// blockExecutionUpdates makes every change of an execution wait until the gate is opened.
+func (f *fixture) blockExecutionUpdates() (open func()) {
 	f.Helper()
-	f.exec(`CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
-	f.exec(`CREATE TRIGGER stand_still BEFORE UPDATE ON eventhook.execution FOR EACH ROW EXECUTE FUNCTION stand_still()`)
+	f.exec(`CREATE FUNCTION wait_for_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
+	f.exec(`CREATE TRIGGER wait_for_gate BEFORE UPDATE ON eventhook.execution FOR EACH ROW EXECUTE FUNCTION wait_for_gate()`)
 	gate, err := f.other.work.Acquire(f.Context())
 	f.must(err)
 	f.on(gate, `SELECT pg_advisory_lock(1)`)
@@ -36,14 +36,14 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 	for claim, owed := range map[string]func(*fixture) eventhook.ExecutionID{
 		"new": func(f *fixture) eventhook.ExecutionID { return f.execution(eventhook.Task) },
 		"failed": func(f *fixture) eventhook.ExecutionID {
-			x := f.running(eventhook.Task)
+			x := f.runningExecution(eventhook.Task)
 			_, err := f.db.Fail(f.Context(), x, "no", true, eventhook.RetryPolicy{InitialDelayMS: 1000})
 			f.must(err)
 			return x.ID
 		},
-		"whose worker died": func(f *fixture) eventhook.ExecutionID { return f.running(eventhook.Task).ID },
+		"whose worker died": func(f *fixture) eventhook.ExecutionID { return f.runningExecution(eventhook.Task).ID },
 		"a resumed workflow": func(f *fixture) eventhook.ExecutionID {
-			x := f.running(eventhook.Workflow)
+			x := f.runningExecution(eventhook.Workflow)
 			f.must(f.db.Suspend(f.Context(), x, eventhook.Suspension{State: []byte(`1`), Await: []eventhook.PromiseID{f.promise("k").ID}, Timeout: time.Second}))
 			return x.ID
 		},
@@ -52,8 +52,8 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 			f := setUp(t)
 			id := owed(f)
 			f.clock.advance(time.Minute)
-			before := f.work(id)
-			open := f.gated()
+			before := f.storedExecution(id)
+			open := f.blockExecutionUpdates()
 			ctx, leave := context.WithCancel(t.Context())
 			type answer struct {
 				n   int
@@ -64,7 +64,7 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 				list, err := f.db.ClaimWork(ctx, f.query())
 				answered <- answer{len(list), err}
 			}()
-			for f.standing() < 1 {
+			for f.countBlocked() < 1 {
 			}
 			wake := f.db.WorkWake(f.tenant, before.Queue)
 			leave()
@@ -77,7 +77,7 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 			default:
 				t.Error("nobody was woken before the answer")
 			}
-			after := f.work(id)
+			after := f.storedExecution(id)
 			same(t, "token", after.Lease.Token, before.Lease.Token+1)
 			after.Lease.Token = before.Lease.Token
 			same(t, "the execution", after, before)

@@ -19,9 +19,9 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	umbrella := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, type, status, queue, kind)
 		VALUES (gen_random_uuid(), $1, $2, $2, 3, 'task', 'pending', 'ci', 'build')`, [16]byte(umbrella), f.clock.now())
-	f.exec(`CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
-	f.exec(`CREATE TRIGGER stand_still BEFORE UPDATE ON eventhook.execution FOR EACH ROW WHEN (NEW.tenant_id <> '` + umbrella.String() + `')
-		EXECUTE FUNCTION stand_still()`)
+	f.exec(`CREATE FUNCTION wait_for_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
+	f.exec(`CREATE TRIGGER wait_for_gate BEFORE UPDATE ON eventhook.execution FOR EACH ROW WHEN (NEW.tenant_id <> '` + umbrella.String() + `')
+		EXECUTE FUNCTION wait_for_gate()`)
 	gate, err := f.other.work.Acquire(t.Context())
 	f.must(err)
 	defer gate.Release()
@@ -38,14 +38,14 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 		})
 	}
 	share := f.db.work.Config().MaxConns / claimSlotShare
-	for f.standing() < int(share) {
+	for f.countBlocked() < int(share) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
 	list, err := f.db.ClaimWork(ctx, eventhook.WorkQuery{Tenant: umbrella, Queue: "ci", Max: 1, Lease: lease})
 	f.must(err)
 	same(t, "claimed for another tenant meanwhile", len(list), 1)
-	same(t, "acme's that stand in the database", f.standing(), int(share))
+	same(t, "acme's that stand in the database", f.countBlocked(), int(share))
 
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	f.must(err)
@@ -58,8 +58,8 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	same(t, "claimed for acme in the end", total, claimSlotShare+1)
 }
 
-// standing returns the number of statements that wait for the gate.
-func (f *fixture) standing() int {
+// countBlocked returns the number of statements that wait for the gate.
+func (f *fixture) countBlocked() int {
 	var n int
 	f.must(f.other.lists.QueryRow(f.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n))

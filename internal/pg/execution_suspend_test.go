@@ -26,9 +26,9 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 	f := setUp(t)
 	for round, state := range []string{`{"step":2}`, ""} {
 		ids, _ := f.promises(round, 2)
-		x := f.running(eventhook.Workflow)
+		x := f.runningExecution(eventhook.Workflow)
 		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{State: []byte(state), Await: ids}))
-		same(t, "status", f.work(x.ID).Status, eventhook.ExecutionSuspended)
+		same(t, "status", f.storedExecution(x.ID).Status, eventhook.ExecutionSuspended)
 		same(t, "claimed while it waits", len(f.claimWork(f.db, f.query())), 0)
 		_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 		f.must(err)
@@ -59,7 +59,7 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 func TestSuspendReplacesTheAwaitedPromises(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 3)
-	x := f.running(eventhook.Workflow)
+	x := f.runningExecution(eventhook.Workflow)
 	for _, await := range [][]eventhook.PromiseID{ids[:2], ids[1:]} {
 		for _, id := range await {
 			if p, err := f.db.Promise(t.Context(), f.tenant, id); err == nil && p.Status == eventhook.PromisePending {
@@ -84,7 +84,7 @@ func TestSuspendOnSettledPromisesIsDueAtOnce(t *testing.T) {
 		_, err := f.db.SettlePromise(t.Context(), f.tenant, id, resolved)
 		f.must(err)
 	}
-	x := f.running(eventhook.Workflow)
+	x := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids}))
 	same(t, "claimed", len(f.claimWork(f.db, f.query())), 1)
 }
@@ -92,7 +92,7 @@ func TestSuspendOnSettledPromisesIsDueAtOnce(t *testing.T) {
 func TestSuspendHasATimeout(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 1)
-	x := f.running(eventhook.Workflow)
+	x := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids, Timeout: time.Hour}))
 	f.clock.advance(time.Hour - time.Second)
 	same(t, "claimed too early", len(f.claimWork(f.db, f.query())), 0)
@@ -112,9 +112,9 @@ func TestSuspendRefuses(t *testing.T) {
 	ids, _ := f.promises(0, 1)
 	foreign, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
 	f.must(err)
-	e := f.accepted(1)[0]
-	f.settle(f.db, f.plan(e, resolves("held", `1`)))
-	x := f.running(eventhook.Workflow)
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, resolveAction("held", `1`)))
+	x := f.runningExecution(eventhook.Workflow)
 	for _, c := range []struct {
 		claim string
 		await []eventhook.PromiseID
@@ -125,10 +125,10 @@ func TestSuspendRefuses(t *testing.T) {
 		{"one promise twice", []eventhook.PromiseID{ids[0], ids[0]}},
 	} {
 		wantKind(t, c.claim, f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: c.await}), eventhook.KindInvalid)
-		same(t, c.claim+": status", f.work(x.ID).Status, eventhook.ExecutionRunning)
+		same(t, c.claim+": status", f.storedExecution(x.ID).Status, eventhook.ExecutionRunning)
 	}
 	same(t, "awaits", f.count("execution_await", "true"), 0)
-	task := f.running(eventhook.Task)
+	task := f.runningExecution(eventhook.Task)
 	wantKind(t, "a task", f.db.Suspend(t.Context(), task, eventhook.Suspension{Await: ids}), eventhook.KindConflict)
 }
 
@@ -141,7 +141,7 @@ func TestConcurrentSettlesResumeTheWorkflow(t *testing.T) {
 			f.must(err)
 		},
 		"by event": func(db *DB, _ eventhook.PromiseID, key string) {
-			f.settle(db, f.plan(f.accepted(1)[0], resolves(key, `1`)))
+			f.settle(db, f.plan(f.leasedEvents(1)[0], resolveAction(key, `1`)))
 		},
 	}
 	round := 0
@@ -150,7 +150,7 @@ func TestConcurrentSettlesResumeTheWorkflow(t *testing.T) {
 			for _, n := range []int{1, 2} {
 				round++
 				ids, keys := f.promises(round, n)
-				x := f.running(eventhook.Workflow)
+				x := f.runningExecution(eventhook.Workflow)
 				acts := []func(){func() { settle(f.other, ids[0], keys[0]) }}
 				early := round%2 == 0
 				if early {
@@ -161,7 +161,7 @@ func TestConcurrentSettlesResumeTheWorkflow(t *testing.T) {
 				if n == 2 {
 					acts = append(acts, func() { settle(f.db, ids[1], keys[1]) })
 				}
-				together(acts...)
+				concurrently(acts...)
 				resumed := f.claimWork(f.db, f.query())
 				if len(resumed) != 1 {
 					t.Fatalf("%s, %d promises, suspended before %v: not woken", name, n, early)
@@ -180,13 +180,13 @@ func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 	settler := f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for round := range 30 {
 		ids, keys := f.promises(round, 20)
-		x := f.running(eventhook.Workflow)
+		x := f.runningExecution(eventhook.Workflow)
 		var actions []effects.PlannedAction
 		for _, key := range keys {
-			actions = append(actions, resolves(key, `1`))
+			actions = append(actions, resolveAction(key, `1`))
 		}
-		s := f.plan(f.accepted(1)[0], actions...)
-		together(
+		s := f.plan(f.leasedEvents(1)[0], actions...)
+		concurrently(
 			func() { f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids})) },
 			func() { f.settle(settler, s) })
 		resumed := f.claimWork(f.db, f.query())

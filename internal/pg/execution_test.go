@@ -34,7 +34,7 @@ func TestClaimWorkMatchesTheQuery(t *testing.T) {
 		c.change(&q)
 		same(t, c.claim, len(f.claimWork(f.db, q)), c.want)
 	}
-	same(t, "the kind that was asked for", f.work(second).Status, eventhook.ExecutionRunning)
+	same(t, "the kind that was asked for", f.storedExecution(second).Status, eventhook.ExecutionRunning)
 }
 
 func TestClaimWorkLeases(t *testing.T) {
@@ -57,8 +57,8 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 	f := setUp(t)
 	const n = 200
 	var batch []*effects.Settlement
-	for _, e := range f.accepted(n) {
-		batch = append(batch, f.plan(e, f.makes(eventhook.Task, "")))
+	for _, e := range f.leasedEvents(n) {
+		batch = append(batch, f.plan(e, f.executionAction(eventhook.Task, "")))
 	}
 	f.settle(f.db, batch...)
 	var mu sync.Mutex
@@ -77,7 +77,7 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 			}
 		}
 	}
-	together(worker(f.db), worker(f.other), worker(f.db), worker(f.other))
+	concurrently(worker(f.db), worker(f.other), worker(f.db), worker(f.other))
 	worker(f.db)() // events that were locked for the other claims
 	same(t, "claimed", len(claims), n)
 	for id, times := range claims {
@@ -89,7 +89,7 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 
 func TestHeartbeatKeepsTheLease(t *testing.T) {
 	f := setUp(t)
-	x := f.running(eventhook.Task)
+	x := f.runningExecution(eventhook.Task)
 	f.clock.advance(lease - time.Second)
 	until, err := f.db.Heartbeat(t.Context(), x, time.Minute)
 	f.must(err)
@@ -99,7 +99,7 @@ func TestHeartbeatKeepsTheLease(t *testing.T) {
 	f.clock.advance(time.Second)
 	// A late completion counts if no other worker has claimed the execution.
 	f.complete(f.db, x, []byte(`{"ok":true}`))
-	got := f.work(x.ID)
+	got := f.storedExecution(x.ID)
 	same(t, "status", got.Status, eventhook.ExecutionCompleted)
 	same(t, "output", string(got.Output), `{"ok":true}`)
 	same(t, "completed at", got.CompletedAt.UTC(), f.clock.now())
@@ -130,7 +130,7 @@ func TestAHeartbeatWithoutATimeDoesNotShortenTheLease(t *testing.T) {
 		until, err := f.other.Heartbeat(t.Context(), x, c.given)
 		f.must(err)
 		same(t, c.claim, until.Sub(f.clock.now()), c.want)
-		same(t, c.claim+": stored", f.work(x.ID).DueAt.Sub(f.clock.now()), c.want)
+		same(t, c.claim+": stored", f.storedExecution(x.ID).DueAt.Sub(f.clock.now()), c.want)
 	}
 	f.clock.advance(10 * time.Minute)
 	x = f.claimWork(f.db, f.query())[0] // the next claim sets its own length
@@ -172,16 +172,16 @@ func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 
 func TestALostLeaseChangesNothing(t *testing.T) {
 	f := setUp(t)
-	late := f.running(eventhook.Workflow)
+	late := f.runningExecution(eventhook.Workflow)
 	f.clock.advance(lease)
 	now := f.claimWork(f.other, f.query())[0]
 	same(t, "token of the next", now.Lease.Token, late.Lease.Token+1)
-	before := f.work(late.ID)
+	before := f.storedExecution(late.ID)
 	for name, settle := range f.settles() {
 		if err := settle(late); !errors.Is(err, eventhook.ErrLeaseLost) {
 			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
 		}
-		same(t, "after "+name, f.work(late.ID), before)
+		same(t, "after "+name, f.storedExecution(late.ID), before)
 	}
 	same(t, "awaits", f.count("execution_await", "true"), 0)
 	f.complete(f.other, now, nil)
@@ -194,8 +194,8 @@ func TestALostLeaseChangesNothing(t *testing.T) {
 
 func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
 	f := setUp(t)
-	x := f.running(eventhook.Workflow)
-	before := f.work(x.ID)
+	x := f.runningExecution(eventhook.Workflow)
+	before := f.storedExecution(x.ID)
 	own, foreign := x.TenantID, f.secondTenant()
 	x.TenantID = foreign
 	for name, settle := range f.settles() {
@@ -211,18 +211,18 @@ func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
 	f.must(err)
 	same(t, "list", len(list), 0)
 	same(t, "claimed", len(f.claimWork(f.db, eventhook.WorkQuery{Tenant: foreign, Queue: "ci", Max: 1, Lease: lease})), 0)
-	same(t, "after all that", f.work(x.ID), before)
+	same(t, "after all that", f.storedExecution(x.ID), before)
 	same(t, "tenant", before.TenantID, own)
 }
 
 func TestFailedExecutionsAreRetriedAndThenDead(t *testing.T) {
 	f := setUp(t)
-	x := f.running(eventhook.Task)
+	x := f.runningExecution(eventhook.Task)
 	for _, delay := range []time.Duration{10 * time.Second, 30 * time.Second} {
 		next, err := f.db.Fail(t.Context(), x, "broke \x00", true, eventhook.ExecutionRetry)
 		f.must(err)
 		same(t, "next", next.Sub(f.clock.now()), delay)
-		got := f.work(x.ID)
+		got := f.storedExecution(x.ID)
 		same(t, "status", got.Status, eventhook.ExecutionFailed)
 		same(t, "error", got.Error, `broke \x00`)
 		f.clock.advance(delay - time.Second)
@@ -235,12 +235,12 @@ func TestFailedExecutionsAreRetriedAndThenDead(t *testing.T) {
 	next, err := f.db.Fail(t.Context(), x, "broke", true, eventhook.ExecutionRetry)
 	f.must(err)
 	same(t, "next after the last", next, time.Time{})
-	same(t, "status after the last", f.work(x.ID).Status, eventhook.ExecutionDead)
+	same(t, "status after the last", f.storedExecution(x.ID).Status, eventhook.ExecutionDead)
 
-	x = f.running(eventhook.Task)
+	x = f.runningExecution(eventhook.Task)
 	_, err = f.db.Fail(t.Context(), x, "broke", false, eventhook.ExecutionRetry)
 	f.must(err)
-	same(t, "what cannot be retried", f.work(x.ID).Status, eventhook.ExecutionDead)
+	same(t, "what cannot be retried", f.storedExecution(x.ID).Status, eventhook.ExecutionDead)
 }
 
 func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
@@ -256,13 +256,13 @@ func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
 	claimed := f.claimWork(f.db, q) // dead executions before it do not prevent the claim
 	same(t, "claimed", len(claimed), 1)
 	same(t, "the healthy one", claimed[0].ID, healthy)
-	got := f.work(killer)
+	got := f.storedExecution(killer)
 	same(t, "status", got.Status, eventhook.ExecutionDead)
 	same(t, "attempts", got.Attempt, 3)
 	same(t, "error", got.Error, "the lease of the last attempt ran out")
 	same(t, "due", got.DueAt, (*time.Time)(nil))
 
-	wf := f.running(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1 })
+	wf := f.runningExecution(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1 })
 	f.must(f.db.Suspend(t.Context(), wf, eventhook.Suspension{}))
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "a workflow resumed in its last attempt", len(resumed), 1)
@@ -271,7 +271,7 @@ func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	f := setUp(t)
-	x := f.running(eventhook.Task)
+	x := f.runningExecution(eventhook.Task)
 	got, err := f.db.Cancel(t.Context(), f.tenant, x.ID)
 	f.must(err)
 	same(t, "status", got.Status, eventhook.ExecutionCancelled)
@@ -284,7 +284,7 @@ func TestCancel(t *testing.T) {
 	wantKind(t, "twice", err, eventhook.KindConflict)
 
 	ids, _ := f.promises(0, 1)
-	wf := f.running(eventhook.Workflow)
+	wf := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), wf, eventhook.Suspension{Await: ids}))
 	_, err = f.db.Cancel(t.Context(), f.tenant, wf.ID)
 	f.must(err)
@@ -295,7 +295,7 @@ func TestCancel(t *testing.T) {
 
 func TestRetryStartsAgain(t *testing.T) {
 	f := setUp(t)
-	x := f.running(eventhook.Task)
+	x := f.runningExecution(eventhook.Task)
 	_, err := f.db.Retry(t.Context(), f.tenant, x.ID)
 	wantKind(t, "while it runs", err, eventhook.KindConflict)
 	for _, end := range []func(x eventhook.Execution){
@@ -371,9 +371,9 @@ func TestExecutionsAreListed(t *testing.T) {
 func TestClaimWorkLimitsTheBytesOfInputs(t *testing.T) {
 	f := setUp(t)
 	for range 5 {
-		e := f.accepted(1)[0]
+		e := f.leasedEvents(1)[0]
 		e.BodySize = maxClaimBytes/2 + 1
-		f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
+		f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "")))
 	}
 	var got []int
 	for range 5 {
@@ -385,8 +385,8 @@ func TestClaimWorkLimitsTheBytesOfInputs(t *testing.T) {
 func TestKeysOfKindsAreIndependent(t *testing.T) {
 	f := setUp(t)
 	other := func(x *eventhook.Execution) { x.Kind = "another kind" }
-	e := f.accepted(1)[0]
-	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "k"), f.makes(eventhook.Task, "k", other), f.makes(eventhook.Task, "k")))
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "k"), f.executionAction(eventhook.Task, "k", other), f.executionAction(eventhook.Task, "k")))
 	var got []eventhook.ActionStatus
 	for _, a := range f.actions(e) {
 		got = append(got, a.Status)
@@ -399,7 +399,7 @@ func TestSuspendWithoutAStateKeepsTheState(t *testing.T) {
 	p := f.promise("k")
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
 	f.must(err)
-	x := f.running(eventhook.Workflow)
+	x := f.runningExecution(eventhook.Workflow)
 	for _, given := range []string{`{"step":1}`, ""} {
 		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{State: []byte(given), Await: []eventhook.PromiseID{p.ID}}))
 		x = f.claimWork(f.db, f.query())[0]
@@ -410,9 +410,9 @@ func TestSuspendWithoutAStateKeepsTheState(t *testing.T) {
 func TestAClaimIncludesTheInput(t *testing.T) {
 	f := setUp(t)
 	body := func(e *eventhook.Event) { e.Body, e.Headers = []byte(`{"n":1}`), []byte("X-A: b\r\n") }
-	e := f.event(f.leased, body)
+	e := f.event(f.withLease, body)
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
-	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
+	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "")))
 	same(t, "its event's payload", f.claimWork(f.db, f.query())[0].Payload, &eventhook.Payload{Headers: []byte("X-A: b\r\n"), Body: []byte(`{"n":1}`)})
 	f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`2`) })
 	own := f.claimWork(f.db, f.query())[0]

@@ -199,20 +199,20 @@ func withKey(key string) func(*eventhook.Event) {
 	return func(e *eventhook.Event) { e.IdempotencyKey = key }
 }
 
-func (f *fixture) leased(e *eventhook.Event) { e.Lease.Until = f.clock.now().Add(lease) }
+func (f *fixture) withLease(e *eventhook.Event) { e.Lease.Until = f.clock.now().Add(lease) }
 
-// accepted stores n events, which db has leased.
-func (f *fixture) accepted(n int) []*eventhook.Event {
+// leasedEvents stores n events, which db has leased.
+func (f *fixture) leasedEvents(n int) []*eventhook.Event {
 	f.Helper()
 	batch := make([]*eventhook.Event, n)
 	for i := range batch {
-		batch[i] = f.event(f.leased)
+		batch[i] = f.event(f.withLease)
 	}
 	f.must(f.db.Accept(f.Context(), arrivals(batch...)))
 	return batch
 }
 
-func (f *fixture) stored(e *eventhook.Event) eventhook.Event {
+func (f *fixture) storedEvent(e *eventhook.Event) eventhook.Event {
 	f.Helper()
 	got, err := f.db.Event(f.Context(), e.TenantID, e.ID)
 	f.must(err)
@@ -253,16 +253,16 @@ func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *ef
 	}
 	s := &effects.Settlement{
 		Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry,
-		Generation: one[int64](f, generationSQL, [16]byte(e.TenantID)),
+		Generation: queryValue[int64](f, generationSQL, [16]byte(e.TenantID)),
 	}
 	if e.Lease.Token > 1 {
-		f.planAgain(s)
+		f.replan(s)
 	}
 	return s
 }
 
-// planAgain leaves out actions that succeeded in earlier tries, as package route does.
-func (f *fixture) planAgain(s *effects.Settlement) {
+// replan leaves out actions that succeeded in earlier tries, as package route does.
+func (f *fixture) replan(s *effects.Settlement) {
 	f.Helper()
 	all, err := f.db.EventActions(f.Context(), []*eventhook.Event{s.Event})
 	f.must(err)
@@ -284,8 +284,8 @@ func (f *fixture) planAgain(s *effects.Settlement) {
 	}
 }
 
-// done counts the actions of an event that need no retry.
-func (f *fixture) done(e *eventhook.Event) (n int) {
+// countDoneActions counts the actions of an event that need no retry.
+func (f *fixture) countDoneActions(e *eventhook.Event) (n int) {
 	f.Helper()
 	for _, a := range f.actions(e) {
 		if a.Status != eventhook.ActionFailed {
@@ -295,8 +295,8 @@ func (f *fixture) done(e *eventhook.Event) (n int) {
 	return n
 }
 
-// makes plans an execution; key may be "".
-func (f *fixture) makes(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) effects.PlannedAction {
+// executionAction plans an execution; key may be "".
+func (f *fixture) executionAction(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{
 		ID: eventhook.NewID[eventhook.Execution](f.clock.now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
 	}
@@ -306,7 +306,7 @@ func (f *fixture) makes(typ eventhook.ExecutionType, key string, change ...func(
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: effects.Effect{Execution: x}}
 }
 
-func resolves(key, value string) effects.PlannedAction {
+func resolveAction(key, value string) effects.PlannedAction {
 	return promiseAction(effects.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true})
 }
 
@@ -314,7 +314,7 @@ func promiseAction(o effects.PromiseOutcome) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
 
-func fails(message string) effects.PlannedAction {
+func failedAction(message string) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Failure: message}
 }
 
@@ -339,8 +339,8 @@ func (f *fixture) claimEvents(db *DB, limit int) []*eventhook.Event {
 // execution creates an execution of a type through an event.
 func (f *fixture) execution(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.ExecutionID {
 	f.Helper()
-	a := f.makes(typ, "", change...)
-	f.settle(f.db, f.plan(f.accepted(1)[0], a))
+	a := f.executionAction(typ, "", change...)
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], a))
 	return a.Effect.Execution.ID
 }
 
@@ -355,8 +355,8 @@ func (f *fixture) claimWork(db *DB, q eventhook.WorkQuery) []eventhook.Execution
 	return list
 }
 
-// running returns an execution that a worker has leased.
-func (f *fixture) running(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.Execution {
+// runningExecution returns an execution that a worker has leased.
+func (f *fixture) runningExecution(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.Execution {
 	f.Helper()
 	f.execution(typ, change...)
 	list := f.claimWork(f.db, f.query())
@@ -375,7 +375,7 @@ func (f *fixture) complete(db *DB, x eventhook.Execution, output []byte) eventho
 	return done
 }
 
-func (f *fixture) work(id eventhook.ExecutionID) eventhook.Execution {
+func (f *fixture) storedExecution(id eventhook.ExecutionID) eventhook.Execution {
 	f.Helper()
 	x, err := f.db.Execution(f.Context(), f.tenant, id)
 	f.must(err)
@@ -392,8 +392,8 @@ func (f *fixture) promise(key string) eventhook.Promise {
 	return p
 }
 
-// one returns the value of a query with one row and column.
-func one[T any](f *fixture, sql string, args ...any) T {
+// queryValue returns the value of a query with one row and column.
+func queryValue[T any](f *fixture, sql string, args ...any) T {
 	f.Helper()
 	var v T
 	f.must(f.db.work.QueryRow(f.Context(), sql, args...).Scan(&v))
@@ -408,7 +408,7 @@ func (f *fixture) exec(sql string, args ...any) {
 
 func (f *fixture) count(table, where string, args ...any) int {
 	f.Helper()
-	return one[int](f, "SELECT count(*) FROM eventhook."+table+" WHERE "+where, args...)
+	return queryValue[int](f, "SELECT count(*) FROM eventhook."+table+" WHERE "+where, args...)
 }
 
 func same(t testing.TB, what string, got, want any) {
@@ -425,8 +425,8 @@ func wantKind(t testing.TB, act string, err error, want eventhook.Kind) {
 	}
 }
 
-// together runs functions concurrently and waits for them.
-func together(acts ...func()) {
+// concurrently runs functions concurrently and waits for them.
+func concurrently(acts ...func()) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	for _, act := range acts {

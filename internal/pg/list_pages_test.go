@@ -39,7 +39,7 @@ func (f *fixture) pages(l eventList) (n int, plan string) {
 func TestListsReadWithinTheirBounds(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	f.filled(20_000, 0)
+	f.fillTables(20_000, 0)
 	f.exec(`UPDATE eventhook.event SET source_id = $1, event_type = 'common', status = 'dead'`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.event SET event_type = 'rare', status = 'unrouted' WHERE id IN (SELECT id FROM eventhook.event ORDER BY id LIMIT 3)`)
 	f.exec(`VACUUM ANALYZE eventhook.event`)

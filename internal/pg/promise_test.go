@@ -49,7 +49,7 @@ func TestConcurrentCreatePromiseCreatesOne(t *testing.T) {
 				_, made[i], errs[i] = db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round)})
 			}
 		}
-		together(act(0, f.db), act(1, f.other))
+		concurrently(act(0, f.db), act(1, f.other))
 		f.must(errs[0])
 		f.must(errs[1])
 		if made[0] == made[1] {
@@ -60,8 +60,8 @@ func TestConcurrentCreatePromiseCreatesOne(t *testing.T) {
 
 func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 	f := setUp(t)
-	e := f.accepted(1)[0]
-	f.settle(f.db, f.plan(e, resolves("k", `{"paid":true}`)))
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, resolveAction("k", `{"paid":true}`)))
 	held := f.actions(e)[0].PromiseID
 	_, err := f.db.Promise(t.Context(), f.tenant, held)
 	wantKind(t, "a held outcome is no promise", err, eventhook.KindNotFound)
@@ -86,10 +86,10 @@ func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
 	f := setUp(t)
 	rejects := promiseAction(effects.PromiseOutcome{Key: "k", Status: eventhook.PromiseRejected, Error: "card \x00 \xff refused"})
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e, rejects))
 	same(t, "action", f.actions(e)[0].Status, eventhook.ActionFailed)
-	got := f.stored(e)
+	got := f.storedEvent(e)
 	same(t, "event", got.Status, eventhook.EventFailed)
 	same(t, "retry", got.NextRetryAt.UTC(), noon.Add(10*time.Second))
 
@@ -97,7 +97,7 @@ func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
 	f.clock.advance(10 * time.Second)
 	e = f.claimEvents(f.db, 1)[0]
 	f.settle(f.db, f.plan(e, rejects))
-	same(t, "event then", f.stored(e).Status, eventhook.EventDelivered)
+	same(t, "event then", f.storedEvent(e).Status, eventhook.EventDelivered)
 	p, err := f.db.Promise(t.Context(), f.tenant, p.ID)
 	f.must(err)
 	same(t, "promise", p.Status, eventhook.PromiseRejected)
@@ -107,9 +107,9 @@ func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
 func TestTheFirstOutcomeWins(t *testing.T) {
 	f := setUp(t)
 	p := f.promise("k")
-	events := f.accepted(3)
-	f.settle(f.db, f.plan(events[0], resolves("k", `1`)), f.plan(events[1], resolves("k", `2`), resolves("k", `3`)))
-	f.settle(f.other, f.plan(events[2], resolves("k", `4`)))
+	events := f.leasedEvents(3)
+	f.settle(f.db, f.plan(events[0], resolveAction("k", `1`)), f.plan(events[1], resolveAction("k", `2`), resolveAction("k", `3`)))
+	f.settle(f.other, f.plan(events[2], resolveAction("k", `4`)))
 	for i, want := range []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSkipped, eventhook.ActionSkipped} {
 		for _, a := range f.actions(events[i]) {
 			same(t, fmt.Sprintf("action of event %d", i), a.Status, want)
@@ -123,10 +123,10 @@ func TestTheFirstOutcomeWins(t *testing.T) {
 	same(t, "value", string(got.Value), `1`)
 
 	// An outcome that fails without a promise does not use the one that is held.
-	strict := resolves("l", `1`)
+	strict := resolveAction("l", `1`)
 	strict.Effect.Promise.Hold = false
-	events = f.accepted(2)
-	f.settle(f.db, f.plan(events[0], strict), f.plan(events[1], resolves("l", `2`)))
+	events = f.leasedEvents(2)
+	f.settle(f.db, f.plan(events[0], strict), f.plan(events[1], resolveAction("l", `2`)))
 	same(t, "the strict one", f.actions(events[0])[0].Status, eventhook.ActionFailed)
 	same(t, "the holding one", f.actions(events[1])[0].Status, eventhook.ActionSuccess)
 }
@@ -137,10 +137,10 @@ func TestAPromiseCreatedWithItsOutcomeIsSettled(t *testing.T) {
 	for round := range rounds {
 		key := fmt.Sprint(round)
 		hold := round%3 > 0
-		a := resolves(key, `1`)
+		a := resolveAction(key, `1`)
 		a.Effect.Promise.Hold = hold
-		s := f.plan(f.accepted(1)[0], a)
-		together(
+		s := f.plan(f.leasedEvents(1)[0], a)
+		concurrently(
 			func() { f.promise(key) },
 			func() { f.settle(f.other, s) })
 		got, err := f.db.PromiseByKey(t.Context(), f.tenant, key)
@@ -164,9 +164,9 @@ func TestAPromiseCreatedBetweenTwoStatementsIsSettled(t *testing.T) {
 			RETURN NULL; END $$`, key, f.tenant))
 		// The trigger runs after the statement that found no pending promise.
 		f.exec(fmt.Sprintf(`CREATE TRIGGER t AFTER UPDATE ON eventhook.promise FOR EACH STATEMENT EXECUTE FUNCTION between_%s()`, key))
-		a := resolves(key, `1`)
+		a := resolveAction(key, `1`)
 		a.Effect.Promise.Hold = hold
-		e := f.accepted(1)[0]
+		e := f.leasedEvents(1)[0]
 		f.settle(f.db, f.plan(e, a))
 		f.exec(`DROP TRIGGER t ON eventhook.promise`)
 		got, err := f.db.PromiseByKey(t.Context(), f.tenant, key)
@@ -212,7 +212,7 @@ func TestPromisesExpire(t *testing.T) {
 	p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
 	f.must(err)
 	f.promise("without an end")
-	x := f.running(eventhook.Workflow)
+	x := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{p.ID}}))
 	expire := func() int {
 		n, err := f.db.ExpirePromises(t.Context())
@@ -237,11 +237,11 @@ func TestConcurrentExpiryAndOutcomeSettleOnce(t *testing.T) {
 		ends := f.clock.now()
 		p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
 		f.must(err)
-		x := f.running(eventhook.Workflow)
+		x := f.runningExecution(eventhook.Workflow)
 		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{p.ID}}))
 		var expired int
 		var expireErr, settleErr error
-		together(
+		concurrently(
 			func() { expired, expireErr = f.db.ExpirePromises(t.Context()) },
 			func() { _, settleErr = f.other.SettlePromise(t.Context(), f.tenant, p.ID, resolved) })
 		f.must(expireErr)
@@ -268,10 +268,10 @@ func TestOutcomesAreSettledInFewRoundTrips(t *testing.T) {
 		}},
 	} {
 		var batch []*effects.Settlement
-		for i, e := range f.accepted(outcomes) {
+		for i, e := range f.leasedEvents(outcomes) {
 			key := fmt.Sprint(c.claim, i)
 			c.make(key)
-			batch = append(batch, f.plan(e, resolves(key, `1`)))
+			batch = append(batch, f.plan(e, resolveAction(key, `1`)))
 		}
 		trips := f.countTrips()
 		before := trips.Load()
@@ -291,14 +291,14 @@ func TestMixedOutcomesOfABatch(t *testing.T) {
 	for _, key := range []string{"pending", "settled", "rejected"} {
 		f.promise(key)
 	}
-	f.settle(f.db, f.plan(f.accepted(1)[0], resolves("settled", `0`)))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0], resolveAction("settled", `0`)))
 	strict := func(key string) effects.PlannedAction {
 		return promiseAction(effects.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(`"strict"`)})
 	}
 	rejects := promiseAction(effects.PromiseOutcome{Key: "rejected", Status: eventhook.PromiseRejected, Error: "no \x00 card", Hold: true})
-	e := f.accepted(1)[0]
-	f.settle(f.db, f.plan(e, strict("missing"), strict("pending"), resolves("settled", `1`), resolves("later", `2`), strict("later"), rejects,
-		resolves("pending", `3`), strict("missing")))
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, strict("missing"), strict("pending"), resolveAction("settled", `1`), resolveAction("later", `2`), strict("later"), rejects,
+		resolveAction("pending", `3`), strict("missing")))
 	var got []eventhook.ActionStatus
 	for _, a := range f.actions(e) {
 		got = append(got, a.Status)

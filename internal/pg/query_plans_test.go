@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hot are the frequent statements, with the number of their parameters, or 0 if
+// frequentStatements are the frequent statements, with the number of their parameters, or 0 if
 // these have names.
-var hot = map[string]struct {
+var frequentStatements = map[string]struct {
 	sql        string
 	parameters int
 }{
@@ -124,8 +124,8 @@ func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	return strings.Join(lines, "\n")
 }
 
-// filled inserts rows into every data table: settled rows, then due ones.
-func (f *fixture) filled(settled, due int) {
+// fillTables inserts rows into every data table: settled rows, then due ones.
+func (f *fixture) fillTables(settled, due int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
@@ -158,7 +158,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 	f.must(err)
 	defer conn.Release()
 	check := func(state string) {
-		for name, s := range hot {
+		for name, s := range frequentStatements {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			if bad := wholeTable.FindString(plan); bad != "" {
 				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
@@ -178,14 +178,14 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 	f.clock.advance(day)
 	f.keep(Retention{})
 	check("no row")
-	f.filled(2000, 0)
+	f.fillTables(2000, 0)
 	f.exec(`ANALYZE`)
 	check("nothing due")
-	f.filled(2000, 1000)
+	f.fillTables(2000, 1000)
 	check("before the first ANALYZE")
 	f.exec(`ANALYZE`)
 	check("after it")
-	f.filled(0, 20_000)
+	f.fillTables(0, 20_000)
 	check("grown since")
 	f.exec(`ANALYZE`)
 	check("nearly all due")
@@ -193,8 +193,8 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 
 var scanned = regexp.MustCompile(`(?m)^.* (?:Seq|Index|Only|Heap) Scan.* on ((?:event|delivery)\S*) .*$`)
 
-// touched returns the partitions that a statement read.
-func touched(f *fixture, name, sql string, args ...string) []string {
+// partitionsRead returns the partitions that a statement read.
+func partitionsRead(f *fixture, name, sql string, args ...string) []string {
 	f.Helper()
 	tx, err := f.db.work.Begin(f.Context())
 	f.must(err)
@@ -229,8 +229,8 @@ func valuesByName(s *statement, values map[string]string) (args []string) {
 func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
-	e := f.accepted(1)[0]
-	d := f.claimedDeliveries(1, f.subscriber())[0]
+	e := f.leasedEvents(1)[0]
+	d := f.claimedDeliveries(1, f.insertSubscription())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)
@@ -251,6 +251,6 @@ func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 		{"settle events", "event", settleEventsSQL.sql, valuesByName(settleEventsSQL, map[string]string{
 			"tenant_id": tenants, "id": ids, "lease_token": "{1}", "status": "{unrouted}", "retry_count": "{0}", "now": now})},
 	} {
-		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
+		same(t, c.act, partitionsRead(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
 	}
 }

@@ -17,17 +17,17 @@ import (
 // whether its secret opens.
 var opens = map[sealedColumn]func(f *fixture, row, tenant [16]byte) bool{
 	sourceVerifier: func(f *fixture, row, tenant [16]byte) bool {
-		s, err := f.db.Source(f.Context(), tenant, one[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
+		s, err := f.db.Source(f.Context(), tenant, queryValue[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
 		f.must(err)
 		return !s.Verifier.IsZero()
 	},
 	learnedSecret: func(f *fixture, row, tenant [16]byte) bool {
-		s, err := f.db.Source(f.Context(), tenant, one[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
+		s, err := f.db.Source(f.Context(), tenant, queryValue[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
 		f.must(err)
 		return len(s.LearnedSecrets) == 1 && s.LearnedSecrets[0].Reveal() != ""
 	},
 	routeTargetSecrets: func(f *fixture, row, _ [16]byte) bool {
-		r, err := f.db.Route(f.Context(), one[[16]byte](f, `SELECT source_id FROM eventhook.route WHERE id = $1`, row), row)
+		r, err := f.db.Route(f.Context(), queryValue[[16]byte](f, `SELECT source_id FROM eventhook.route WHERE id = $1`, row), row)
 		f.must(err)
 		return !r.SecretsLost && !r.Targets[0].Secrets.IsZero()
 	},
@@ -53,7 +53,7 @@ func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 	f.must(err)
 	f.db = f.open(func(o *Options) { o.Sealer = ring })
 	for _, slug := range []string{"acme", "umbrella"} {
-		c := acmeCalling(calling("a.example", slug))
+		c := acmeWithTargets(secretTarget("a.example", slug))
 		c.Slug = slug
 		second := c.Sources[0].Routes[0]
 		second.Name = "second"
@@ -132,7 +132,7 @@ func TestAPlaceNamesTableColumnRowAndTenant(t *testing.T) {
 	}
 }
 
-// TestARowThatIsMovedToAnotherTenantDoesNotOpen: the row keeps its id.
+// A row that is moved to another tenant keeps its id, but its secret does not open.
 func TestARowThatIsMovedToAnotherTenantDoesNotOpen(t *testing.T) {
 	f, values := newCopies(t)
 	conn, err := pgx.Connect(t.Context(), f.dsn)

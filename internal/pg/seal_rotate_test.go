@@ -79,7 +79,7 @@ func (r *resealFixture) counts() map[string]int {
 func TestResealUsesTheNewKeyForAllValues(t *testing.T) {
 	r := newResealFixture(t, asItIs)
 	same(t, "before", r.counts(), map[string]int{r.oldID: 3})
-	version := one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`)
+	version := queryValue[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`)
 	var steps []string
 	got := r.reseal(func(done, total int) { steps = append(steps, fmt.Sprint(done, " of ", total)) })
 	same(t, "resealed", got, Resealed{Count: 3})
@@ -91,7 +91,7 @@ func TestResealUsesTheNewKeyForAllValues(t *testing.T) {
 		same(t, slug, s.Verifier.Reveal(), r.config.Sources[0].Verifier.Reveal())
 		same(t, slug+"'s learned secrets", len(s.LearnedSecrets), learned)
 	}
-	same(t, "no source has changed", one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`), version)
+	same(t, "no source has changed", queryValue[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`), version)
 	same(t, "again", r.reseal(func(int, int) { t.Error("progress was called") }), Resealed{})
 }
 
@@ -274,7 +274,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 
 func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f := setUp(t)
-	f.apply(acmeCalling(calling("a.example", "x")))
+	f.apply(acmeWithTargets(secretTarget("a.example", "x")))
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)
@@ -299,7 +299,7 @@ func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f.must(conn.Close(t.Context()))
 }
 
-// TestASourceWhoseKeyIsLostCanBeReplaced by applying its configuration again, and can be
+// A source whose key is lost can be replaced by applying its configuration again, and can be
 // deleted.
 func TestASourceWhoseKeyIsLostCanBeReplaced(t *testing.T) {
 	r := newResealFixture(t, asItIs)

@@ -32,8 +32,8 @@ func (f *fixture) days(table string) []string {
 	return days
 }
 
-// placed returns how many rows each partition of a table has.
-func (f *fixture) placed(table string) map[string]int {
+// rowsByPartition returns how many rows each partition of a table has.
+func (f *fixture) rowsByPartition(table string) map[string]int {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), fmt.Sprintf(`SELECT substr(c.relname, %d), count(*)
 		FROM eventhook.%s r JOIN pg_class c ON c.oid = r.tableoid GROUP BY 1`, len(table+"_")+1, table))
@@ -65,11 +65,11 @@ func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 			same(t, p.table, f.days(p.table), want)
 		}
 	}
-	f.formerAction(f.accepted(1)[0])
-	f.publishTo(1, f.subscriber())
+	f.formerAction(f.leasedEvents(1)[0])
+	f.publishTo(1, f.insertSubscription())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
-		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
+		same(t, "rows of "+p.table, f.rowsByPartition(p.table), map[string]int{"20260310": want})
 	}
 }
 
@@ -81,20 +81,20 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 			f.exec("DROP TABLE eventhook." + p.table + "_" + day)
 		}
 	}
-	events := f.accepted(3)
+	events := f.leasedEvents(3)
 	f.clock.advance(5 * day)
-	events = append(events, f.accepted(2)...)
+	events = append(events, f.leasedEvents(2)...)
 	waiting := events[4]
 	for _, e := range events[3:4] {
 		f.formerAction(e)
 	}
-	same(t, "placed at first", f.placed("event"), map[string]int{"default": 5})
+	same(t, "rows in the default partition", f.rowsByPartition("event"), map[string]int{"default": 5})
 
 	f.keep(Retention{})
-	same(t, "events", f.placed("event"), map[string]int{"20260310": 3, "20260315": 2})
-	same(t, "bodies", f.placed("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
-	same(t, "actions", f.placed("event_action"), map[string]int{"20260315": 1})
-	f.settle(f.db, f.plan(waiting, f.makes(eventhook.Task, ""))) // the lease moved with its row
+	same(t, "events", f.rowsByPartition("event"), map[string]int{"20260310": 3, "20260315": 2})
+	same(t, "bodies", f.rowsByPartition("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
+	same(t, "actions", f.rowsByPartition("event_action"), map[string]int{"20260315": 1})
+	f.settle(f.db, f.plan(waiting, f.executionAction(eventhook.Task, ""))) // the lease moved with its row
 	again := f.claimEvents(f.db, 10)
 	same(t, "claimed of the moved", len(again), 3)
 	for _, e := range again {
@@ -110,14 +110,14 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 	}{
 		{"forever", Retention{}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
 		{"to the day", Retention{EventsDays: 9, BodiesDays: 9}, []string{"20260311", "20260320", "20260321"}, []string{"20260311", "20260320", "20260321"}},
-		{"not a day too early", Retention{EventsDays: 10, BodiesDays: 10}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
+		{"not before its retention ends", Retention{EventsDays: 10, BodiesDays: 10}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
 		{"bodies earlier", Retention{BodiesDays: 1}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260320", "20260321"}},
 		{"bodies with their events", Retention{EventsDays: 1}, []string{"20260320", "20260321"}, []string{"20260320", "20260321"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			f.keep(Retention{})
-			f.settle(f.db, f.plan(f.accepted(1)[0]))
+			f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
 			f.clock.advance(10 * day)
 			for range 2 {
 				f.keep(c.keep)
@@ -131,7 +131,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 
 func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 	f := setUp(t)
-	f.settle(f.db, f.plan(f.accepted(1)[0]))
+	f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
 	f.clock.advance(10 * day)
 	f.keep(Retention{EventsDays: 1})
 	same(t, "events", f.count("event", "true"), 0)
@@ -141,8 +141,8 @@ func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 func TestRetentionKeepsOpenWork(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	failed := f.accepted(1)[0]
-	f.settle(f.db, f.plan(failed, fails("not yet"), f.makes(eventhook.Task, "")))
+	failed := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(failed, failedAction("not yet"), f.executionAction(eventhook.Task, "")))
 	f.clock.advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1}
 	has := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
@@ -159,7 +159,7 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 	x := f.claimWork(f.db, f.query())[0]
 	f.complete(f.db, x, nil)
 	f.keep(old)
-	same(t, "bodies without a reader", has("event_payload"), false)
+	same(t, "bodies without open work", has("event_payload"), false)
 }
 
 // A published event that refers to the payload of its source's event is delivered, so
@@ -167,10 +167,10 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
-	made := f.publishes("payment.made", "", `{}`, s)
+	s := f.insertSubscription()
+	made := f.publishAction("payment.made", "", `{}`, s)
 	f.accept(f.db, f.arrival(f.event(), made))
-	same(t, "payloads", f.placed("event_payload"), map[string]int{"20260310": 1})
+	same(t, "payloads", f.rowsByPartition("event_payload"), map[string]int{"20260310": 1})
 	f.clock.advance(10 * day)
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
@@ -189,15 +189,15 @@ func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	a := f.arrival(f.event(), requests(`{"made":1}`))
+	a := f.arrival(f.event(), requestAction(`{"made":1}`))
 	f.accept(f.db, a)
 	f.clock.advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1}
 	f.keep(old)
-	d := f.holding([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
+	d := f.claimInOrder([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
 	same(t, "its body", string(d.Body), `{"made":1}`)
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
-	same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
+	same(t, "the event", f.storedEvent(a.Event).Status, eventhook.EventDelivered)
 	f.keep(old)
 	same(t, "events then", slices.Contains(f.days("event"), "20260310"), false)
 }
@@ -207,7 +207,7 @@ func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	e := f.accepted(1)[0]
+	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e))
 	f.clock.advance(10 * day)
 	f.keep(Retention{})
@@ -234,10 +234,10 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 func TestTwoInstancesMaintainPartitions(t *testing.T) {
 	f := setUp(t)
 	for range 8 {
-		f.accepted(2)
+		f.leasedEvents(2)
 		f.clock.advance(2 * day)
 		var errs [2]error
-		together(
+		concurrently(
 			func() { errs[0] = f.db.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) },
 			func() { errs[1] = f.other.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) })
 		f.must(errs[0])
@@ -250,7 +250,7 @@ func TestTwoInstancesMaintainPartitions(t *testing.T) {
 // A locked table does not prevent the partitions of other tables.
 func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	f := setUp(t)
-	f.accepted(1)
+	f.leasedEvents(1)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event_default`)
@@ -264,7 +264,7 @@ func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	same(t, "events", f.days("event"), []string{})
 	same(t, "bodies", f.days("event_payload"), []string{"20260310"})
 	f.keep(Retention{})
-	same(t, "events then", f.placed("event"), map[string]int{"20260310": 1})
+	same(t, "events then", f.rowsByPartition("event"), map[string]int{"20260310": 1})
 }
 
 func TestPartitionsCoverTheirDay(t *testing.T) {
@@ -281,7 +281,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 	} {
 		e := f.event(func(e *eventhook.Event) { e.ID = eventhook.NewID[eventhook.Event](noon.Add(c.at)) })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
-		got := one[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
+		got := queryValue[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
 		same(t, c.at.String(), got, "event_"+c.want)
 	}
 }
@@ -289,7 +289,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}

@@ -27,7 +27,7 @@ func child(argument string) *exec.Cmd {
 	return cmd
 }
 
-// No program has to be installed for this: PATH is empty.
+// With an empty PATH, proc can run neither ps nor pgrep.
 func TestProcessesAreFoundWithoutPrograms(t *testing.T) {
 	t.Setenv("PATH", "")
 	cmd := child("some words) (here")
@@ -63,7 +63,7 @@ func TestProcessesAreFoundWithoutPrograms(t *testing.T) {
 	}
 }
 
-func TestUnprivilegedIsOfItsThreadOnly(t *testing.T) {
+func TestUnprivilegedRestrictsOnlyItsThread(t *testing.T) {
 	isSet := func() bool {
 		status, err := os.ReadFile("/proc/thread-self/status")
 		if err != nil {

@@ -43,40 +43,41 @@ type Metrics struct {
 	outbound     outboundMetrics
 }
 
-// labelLimit bounds the values of a label that users can choose: it returns the first 50
-// values unchanged, and "other" for all further values.
+// labelLimit bounds the number of values of a label that users can choose: label returns
+// the first 50 values unchanged, and "other" for all further values. Safe for concurrent
+// use.
 type labelLimit struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-func (f *labelLimit) label(value string) string {
+func (l *labelLimit) label(value string) string {
 	const maxValues = 50
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.seen[value] {
-		if len(f.seen) == maxValues {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.seen[value] {
+		if len(l.seen) == maxValues {
 			return other
 		}
-		if f.seen == nil {
-			f.seen = map[string]bool{}
+		if l.seen == nil {
+			l.seen = map[string]bool{}
 		}
-		f.seen[value] = true
+		l.seen[value] = true
 	}
 	return value
 }
 
 const other = "other"
 
-// NewMetrics returns the metrics. outcomes are the outcomes of requests to the ingest URL,
-// whose counters start at zero.
+// NewMetrics returns the metrics. outcomes are all outcomes of requests to the ingest URL.
+// Their counters start at zero. Other outcomes are not counted.
 func NewMetrics(outcomes []string) *Metrics {
 	m := &Metrics{
 		registry:     prometheus.NewRegistry(),
 		answered:     map[string]prometheus.Counter{},
 		requests:     counters("ingest_requests_total", "Requests to the ingest URL, by outcome.", "outcome"),
 		unverified:   counters("ingest_unverified_total", "Requests to the ingest URL that failed verification, by reason.", "reason"),
-		batchEvents:  histogram("accept_batch_events", "Number of events in one commit of accepted events.", prometheus.ExponentialBuckets(1, 2, 10)),
+		batchEvents:  histogram("accept_batch_events", "Accepted events in one commit.", prometheus.ExponentialBuckets(1, 2, 10)),
 		batchSeconds: histogram("accept_commit_seconds", "Time of one commit of accepted events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		batchFailed:  counter("accept_failed_total", "Commits of accepted events that failed."),
 		settled:      counters("events_settled_total", "Processed events, by their status afterwards.", "status"),
@@ -84,8 +85,8 @@ func NewMetrics(outcomes []string) *Metrics {
 		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		actions:      counters("actions_total", "Completed actions, by target type and status.", "target_type", "status"),
 		planned:      counter("events_planned_before_commit_total", "Events that were stored together with their effects."),
-		work:         counters("executions_total", "Executions, by what a worker did with them: claimed, completed, failed, dead (failed finally) or suspended.", "act"),
-		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that exceeded a limit, by place and outcome: slow, too_much (stopped at the limit of one event), waited and refused (the tenant had used up its share of time).", "place", "outcome"),
+		work:         counters("executions_total", "Executions by the act of a worker: claimed, completed, failed (and retried), dead (failed finally) or suspended.", "act"),
+		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that exceeded a limit, by place and outcome: slow, too_much (stopped at the limit of one event), waited or refused (both: the tenant had used up its share of CPU time).", "place", "outcome"),
 		apiRefused:   counters("api_refused_total", "API requests that were refused before they were processed, by reason: the key, or a limit of the tenant or of the instance.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue in seconds; 0 if no row is due."}, []string{"queue"}),

@@ -39,7 +39,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// series are the numbers of our own metrics, by name and labels.
+// series returns the values of the gateway's own metrics by name and labels.
 func series(t *testing.T, m *telemetry.Metrics) map[string]float64 {
 	t.Helper()
 	w := get(telemetry.NewManagement(m, alive, nil).Handler(), "/metrics")
@@ -64,8 +64,8 @@ func series(t *testing.T, m *telemetry.Metrics) map[string]float64 {
 	return all
 }
 
-// moved returns the metrics that changed between two scrapes.
-func moved(before, after map[string]float64) map[string]float64 {
+// changedSeries returns the series that changed between two scrapes.
+func changedSeries(before, after map[string]float64) map[string]float64 {
 	changes := map[string]float64{}
 	for name, v := range after {
 		if v != before[name] {
@@ -75,7 +75,7 @@ func moved(before, after map[string]float64) map[string]float64 {
 	return changes
 }
 
-func TestMetricsMove(t *testing.T) {
+func TestActsChangeTheirMetrics(t *testing.T) {
 	settlement := func(status eventhook.EventStatus, actions ...eventhook.Action) *effects.Settlement {
 		s := &effects.Settlement{Status: status}
 		for _, a := range actions {
@@ -90,7 +90,7 @@ func TestMetricsMove(t *testing.T) {
 	}{
 		{"an accepted webhook", func(m *telemetry.Metrics) { m.Answered("accepted", "") },
 			map[string]float64{`ingest_requests_total{outcome="accepted"}`: 1}},
-		{"a forged one", func(m *telemetry.Metrics) { m.Answered("unverified", "mismatch") },
+		{"an unverified webhook", func(m *telemetry.Metrics) { m.Answered("unverified", "mismatch") },
 			map[string]float64{`ingest_requests_total{outcome="unverified"}`: 1, `ingest_unverified_total{reason="mismatch"}`: 1}},
 		{"a commit", func(m *telemetry.Metrics) { m.Committed(7, 2*time.Second, nil) },
 			map[string]float64{"accept_batch_events_sum": 7, "accept_batch_events_count": 1, "accept_commit_seconds_sum": 2, "accept_commit_seconds_count": 1}},
@@ -105,7 +105,7 @@ func TestMetricsMove(t *testing.T) {
 			`actions_total{status="success",target_type="task"}`: 2, `actions_total{status="failed",target_type="promise"}`: 1,
 			"events_settle_seconds_sum": 3, "events_settle_seconds_count": 1,
 		}},
-		{"an event whose request is owed", func(m *telemetry.Metrics) {
+		{"an event whose request is pending", func(m *telemetry.Metrics) {
 			m.Settled([]*effects.Settlement{settlement("processing", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess},
 				eventhook.Action{TargetType: "http", Status: eventhook.ActionPending})}, 0, 0)
 		}, map[string]float64{`actions_total{status="success",target_type="task"}`: 1, "events_settle_seconds_count": 1}},
@@ -116,14 +116,14 @@ func TestMetricsMove(t *testing.T) {
 			"events_planned_before_commit_total": 3, `events_settled_total{status="delivered"}`: 1, `events_settled_total{status="unrouted"}`: 1,
 			`actions_total{status="success",target_type="task"}`: 1,
 		}},
-		{"what workers do", func(m *telemetry.Metrics) { m.Worked("claimed", 3) }, map[string]float64{`executions_total{act="claimed"}`: 3}},
+		{"acts of workers", func(m *telemetry.Metrics) { m.Worked("claimed", 3) }, map[string]float64{`executions_total{act="claimed"}`: 3}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			m := telemetry.NewMetrics([]string{"accepted", "unverified"})
 			before := series(t, m)
 			c.act(m)
-			if diff := cmp.Diff(c.want, moved(before, series(t, m))); diff != "" {
-				t.Errorf("moved (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, changedSeries(before, series(t, m))); diff != "" {
+				t.Errorf("changed series (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestOutcomesAreCountedFromZero(t *testing.T) {
 	got := series(t, telemetry.NewMetrics(outcomes))
 	for _, o := range outcomes {
 		if n, ok := got[fmt.Sprintf("ingest_requests_total{outcome=%q}", o)]; !ok || n != 0 {
-			t.Errorf("%s: got %v, %v; want it there, at zero", o, n, ok)
+			t.Errorf("%s: got %v, %v; want the series at zero", o, n, ok)
 		}
 	}
 	if len(outcomes) == 0 {
@@ -149,10 +149,10 @@ func TestLabelsAreBounded(t *testing.T) {
 	const many = 10_000
 	m := telemetry.NewMetrics([]string{"accepted"})
 	for i := range many {
-		made := fmt.Sprint("made up ", i)
-		m.Answered(made, made)
+		label := fmt.Sprint("made up ", i)
+		m.Answered(label, label)
 		m.Settled([]*effects.Settlement{{Status: eventhook.EventDead, Actions: []effects.PlannedAction{
-			{Action: eventhook.Action{TargetType: made, Status: eventhook.ActionFailed}},
+			{Action: eventhook.Action{TargetType: label, Status: eventhook.ActionFailed}},
 		}}}, 0, 0)
 	}
 	got := series(t, m)
@@ -160,7 +160,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		t.Errorf("there are %d series after %d made-up labels, want a few", len(got), many)
 	}
 	if n := got[`actions_total{status="failed",target_type="other"}`]; n != many-50 {
-		t.Errorf("counted %v others, want all of %d but the first few", n, many)
+		t.Errorf("counted %v with the label other, want all of %d but the first 50", n, many)
 	}
 	unverified := 0.0
 	for name, n := range got {
@@ -169,7 +169,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		}
 	}
 	if unverified != many {
-		t.Errorf("counted %v unverified, want all %d", unverified, many)
+		t.Errorf("counted %v unverified requests, want all %d", unverified, many)
 	}
 }
 
@@ -182,10 +182,10 @@ func TestHealth(t *testing.T) {
 		ready       int
 		readyStatus string
 	}{
-		{"at work", alive, false, 200, "ready"},
+		{"working", alive, false, 200, "ready"},
 		{"without its database", dead, false, 503, "the database does not answer"},
-		{"about to stop", alive, true, 503, "stopping"},
-		{"about to stop without its database", dead, true, 503, "stopping"},
+		{"stopping", alive, true, 503, "stopping"},
+		{"stopping, without its database", dead, true, 503, "stopping"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			m := telemetry.NewManagement(telemetry.NewMetrics(nil), c.ping, map[string]string{"version": "1"})
@@ -235,11 +235,11 @@ func TestTheProfilerIsOffByDefault(t *testing.T) {
 		t.Errorf("with the profiler on, a profile answered %d, want 200", w.Code)
 	}
 	if w := get(m.Handler(), "/debug/pprof/cmdline"); w.Code != http.StatusNotFound {
-		t.Errorf("answered %d %s, want 404: flags may hold a password", w.Code, w.Body)
+		t.Errorf("answered %d %s, want 404, because flags may contain a password", w.Code, w.Body)
 	}
 }
 
-// ages are queues whose ages a test sets.
+// ages implements telemetry.QueueAges with ages that a test sets.
 type ages struct {
 	mu                 sync.Mutex
 	events, executions time.Duration
@@ -272,7 +272,7 @@ func (a *ages) DeliveryQueueAge(context.Context) (time.Duration, error) {
 	return 2 * a.executions, nil
 }
 
-func TestQueuesAreWatched(t *testing.T) {
+func TestWatchQueuesReadsTheAgesAtEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a := telemetry.NewMetrics(nil), &ages{events: 90 * time.Second}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -289,17 +289,17 @@ func TestQueuesAreWatched(t *testing.T) {
 				t.Errorf("%s: got %v after %d reads, want %v and %v after %d", claim, got, a.reads, events, executions, reads)
 			}
 		}
-		want("at once", 90, 0, 1)
+		want("at the start", 90, 0, 1)
 		a.set(0, 2*time.Second, nil)
-		want("between two looks", 90, 0, 1)
+		want("between two reads", 90, 0, 1)
 		time.Sleep(5 * time.Second) // in the bubble
-		want("at the next look", 0, 2, 2)
+		want("at the next read", 0, 2, 2)
 		a.set(time.Hour, time.Second, errors.New("x"))
 		time.Sleep(5 * time.Second)
-		want("one that cannot be read keeps no other from it", 0, 1, 3)
+		want("a queue that cannot be read does not stop the others", 0, 1, 3)
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("WatchQueues returned %v, want nil", err)
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestLogs(t *testing.T) {
 		log.Error("m", "key", eventhook.NewSecret("hush"))
 		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 		if len(lines) != c.lines || json.Valid([]byte(lines[0])) != c.json || strings.Contains(b.String(), "hush") {
-			t.Errorf("%s, %s: wrote %q, want %d lines, as JSON: %v", c.level, c.format, lines, c.lines, c.json)
+			t.Errorf("level %s, format %s: wrote %q, want %d lines, JSON %v, and no secret", c.level, c.format, lines, c.lines, c.json)
 		}
 	}
 }

@@ -117,8 +117,8 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 // for the filters of all other subscriptions.
 const maxFilterSteps = meter.EventLimit / 4
 
-// Match returns the subscriptions that receive an event, in the order in which they were
-// given to CompileMatcher. Callers must not change them. The result includes subscriptions
+// Match returns the subscriptions that receive an event, in the order of the list of
+// CompileMatcher. Callers must not change them. The result includes subscriptions
 // that are paused, belong to agents, or have lost their secrets: their deliveries wait. A
 // subscription whose filter takes more than maxFilterSteps steps does not receive the event
 // and is in tooSlow. The meter counts the work. If the meter has an error afterwards, the

@@ -26,7 +26,7 @@ type Subscriptions interface {
 // the Matcher to the database, which refuses an old one. Safe for concurrent use.
 type SubscriptionCache struct {
 	cache   *snapshot.Cache[eventhook.TenantID, *Matcher]
-	deleted *lru.Cache[eventhook.SubscriptionID, struct{}] // deleted; ids are never reused
+	deleted *lru.Cache[eventhook.SubscriptionID, struct{}] // subscriptions that were looked up and do not exist; ids are never reused
 	mu      sync.Mutex                                     // serialises InvalidateOld
 }
 

@@ -75,9 +75,14 @@ func (b *breaker) fail(epoch int) (opens bool) {
 }
 
 // backoff returns how long to wait before the next probe: firstProbe, doubled with each
-// opening up to maxProbe, and shortened by up to a fifth. chance is between 0 and 1.
+// opening up to maxProbe. The jitter shortens it by up to a fifth, so that destinations
+// that failed together are not probed together. chance is between 0 and 1.
 func (b *breaker) backoff(chance float64) time.Duration {
-	const maxDoublings = 6 // enough to reach maxProbe
+	const (
+		maxDoublings = 6 // enough to reach maxProbe
+		maxJitter    = 0.2
+	)
 	full := min(firstProbe<<min(b.openings-1, maxDoublings), maxProbe)
-	return time.Duration(float64(full) * (1 - chance/5))
+	jitter := maxJitter * chance
+	return time.Duration(float64(full) * (1 - jitter))
 }

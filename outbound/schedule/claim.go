@@ -7,8 +7,9 @@ import (
 )
 
 // ShouldClaim records that deliveries of a destination are due in the database. It
-// reports whether the caller should look up the destination and reserve a claim. It
-// returns false while there is no memory for the destination.
+// reports whether the caller should look up the destination and then call ReserveClaim, or
+// Update if the destination is not Ready. It returns false while there is no memory for the
+// destination or the destination is in backoff.
 func (s *Scheduler) ShouldClaim(id eventhook.DestinationID, now time.Time) (claim bool) {
 	q := s.queues[id]
 	if q == nil {
@@ -33,9 +34,9 @@ func (s *Scheduler) NextClaim() (Destination, bool) {
 	return q.Destination, true
 }
 
-// ReserveClaim reserves memory for deliveries that are due in the database, and reports
-// whether they are probes of an open circuit. If n is not 0, the caller must offer
-// the claimed deliveries and then call Claimed.
+// ReserveClaim reserves memory for n deliveries that are due in the database, and reports
+// whether the claim is for a probe of an open circuit. If n is not 0, the caller must claim
+// up to n deliveries, offer them, and then call Claimed.
 func (s *Scheduler) ReserveClaim(d Destination, now time.Time) (n int, isProbe bool) {
 	q := s.queueOf(d, now)
 	q.hasBacklog = true
@@ -45,14 +46,15 @@ func (s *Scheduler) ReserveClaim(d Destination, now time.Time) (n int, isProbe b
 	return n, q.breaker.state == Open
 }
 
-// Claimed ends a claim for which reserved deliveries were reserved and that returned
-// found deliveries. If found is less than reserved, the backlog is empty.
+// Claimed ends a claim, after its deliveries were offered. reserved is the sum of the
+// results of ReserveClaim, and found the number of claimed deliveries. If found is less
+// than reserved, the backlog is empty.
 func (s *Scheduler) Claimed(id eventhook.DestinationID, reserved, found int, now time.Time) {
 	q := s.queues[id]
 	if q == nil {
 		return
 	}
-	q.remove(reserved-found, 0)
+	q.subtract(reserved-found, 0)
 	s.freeMemory(reserved-found, 0)
 	q.hasBacklog = found >= reserved
 	s.refresh(q, now)

@@ -22,8 +22,8 @@ type Destination struct {
 	Timeout     time.Duration    // of one send
 }
 
-// resetsBreaker reports whether the circuit breaker starts afresh because the
-// destination has another address than old, or became ready.
+// resetsBreaker reports whether a change from old to d resets the circuit breaker: the
+// address is another one, or the destination became ready.
 func (d Destination) resetsBreaker(old Destination) bool {
 	return !d.Address.Equal(old.Address) || d.Ready && !old.Ready
 }

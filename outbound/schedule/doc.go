@@ -5,18 +5,19 @@
 // # Model
 //
 // A Scheduler has one queue for each destination that was used lately. A queue
-// holds leased deliveries in memory: first attempts and retries apart. Queues
-// belong to tenants. Three resources are shared:
+// holds leased deliveries in memory, first attempts separately from retries. Each
+// queue belongs to a tenant. Three resources are shared:
 //
 //   - Slots: a send occupies one slot. Retries use at most half of the slots. A tenant
 //     uses at most as many slots as stay free, so a tenant that is alone uses at most
 //     half. A queue uses at most a quarter of the slots that its tenant may still use.
-//     A queue also has a limit of its own: it starts at 4, grows by one with each
-//     success up to the destination's Slots, and is halved by each failure.
+//     A queue also has a limit of its own: 4 at first, one more after each success up to
+//     the destination's Slots, and half after each failure.
 //   - Memory: deliveries and bytes. A tenant uses at most as much memory as stays free,
 //     and a queue at most an eighth of all memory. A queue holds no more deliveries than
-//     it can probably send within half a lease. While a queue has a backlog in the
-//     database, new deliveries get at most half of its memory.
+//     it can probably send within half a lease. It starts with 64 deliveries, gets one
+//     more after each attempt, and half when a lease was too short. While a queue has a
+//     backlog in the database, new deliveries get at most half of its memory.
 //   - The rate of a destination: sends are reserved in the database, for all
 //     instances together, one second ahead.
 //
@@ -59,18 +60,18 @@
 //
 // # Guarantees
 //
-//   - Next or TakeReleased returns each offered delivery once. TakeReleased returns a
-//     delivery that Next returned only after Finish.
-//   - The sends in progress never exceed Config.Slots. The sends to one destination never
-//     exceed its Destination.Slots when they start.
-//   - While time passes, sends end and outcomes are settled, every delivery of a
-//     Ready destination whose circuit lets it through is sent.
-//   - The counts of deliveries and bytes are zero once every delivery was freed.
+//   - Every offered delivery is returned by Next, by TakeReleased, or by Next and then,
+//     after Finish without Settled, by TakeReleased. Neither returns a delivery twice.
+//   - The sends in progress never exceed Config.Slots. Next starts no send to a
+//     destination that has Destination.Slots sends in progress.
+//   - As long as time passes, sends end and outcomes are settled, every waiting delivery
+//     of a Ready destination whose circuit is not open is sent.
+//   - The counts of deliveries and bytes are zero once every delivery has been freed.
 //
 // # Failures
 //
-// A caller that reserves memory and neither offers nor releases it leaks memory of the
-// queue: fewer deliveries fit. If the caller never calls Freed, all sends stop once
+// If the caller reserves memory and neither offers nor releases deliveries for it, that
+// memory is lost to the queue: fewer deliveries fit. If the caller never calls Freed, all sends stop once
 // Config.Unsettled outcomes wait. If the process ends, the state of the Scheduler is
 // lost. The database has every delivery, and another instance claims them once their
 // leases run out.

@@ -15,8 +15,8 @@ type Result struct {
 	Settled bool
 	RetryAt time.Time // when a settled delivery is retried; zero: it is not retried
 	IsLate  bool      // nothing was sent, because the lease would have run out during the send
-	// Backoff is how long nothing is sent to the destination, for example because it
-	// could not be looked up.
+	// Backoff is how long no delivery is sent to the destination, for example because it
+	// could not be looked up; 0: no backoff.
 	Backoff time.Duration
 	Attempt *Attempt // nil: nothing was sent
 }
@@ -25,7 +25,7 @@ type Result struct {
 type Attempt struct {
 	Took       time.Duration
 	Failed     bool          // the destination should get fewer sends: no answer, 5xx or 429
-	RetryAfter time.Duration // how long the receiver wants to get no requests
+	RetryAfter time.Duration // the backoff that the receiver requested; 0: none
 }
 
 // Finish ends a job and returns the next job for its slot, or false if no delivery may
@@ -35,7 +35,7 @@ func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	q.sending--
 	q.tenant.sending[j.class]--
 	s.sending[j.class]--
-	q.remove(1, size(j.Delivery))
+	q.subtract(1, size(j.Delivery))
 	if r.Settled {
 		s.unsettled++
 		if !r.RetryAt.IsZero() {

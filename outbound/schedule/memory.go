@@ -34,7 +34,7 @@ func (s *Scheduler) Reserve(d Destination, n int, now time.Time) (granted int, u
 // Release frees memory that was reserved for n deliveries.
 func (s *Scheduler) Release(id eventhook.DestinationID, n int, now time.Time) {
 	if q := s.queues[id]; q != nil && n > 0 {
-		q.remove(n, 0)
+		q.subtract(n, 0)
 		s.freeMemory(n, 0)
 		s.refresh(q, now)
 	}
@@ -54,7 +54,7 @@ func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 		q.tenant.bytes += n
 		s.bytes += n
 		if s.closed || q.inBackoff(now) || !q.Ready {
-			q.remove(1, n)
+			q.subtract(1, n)
 			q.hasBacklog = true
 			s.release(d)
 		} else {
@@ -72,9 +72,9 @@ func (s *Scheduler) addReserved(q *queue, n int) {
 	s.held += n
 }
 
-// remove subtracts deliveries from the memory that a queue and its tenant use. The
-// scheduler counts them until they are freed.
-func (q *queue) remove(n, bytes int) {
+// subtract subtracts deliveries from the memory that a queue and its tenant use. The
+// total of the scheduler includes them until freeMemory.
+func (q *queue) subtract(n, bytes int) {
 	q.held -= n
 	q.bytes -= bytes
 	q.tenant.held -= n
@@ -104,8 +104,8 @@ func (s *Scheduler) available(q *queue, capacity int) int {
 		return 0
 	}
 	free, freeBytes := s.config.Deliveries-s.held, s.config.Bytes-s.bytes
-	// A tenant may use as much memory as stays free for all other tenants.
-	tenantFree := max(1, free) - q.tenant.held
+	// A tenant uses at most as much memory as stays free for all other tenants.
+	tenantFree := free - q.tenant.held
 	tenantBytesFull := q.tenant.bytes >= freeBytes
 	queueBytesFull := q.bytes >= s.config.Bytes/queueShare
 	granted := max(0, min(wanted, free, tenantFree))
@@ -125,7 +125,7 @@ func (s *Scheduler) releaseWaiting(q *queue) {
 		for q.waiting[c].len() > 0 {
 			d := q.waiting[c].pop()
 			s.waiting--
-			q.remove(1, size(d))
+			q.subtract(1, size(d))
 			q.hasBacklog = true
 			s.release(d)
 		}

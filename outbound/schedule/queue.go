@@ -42,7 +42,7 @@ type queue struct {
 	rate    rate
 
 	backoffUntil time.Time     // nothing is sent before this time
-	window       int           // limit of deliveries in memory; grows with each send, is halved when a lease is too short
+	window       int           // limit of deliveries in memory; one more after each attempt, halved when a lease was too short
 	meanTook     time.Duration // moving average of the latest sends
 	hasBacklog   bool          // more deliveries may be due in the database
 	nextRetryAt  time.Time     // when the earliest known retry is due; zero: no retry is known
@@ -102,9 +102,9 @@ func (q *queue) capacity(now time.Time, lease time.Duration) int {
 	return capacity
 }
 
-// wakeAt returns when the queue must be refreshed though nothing else happens: at the end
-// of a backoff, at the next reserved send, or when a retry is due. It returns the zero
-// time if no refresh is needed.
+// wakeAt returns when a timer must refresh the queue: at the end of a backoff, at the next
+// reserved send, or when a retry is due. It returns the zero time if the queue needs no
+// timer.
 func (q *queue) wakeAt(now time.Time) (at time.Time) {
 	if q.count() > 0 || q.hasBacklog {
 		if at = q.backoffUntil; q.rate.interval > 0 && q.rate.reserved > 0 && q.rate.next.After(at) {

@@ -13,7 +13,7 @@ type Config struct {
 	Bytes      int           // maximum number of bytes of their events
 	Batch      int           // maximum number of deliveries of one destination in one claim
 	Unsettled  int           // outcomes that wait for the database; at this number all sends stop
-	Lease      time.Duration // a delivery should be sent within its lease
+	Lease      time.Duration // of a delivery, in addition to the Timeout of its destination
 }
 
 // Work is a set of kinds of work that the caller can do now.

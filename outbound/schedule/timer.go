@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// timer is the time at which a queue must be refreshed though no method is called for it:
-// at the end of a backoff, when a retry is due, or at a reserved send time.
+// timer refreshes a queue at the time of queue.wakeAt, even if no method is called for the
+// queue until then.
 type timer struct {
 	queue *queue
 	at    time.Time

@@ -55,8 +55,8 @@ func credentials(authorization eventhook.Secret) (parts []string) {
 	return parts
 }
 
-// longest returns the length of the longest hidden text. An answer is read that many bytes
-// beyond the excerpt, so that a hidden text at the end of the excerpt is recognised.
+// longest returns the length of the longest hidden text. That many bytes of an answer are
+// read beyond the excerpt, so that a hidden text at the end of the excerpt is recognised.
 func (h hidden) longest() int {
 	if len(h) == 0 {
 		return 0

@@ -24,7 +24,7 @@ type Receiver struct {
 	header http.Header // the custom headers of the subscription
 	signer
 	hidden  hidden
-	blocked error // why no request can be sent, for example because the secrets are lost; nil if one can
+	blocked error // why no request can be sent, for example because the secrets are lost; nil: requests can be sent
 }
 
 var (
@@ -46,14 +46,14 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	case !signer.canSign():
 		return nil, errNoSecret
 	}
-	e := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, signer: signer, hidden: newHidden(s, to)}
+	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, signer: signer, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
-		e.header.Set(name, value)
+		r.header.Set(name, value)
 	}
 	if !s.AuthHeader.IsZero() {
-		e.header.Set("Authorization", s.AuthHeader.Reveal())
+		r.header.Set("Authorization", s.AuthHeader.Reveal())
 	}
-	return e, nil
+	return r, nil
 }
 
 // request returns the request of one attempt. The body is the same at every attempt.

@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Client makes requests to addresses that tenants choose. package egress implements it.
+// Client makes requests to addresses that tenants choose. Package egress implements it.
 type Client interface {
 	// Exchange makes a request and returns the status and the headers of the answer, and
 	// up to maxBytes of the beginning of its body. It ends when ctx ends. Its error
@@ -22,7 +22,8 @@ type Client interface {
 	Exchange(ctx context.Context, request *http.Request, maxBytes int) (status int, header http.Header, beginning []byte, err error)
 }
 
-// HTTPSender sends deliveries to subscriptions as Standard Webhooks.
+// HTTPSender sends deliveries to subscriptions as Standard Webhooks. Safe for concurrent
+// use.
 type HTTPSender struct {
 	client    Client
 	userAgent string
@@ -39,24 +40,26 @@ func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender
 	return &HTTPSender{client: c, userAgent: userAgent, now: now, receivers: receivers}
 }
 
-// To returns the receiver of a subscription. It is cached until the subscription changes.
+// To returns the receiver of a subscription. It caches a receiver until it is called with
+// another pointer for the same subscription. If the subscription cannot be sent to, each
+// attempt of the receiver fails with the reason.
 func (h *HTTPSender) To(s *eventhook.Subscription) *Receiver {
-	if e, ok := h.receivers.Get(s.ID); ok && e.sub == s {
-		return e
+	if r, ok := h.receivers.Get(s.ID); ok && r.sub == s {
+		return r
 	}
-	e, err := newReceiver(h, s)
+	r, err := newReceiver(h, s)
 	if err != nil {
 		return &Receiver{sender: h, sub: s, blocked: err}
 	}
-	h.receivers.Add(s.ID, e)
-	return e
+	h.receivers.Add(s.ID, r)
+	return r
 }
 
 // Cached returns a subscription in the state of its last send, or nil if it is not in the
 // cache.
 func (h *HTTPSender) Cached(id eventhook.SubscriptionID) *eventhook.Subscription {
-	if e, ok := h.receivers.Peek(id); ok {
-		return e.sub
+	if r, ok := h.receivers.Peek(id); ok {
+		return r.sub
 	}
 	return nil
 }

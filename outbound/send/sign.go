@@ -23,7 +23,8 @@ type signer struct {
 	body    *keyedHMAC         // of the body signature; nil without a secret
 }
 
-// signingKey signs until a time, or always if until is nil. The current key always signs.
+// signingKey is a key that signs before a time, or always if until is nil. The current key
+// signs even after that time.
 type signingKey struct {
 	*keyedHMAC
 	until *time.Time
@@ -73,6 +74,7 @@ func (s signer) standardSignature(id string, at time.Time, body []byte) string {
 	return string(b)
 }
 
+// separated appends a space to b, unless b is empty.
 func separated(b []byte) []byte {
 	if len(b) == 0 {
 		return b

@@ -15,11 +15,11 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// secret signs everything that the bench sends.
+// secret signs all webhooks of the bench.
 const secret = "bench-secret-bench-secret"
 
-// serveBare is the limit that accepting is held against: the same router, the
-// same verification, the same answer, and no database.
+// serveBare serves the handler whose rate is the limit of accepting: the same router,
+// verification and response, without a database. It returns when ctx ends.
 func serveBare(ctx context.Context, address string) error {
 	spec, faults := verify.Spec{Provider: "github", Secrets: []string{secret}}.Resolve()
 	if err := faults.Err("the bench's verifier"); err != nil {
@@ -49,6 +49,6 @@ func serveBare(ctx context.Context, address string) error {
 	fmt.Println("bare handler at", l.Addr())
 	server := &http.Server{Handler: e, ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	_ = server.Serve(l) // ends with ctx
+	_ = server.Serve(l) // closed when ctx ends
 	return nil
 }

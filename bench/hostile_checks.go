@@ -13,44 +13,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventhook/eventhook/bench/seed"
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// longLists reads lists that walk over many events. The hostile tenant's events are
+// longLists requests lists that scan many events. The events of the hostile tenant are
 // inserted by SQL.
-func (h *hostile) longLists(ctx context.Context) (flooding, error) {
+func (h *hostile) longLists(ctx context.Context) (flood, error) {
 	const events, sources, callers = 300_000, 2, 50
 	if err := h.source(ctx, benchSource, plainHMAC(nil)); err != nil {
 		return nil, err
 	}
-	f := &filler{conn: h.stats.conn, events: events, sources: sources, until: time.Now().Add(-time.Minute).Truncate(time.Millisecond)}
-	if err := f.conn.QueryRow(ctx, `SELECT id FROM eventhook.tenant WHERE slug = $1`, hostileTenant).Scan(&f.tenant); err != nil {
+	db, err := seed.Open(ctx, h.stats.conn, hostileTenant, benchSource, events, sources)
+	if err != nil {
 		return nil, err
 	}
-	if err := f.fill(ctx, append(filledSources[:1:1], filledEvents)...); err != nil {
+	if err := db.Insert(ctx, seed.SourceCopies, seed.Events); err != nil {
 		return nil, err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := seed.Vacuum(ctx, h.stats.conn); err != nil {
 		return nil, err
 	}
-	return flood(callers, func(ctx context.Context) {
-		_, _ = h.manage(ctx, http.MethodGet, "/events?status=delivered&limit=250", nil)
-		_, _ = h.manage(ctx, http.MethodGet, "/events?status=dead&event_type=none", nil)
+	return newFlood(callers, func(ctx context.Context) {
+		_, _ = h.callAPI(ctx, http.MethodGet, "/events?status=delivered&limit=250", nil)
+		_, _ = h.callAPI(ctx, http.MethodGet, "/events?status=dead&event_type=none", nil)
 	}), nil
 }
 
-// changedDestination re-points a subscription without naming its credentials again.
+// changedDestination changes the URL of a subscription without repeating its
+// credentials.
 func (h *hostile) changedDestination(ctx context.Context) error {
 	var created struct{ ID string }
 	body := map[string]any{"name": "s", "url": "http://127.0.0.1:1/", "event_types": []string{"harm"}, "auth_header": "Bearer secret"}
-	if err := h.create(ctx, h.key, own("/subscriptions"), body, &created); err != nil {
+	if err := h.create(ctx, h.key, hostilePath("/subscriptions"), body, &created); err != nil {
 		return err
 	}
-	return h.wants(http.StatusUnprocessableEntity)(h.manage(ctx, http.MethodPatch, "/subscriptions/"+created.ID, map[string]string{"url": "http://127.0.0.1:2/"}))
+	return h.wantStatus(http.StatusUnprocessableEntity)(h.callAPI(ctx, http.MethodPatch, "/subscriptions/"+created.ID, map[string]string{"url": "http://127.0.0.1:2/"}))
 }
 
-// wants fails unless a call was answered with a status.
-func (h *hostile) wants(status int) func(int, error) error {
+// wantStatus returns a function that fails unless a call was answered with the status.
+func (h *hostile) wantStatus(status int) func(int, error) error {
 	return func(got int, err error) error {
 		if err == nil && got != status {
 			err = fmt.Errorf("answered %d, want %d", got, status)
@@ -59,15 +61,15 @@ func (h *hostile) wants(status int) func(int, error) error {
 	}
 }
 
-// anyAccount creates an SNS source that pins no topic.
-func (h *hostile) anyAccount(ctx context.Context) error {
-	return h.wants(http.StatusUnprocessableEntity)(h.manage(ctx, http.MethodPost, "/sources", map[string]string{"slug": "sns", "name": "sns", "provider": "aws-sns"}))
+// anyTopic creates an SNS source without a topic.
+func (h *hostile) anyTopic(ctx context.Context) error {
+	return h.wantStatus(http.StatusUnprocessableEntity)(h.callAPI(ctx, http.MethodPost, "/sources", map[string]string{"slug": "sns", "name": "sns", "provider": "aws-sns"}))
 }
 
-// sentAgain sends one signed body under other content types.
-func (h *hostile) sentAgain(ctx context.Context) error {
+// resentBody sends one signed body with other content types.
+func (h *hostile) resentBody(ctx context.Context) error {
 	source := map[string]any{"slug": "again", "name": "again", "verifier": plainHMAC(nil), "idempotency_key_paths": []string{"body.id"}}
-	if err := h.create(ctx, h.key, own("/sources"), source, nil); err != nil {
+	if err := h.create(ctx, h.key, hostilePath("/sources"), source, nil); err != nil {
 		return err
 	}
 	body := []byte(`{"id":"1"}`)
@@ -105,9 +107,9 @@ func (h *hostile) copiedSecret(ctx context.Context) error {
 	return err
 }
 
-// smallOnes smuggles a request behind two lengths, and looks for secrets in the
-// environment of the private PostgreSQL.
-func (h *hostile) smallOnes(ctx context.Context) error {
+// smuggledAndInherited sends a request with two lengths that contains a second
+// request, and searches for secrets in the environment of the private PostgreSQL.
+func (h *hostile) smuggledAndInherited(ctx context.Context) error {
 	if err := h.smuggle(ctx); err != nil {
 		return err
 	}

@@ -1,128 +1,33 @@
-package main
+package seed
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-)
-
-// What every fill holds, however much it is: lists by these are the same
-// length in all, and their time may not grow with the rest.
-const (
-	filledFew        = 5                // events of the first source, of rareType, and of each state but delivered and dead; audit entries of rareAction
-	filledDead       = 3                // events that are dead
-	filledRoutes     = 60               // of the first source; others have one
-	filledRejections = 50               // of the first source; others have one
-	rareType         = "rare.type"      // all others are of type.0 to type.19
-	rareAction       = "source.deleted" // all others are source.updated
-	dueLater         = time.Hour        // when what is owed is due: not while anybody measures
-)
-
-// filler fills the database of a gateway that has the bench's tenant.
-type filler struct {
-	conn    *pgx.Conn
-	events  int
-	sources int
-	until   time.Time // of the newest event; they were received one a millisecond
-	tenant  [16]byte
-}
-
-// newFiller is for a number of events, at least 1000, over at least 2 sources.
-func newFiller(ctx context.Context, conn *pgx.Conn, events, sources int) (*filler, error) {
-	const fewest, fewestSources = 1000, 2
-	if events < fewest || sources < fewestSources {
-		return nil, fmt.Errorf("fill: %d events over %d sources, want at least %d over %d", events, sources, fewest, fewestSources)
-	}
-	f := &filler{conn: conn, events: events, sources: sources, until: time.Now().Truncate(time.Millisecond)}
-	err := conn.QueryRow(ctx, `SELECT id FROM eventhook.tenant WHERE slug = $1`, benchTenant).Scan(&f.tenant)
-	return f, err
-}
-
-// at is when event n was received; they are counted from 1.
-func (f *filler) at(n int) time.Time {
-	return f.until.Add(time.Duration(n-f.events) * time.Millisecond)
-}
-
-// filledSource is the slug of source n, counted from 1; all are of one length.
-func filledSource(n int) string { return fmt.Sprintf("source-%06d", n) }
-
-// filling makes one kind of thing.
-type filling struct{ what, sql string }
-
-// fill makes things in this order.
-func (f *filler) fill(ctx context.Context, list ...filling) error {
-	args := pgx.NamedArgs{
-		"tenant": f.tenant, "like": benchSource, "events": f.events, "sources": f.sources, "until": f.until, "later": f.until.Add(dueLater),
-		"few": filledFew, "dead": filledDead, "routes": filledRoutes, "rejections": filledRejections, "rare_type": rareType, "rare_action": rareAction,
-	}
-	for _, x := range list {
-		if _, err := f.conn.Exec(ctx, x.sql, args); err != nil {
-			return fmt.Errorf("fill %s: %w", x.what, err)
-		}
-	}
-	return nil
-}
-
-// all makes everything that is listed, and brings the database to rest. Events,
-// which take the longest, are made beside the others.
-func (f *filler) all(ctx context.Context) error {
-	if err := f.fill(ctx, filledSources...); err != nil {
-		return err
-	}
-	beside := *f
-	var err error
-	if beside.conn, err = pgx.ConnectConfig(ctx, f.conn.Config()); err != nil {
-		return err
-	}
-	defer func() { _ = beside.conn.Close(ctx) }()
-	made := make(chan error, 1)
-	go func() { made <- beside.fill(ctx, filledBeside...) }()
-	err = f.fill(ctx, filledEvents)
-	if err = errors.Join(err, <-made); err != nil {
-		return err
-	}
-	return f.settle(ctx)
-}
-
-// settle brings the database to rest, so that nothing is tidied up while
-// somebody measures.
-func (f *filler) settle(ctx context.Context) error {
-	for _, sql := range []string{`VACUUM (ANALYZE)`, `CHECKPOINT`} {
-		if _, err := f.conn.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
-		}
-	}
-	return nil
-}
-
-// sourceNumber is the id of source n, and idNumber an id whose moment is that of event i.
+// sourceNumber is the id of source n. idNumber is an id with the receipt of event i.
 const (
 	sourceNumber = `md5(@tenant::uuid::text || '/' || n)::uuid`
 	idNumber     = `(lpad(to_hex((extract(epoch FROM @until::timestamptz) * 1000)::int8 - @events::int + i), 12, '0') || '7'
     || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid`
 )
 
-// filledSources are sources like the tenant's own, each with a route like its.
-var filledSources = []filling{
-	{"sources", `
+// Sources are copies of the source that Open names, and copies of its routes. A copied
+// verifier cannot be decrypted, because a sealed text is bound to its row.
+var Sources = []Table{SourceCopies, routeCopies}
+
+// SourceCopies are the sources without routes.
+var SourceCopies = Table{"sources", `
 INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings)
 SELECT ` + sourceNumber + `, s.tenant_id, 'source-' || lpad(n::text, 6, '0'), 'source ' || n, s.provider, s.verifier, s.secrets_count, s.settings
 FROM eventhook.source s, generate_series(1, @sources::int) n
-WHERE s.tenant_id = @tenant AND s.slug = @like`},
-	{"routes", `
+WHERE s.tenant_id = @tenant AND s.slug = @like`}
+
+var routeCopies = Table{"routes", `
 INSERT INTO eventhook.route (id, tenant_id, source_id, name, priority, filter_event_types, targets)
 SELECT md5('route' || n)::uuid, s.tenant_id, ` + sourceNumber + `, r.name, r.priority, r.filter_event_types, r.targets
 FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id, generate_series(1, @sources::int) n
-WHERE s.tenant_id = @tenant AND s.slug = @like`},
-}
+WHERE s.tenant_id = @tenant AND s.slug = @like`}
 
-// filledEvents come in the order of their numbers. Those that are few are
-// spread evenly. A duplicate is of the event before it. Event i has the key
-// key-i. None has a payload or actions. A million take well under a minute.
-var filledEvents = filling{"events", `
+// Events are inserted in the order of their ids, without payloads and actions. Rare
+// events are spread evenly. A duplicate repeats the event before it. Event i has the
+// idempotency key key-i. A million events take well under a minute.
+var Events = Table{"events", `
 WITH n AS (
     SELECT i, CASE
         WHEN i % (@events::int / @dead::int) = 3 THEN 'dead'
@@ -152,10 +57,10 @@ SELECT id, @tenant, ` + sourceNumber + `, CASE WHEN status = 'duplicate' THEN be
     CASE WHEN status IN ('failed', 'dead') THEN 'the target did not answer' END
 FROM e ORDER BY i`}
 
-// filledBeside is what is listed beside sources and events: as many as of those
-// of what people make, and as many as of these of what is made for each change
-// or event.
-var filledBeside = []filling{
+// others are the rows of all other lists. Rows that users create are as many as the
+// sources; rows that the gateway writes for a change or an event are as many as the
+// events.
+var others = []Table{
 	{"routes of the first source", `
 INSERT INTO eventhook.route (id, tenant_id, source_id, name, priority, filter_event_types, targets)
 SELECT ` + idNumber + `, @tenant, r.source_id, r.name || ' ' || i, i, r.filter_event_types, r.targets
@@ -190,14 +95,14 @@ SELECT ` + idNumber + `, CASE WHEN i % 2 = 0 THEN @tenant::uuid ELSE md5('tenant
     CASE WHEN i % (@events / @few::int) = 2 THEN @rare_action ELSE 'source.updated' END, 'source', @tenant, 'github',
     '[{"field":"name","from":"old","to":"new"},{"field":"is_enabled","from":true,"to":false}]'
 FROM generate_series(1, @events::int) i`},
-	filledExecutions,
+	CompletedExecutions,
 	{"promises", `
 INSERT INTO eventhook.promise (id, tenant_id, created_at, settled_at, status, idempotency_key, value)
 SELECT ` + idNumber + `, @tenant, @until, @until, 'resolved', 'key-' || i, '{}' FROM generate_series(1, @events::int) i`},
 }
 
-// filledExecutions have ended.
-var filledExecutions = filling{"executions", `
+// CompletedExecutions are as many as the events.
+var CompletedExecutions = Table{"executions", `
 INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind, input)
 SELECT ` + idNumber + `, @tenant, @until, @until, 3, CASE WHEN i % 2 = 0 THEN 'task' ELSE 'workflow' END, 'completed',
     'queue-' || i % 10, 'kind-' || i % 20, '{}'

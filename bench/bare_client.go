@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// sendBare is the limit that delivering is held against: Go's own client with
-// connections that are kept, as many requests at once, to the same sink, and
-// nothing to sign, to store or to record. It tells how many a second succeed.
-func sendBare(ctx context.Context, url string, atOnce int, length time.Duration) (perSec float64, err error) {
+// sendBareClient measures the limit of delivering: Go's HTTP client with persistent
+// connections and as many concurrent requests to the same sink, which signs, stores
+// and records nothing. It returns the successful requests per second.
+func sendBareClient(ctx context.Context, url string, atOnce int, length time.Duration) (perSec float64, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}}
 	defer client.CloseIdleConnections()
 	began := time.Now()
@@ -53,7 +53,7 @@ func postBare(ctx context.Context, client *http.Client, url string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if _, err = io.Copy(io.Discard, res.Body); err == nil && res.StatusCode != http.StatusNoContent {
-		err = fmt.Errorf("answered %s", res.Status)
+		err = fmt.Errorf("response status %s", res.Status)
 	}
 	return err
 }

@@ -15,18 +15,19 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/bench/measure"
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// prepare creates the hostile tenant and a key for each of the two.
-func (h *hostile) prepare(ctx context.Context) (err error) {
+// createTenants creates the hostile tenant and a key for each of the two tenants.
+func (h *hostile) createTenants(ctx context.Context) (err error) {
 	if err := h.create(ctx, h.publisher.key, "/api/admin/tenants", map[string]any{"slug": hostileTenant, "name": hostileTenant}, nil); err != nil {
 		return err
 	}
 	if h.key, err = h.newKey(ctx, hostileTenant, "read", "manage", "publish", "work"); err != nil {
 		return err
 	}
-	h.other, err = h.newKey(ctx, benchTenant, "read")
+	h.readKey, err = h.newKey(ctx, benchTenant, "read")
 	return err
 }
 
@@ -36,9 +37,10 @@ func (h *hostile) newKey(ctx context.Context, tenant string, scopes ...string) (
 	return created.Key, err
 }
 
-// create posts to the API and fails unless the answer is a success. answer may be nil.
+// create posts to the API. A response other than a success is an error. answer may be
+// nil.
 func (h *hostile) create(ctx context.Context, key, path string, body, answer any) error {
-	status, got, err := h.do(ctx, h.harmless, key, http.MethodPost, path, body)
+	status, got, err := h.do(ctx, h.tenantClient, key, http.MethodPost, path, body)
 	switch {
 	case err != nil:
 		return err
@@ -50,7 +52,7 @@ func (h *hostile) create(ctx context.Context, key, path string, body, answer any
 	return json.Unmarshal(got, answer)
 }
 
-// do calls the API with a JSON body, or with bytes as they are.
+// do calls the API. A []byte body is sent unchanged, other bodies as JSON.
 func (h *hostile) do(ctx context.Context, from *http.Client, key, method, path string, body any) (status int, answer []byte, err error) {
 	raw, isRaw := body.([]byte)
 	if !isRaw && body != nil {
@@ -77,77 +79,77 @@ func (h *hostile) request(ctx context.Context, from *http.Client, method, path s
 	return got.StatusCode, answer, err
 }
 
-// own is a path of the hostile tenant's API.
-func own(path string) string { return "/api/tenants/" + hostileTenant + "/eventhook" + path }
+// hostilePath returns the path of an operation of the hostile tenant.
+func hostilePath(path string) string { return "/api/tenants/" + hostileTenant + "/eventhook" + path }
 
-// manage calls the hostile tenant's API and returns the status.
-func (h *hostile) manage(ctx context.Context, method, path string, body any) (status int, err error) {
-	status, _, err = h.do(ctx, h.harmful, h.key, method, own(path), body)
+// callAPI calls the API of the hostile tenant and returns the status.
+func (h *hostile) callAPI(ctx context.Context, method, path string, body any) (status int, err error) {
+	status, _, err = h.do(ctx, h.attackClient, h.key, method, hostilePath(path), body)
 	return status, err
 }
 
-// strongest creates a thing from the first of some bodies that the gateway takes.
-// Limits may refuse the others.
-func (h *hostile) strongest(ctx context.Context, path string, bodies ...any) error {
+// createFirstAccepted creates a resource from the first body that the gateway accepts.
+// Limits may refuse all of them.
+func (h *hostile) createFirstAccepted(ctx context.Context, path string, bodies ...any) error {
 	status := 0
 	for _, body := range bodies {
 		var err error
-		if status, err = h.manage(ctx, http.MethodPost, path, body); err != nil || status < http.StatusMultipleChoices {
+		if status, err = h.callAPI(ctx, http.MethodPost, path, body); err != nil || status < http.StatusMultipleChoices {
 			return err
 		}
 	}
 	if status == http.StatusUnprocessableEntity {
-		return nil // all are refused: nothing is left of the attack
+		return nil // all are refused, so the attack is impossible
 	}
 	return fmt.Errorf("POST %s: %d", path, status)
 }
 
-// flooding sends requests until ctx ends, and returns when none is under way.
-type flooding func(ctx context.Context)
+// flood sends requests until ctx ends. It returns when no request is in flight.
+type flood func(ctx context.Context)
 
-// flood calls one function from many goroutines. An attack goes on after refusals
+// newFlood calls one function from many goroutines. An attack continues after refusals
 // and broken connections.
-func flood(width int, call func(ctx context.Context)) flooding {
+func newFlood(callers int, call func(ctx context.Context)) flood {
 	return func(ctx context.Context) {
-		var callers sync.WaitGroup
-		for range width {
-			callers.Go(func() {
+		var running sync.WaitGroup
+		for range callers {
+			running.Go(func() {
 				for ctx.Err() == nil {
 					call(ctx)
 				}
 			})
 		}
-		callers.Wait()
+		running.Wait()
 	}
 }
 
-// probe measures the other tenant's requests for a time.
-func (h *hostile) probe(ctx context.Context, length time.Duration) (p probes, err error) {
+// probe measures the requests of the bench's tenant for some time.
+func (h *hostile) probe(ctx context.Context, length time.Duration) (p probeResults, err error) {
 	from := eventhook.FirstID[eventhook.Event](time.Now())
 	var both sync.WaitGroup
 	both.Go(func() { p.webhook = measureEach("webhook", length, func() bool { return h.webhook(ctx) }) })
-	both.Go(func() { p.list = measureEach("list", length, func() bool { return h.lists(ctx) }) })
+	both.Go(func() { p.list = measureEach("list", length, func() bool { return h.listEvents(ctx) }) })
 	both.Wait()
 	if p.webhook.failed > 0 {
 		return p, nil
 	}
-	times, err := h.stats.processed(ctx, from)
+	times, err := h.stats.processingTimes(ctx, from)
 	if err != nil {
 		return p, err
 	}
 	const percent = 90
-	p.processed = probed{name: "processed", p90: percentile(times, percent)}
+	p.processed = probeResult{name: "processed", p90: measure.Percentile(times, percent)}
 	return p, nil
 }
 
-// measureEach makes requests at the probes' pace, each in a goroutine of its own,
-// so that a slow answer delays no later request.
-func measureEach(name string, length time.Duration, request func() bool) probed {
+// measureEach sends requests at a constant rate, each in a goroutine, so that a slow
+// response delays no later request.
+func measureEach(name string, length time.Duration, request func() bool) probeResult {
 	var mu sync.Mutex
 	var requests sync.WaitGroup
 	var times []time.Duration
-	p := probed{name: name}
-	tick := time.NewTicker(time.Second / hostilePace)
+	p := probeResult{name: name}
+	tick := time.NewTicker(time.Second / hostileRate)
 	defer tick.Stop()
 	for end := time.Now().Add(length); time.Now().Before(end); <-tick.C {
 		requests.Go(func() {
@@ -163,35 +165,35 @@ func measureEach(name string, length time.Duration, request func() bool) probed 
 	}
 	requests.Wait()
 	const percent = 90
-	p.p90 = percentile(times, percent)
+	p.p90 = measure.Percentile(times, percent)
 	return p
 }
 
-// webhook sends a webhook of the bench's tenant.
+// webhook sends a webhook to the bench's tenant and reports success.
 func (h *hostile) webhook(ctx context.Context) bool {
 	header := http.Header{
 		"Content-Type": {"application/json"}, "X-Github-Event": {"push"}, "X-Github-Delivery": {strconv.FormatUint(serial.Add(1), 16)},
 		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(sign(body))},
 	}
-	status, _, err := h.request(ctx, h.harmless, http.MethodPost, benchPath, header, body)
+	status, _, err := h.request(ctx, h.tenantClient, http.MethodPost, benchPath, header, body)
 	return err == nil && status == http.StatusOK
 }
 
-// lists reads the newest events of the bench's tenant.
-func (h *hostile) lists(ctx context.Context) bool {
-	status, _, err := h.do(ctx, h.harmless, h.other, http.MethodGet, tenantAPI+"/events?limit=10", nil)
+// listEvents lists the newest events of the bench's tenant and reports success.
+func (h *hostile) listEvents(ctx context.Context) bool {
+	status, _, err := h.do(ctx, h.tenantClient, h.readKey, http.MethodGet, tenantAPI+"/events?limit=10", nil)
 	return err == nil && status == http.StatusOK
 }
 
 // source creates a source of the hostile tenant.
 func (h *hostile) source(ctx context.Context, slug string, verifier map[string]any) error {
-	return h.strongest(ctx, "/sources", map[string]any{"slug": slug, "name": slug, "verifier": verifier, "rate_limit": unlimited,
+	return h.createFirstAccepted(ctx, "/sources", map[string]any{"slug": slug, "name": slug, "verifier": verifier, "rate_limit": unlimited,
 		"max_body_bytes": 32 << 20})
 }
 
 var unlimited = map[string]any{"requests_per_second": 1_000_000, "requests_per_minute": 60_000_000, "burst_size": 1_000_000}
 
-// plainHMAC is a verifier with the bench's secret over the body.
+// plainHMAC returns a verifier with the bench's secret over the body.
 func plainHMAC(more map[string]any) map[string]any {
 	v := map[string]any{"type": "hmac", "header": "X-Signature", "encoding": "hex", "secrets": []string{secret}}
 	for key, value := range more {
@@ -200,14 +202,15 @@ func plainHMAC(more map[string]any) map[string]any {
 	return v
 }
 
-// unsigned is the signature of a body that has none.
+// unsigned stands for no signature.
 const unsigned = ""
 
-// signatureOf is computed once for each body: an attacker's processor time would be
-// missing on this machine.
+// signatureOf signs a body. Attackers call it once for each body to save processor
+// time.
 func signatureOf(body []byte) string { return hex.EncodeToString(sign(body)) }
 
-// post sends a body to a source of the hostile tenant, with its signature or unsigned.
+// post sends a body to a source of the hostile tenant. more are names and values of
+// headers.
 func (h *hostile) post(ctx context.Context, source string, body []byte, signature string, more ...string) (status int, answer []byte, err error) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if signature != unsigned {
@@ -216,11 +219,11 @@ func (h *hostile) post(ctx context.Context, source string, body []byte, signatur
 	for i := 0; i+1 < len(more); i += 2 {
 		header.Set(more[i], more[i+1])
 	}
-	return h.request(ctx, h.harmful, http.MethodPost, ingest.Path(hostileTenant, source), header, body)
+	return h.request(ctx, h.attackClient, http.MethodPost, ingest.Path(hostileTenant, source), header, body)
 }
 
-// peakMemory is the most memory that the gateway's process has held, in bytes; 0
-// where the system does not tell.
+// peakMemory returns the maximum memory of the gateway process in bytes, or 0 if the
+// system does not report it.
 func (h *hostile) peakMemory() int {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
 	if err != nil {

@@ -12,14 +12,15 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// sealVerifiers gives all sources of the bench's tenant the verifier of the bench's
-// source. Sealed texts are bound to their row, so a copy by SQL does not open.
-func (g *gateway) sealVerifiers(ctx context.Context) error {
-	kept, err := os.ReadFile(filepath.Join(g.dir, "encryption.key"))
+// sealSourceVerifiers seals the verifier of the bench's source again for every other
+// source of the tenant. A sealed text is bound to its row, so a copy by SQL could not
+// be decrypted.
+func (g *gateway) sealSourceVerifiers(ctx context.Context) error {
+	file, err := os.ReadFile(filepath.Join(g.dir, "encryption.key"))
 	if err != nil {
 		return err
 	}
-	keys, err := seal.New(strings.Fields(string(kept))...)
+	keys, err := seal.New(strings.Fields(string(file))...)
 	if err != nil {
 		return err
 	}
@@ -28,15 +29,15 @@ func (g *gateway) sealVerifiers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type sealed struct {
+	type sealedSource struct {
 		ID, Tenant [16]byte
 		Verifier   string
 	}
-	sources, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sealed])
+	sources, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sealedSource])
 	if err != nil {
 		return err
 	}
-	place := func(s sealed) string { return fmt.Sprintf("source.verifier:%x:%x", s.ID, s.Tenant) }
+	place := func(s sealedSource) string { return fmt.Sprintf("source.verifier:%x:%x", s.ID, s.Tenant) }
 	verifier, err := keys.Open(sources[0].Verifier, place(sources[0]))
 	if err != nil {
 		return fmt.Errorf("open the verifier of %s: %w", benchSource, err)
