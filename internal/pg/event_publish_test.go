@@ -20,7 +20,7 @@ func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
 		one, two := f.insertSubscription(), f.insertSubscription()
-		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Rejected: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
 				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
