@@ -3469,4 +3469,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "06c72d45667b9ea6608f98b57ec4775e93de8124e91dd1ea5beed1045fdff338"
+const generatedFrom = "93a5e2de8f5e86acfd51b90af4f1c1fbb93e890be22843327da180001b130d53"

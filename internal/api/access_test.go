@@ -14,12 +14,12 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// scopes maps each part of a tenant's API to the scope that it requires. The test fails
-// for a part that is missing here: decide on its scope first.
+// scopes maps each part of a tenant's API to the scope that it requires. An
+// operation without an entry fails the tests.
 var scopes = map[string]eventhook.Scope{
 	"GET /audit":  eventhook.ScopeManage,
 	"GET /events": eventhook.ScopeRead,
-	// One of the paths under events that does not publish one.
+	// The only POST under events that does not publish an event.
 	"POST /events/reprocess": eventhook.ScopeManage,
 	"GET /work":              eventhook.ScopeWork,
 	"POST /work":             eventhook.ScopeWork,
@@ -42,9 +42,9 @@ var scopes = map[string]eventhook.Scope{
 	"GET /deliveries":        eventhook.ScopeRead,
 	"POST /deliveries":       eventhook.ScopeManage,
 
-	// It asks what routes that are there would do, and does nothing.
+	// Evaluates existing routes without side effects.
 	"POST /events/{id}/test": eventhook.ScopeRead,
-	// Whoever tries out a route of his own runs his scripts, as who writes one.
+	// Runs scripts of the request, as a new route would.
 	"POST /routes/backtest": eventhook.ScopeManage,
 }
 
@@ -67,7 +67,7 @@ func scopeOf(t *testing.T, op *huma.Operation) eventhook.Scope {
 		scope, ok = scopes[op.Method+" /"+part[1]]
 	}
 	if !ok {
-		t.Fatalf("%s %s: nobody has said which scope it needs", op.Method, op.Path)
+		t.Fatalf("%s %s: no entry in scopes", op.Method, op.Path)
 	}
 	return scope
 }
@@ -98,14 +98,14 @@ func pathOf(op *huma.Operation, tenant string) string {
 
 func TestEveryOperationIsGuarded(t *testing.T) {
 	r := setUp(t)
-	close(r.stopping) // what streams or waits ends at once
+	close(r.stopping) // streams and waits end at once
 	acme, _ := r.key("acme", eventhook.Scopes...)
 	umbrella, _ := r.key("umbrella", eventhook.Scopes...)
 	keyWith := map[eventhook.Scope]string{}
 	for _, s := range eventhook.Scopes {
 		keyWith[s], _ = r.key("acme", s)
 	}
-	// What is sent is invalid on purpose: who may call is decided before.
+	// The body is invalid on purpose: authorization comes first.
 	const invalid = `{"no such field":1}`
 	for _, op := range r.operations() {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
@@ -126,32 +126,32 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 			}
 			scope := scopeOf(t, op)
 			want("no key", send("", "acme"), http.StatusUnauthorized)
-			want("a key that is none", send(api.NewKey(), "acme"), http.StatusUnauthorized)
+			want("an unknown key", send(api.NewKey(), "acme"), http.StatusUnauthorized)
 			needs := cmp.Or(string(scope), "admin")
 			if want := []map[string][]string{{"key": {needs}}}; !slices.EqualFunc(op.Security, want, func(a, b map[string][]string) bool { return slices.Equal(a["key"], b["key"]) }) {
-				t.Errorf("the document says that it needs %v, want %v", op.Security, want)
+				t.Errorf("security in the document: got %v, want %v", op.Security, want)
 			}
 			if !strings.Contains(op.Description, needs) {
-				t.Errorf("described as %q, want %s named", op.Description, needs)
+				t.Errorf("description: got %q, want %s in it", op.Description, needs)
 			}
 			if scope == "" {
 				want("a tenant's key", send(acme, "acme"), http.StatusForbidden)
-				want("a tenant's key, for no tenant", send(acme, "nobody"), http.StatusForbidden)
-				if code := send(adminKey, "nobody"); code == http.StatusUnauthorized || code == http.StatusForbidden {
-					t.Errorf("the admin key: answered %d, want it to be let in", code)
+				want("a tenant's key for an unknown tenant", send(acme, "unknown"), http.StatusForbidden)
+				if code := send(adminKey, "unknown"); code == http.StatusUnauthorized || code == http.StatusForbidden {
+					t.Errorf("the admin key: answered %d, want access", code)
 				}
 				return
 			}
 			if code := send(adminKey, "acme"); code == http.StatusUnauthorized || code == http.StatusForbidden {
-				t.Errorf("the admin key: answered %d, want it to be let in", code)
+				t.Errorf("the admin key: answered %d, want access", code)
 			}
-			want("the admin key for no tenant", send(adminKey, "nobody"), http.StatusNotFound)
+			want("the admin key for an unknown tenant", send(adminKey, "unknown"), http.StatusNotFound)
 			want("another tenant's key", send(umbrella, "acme"), http.StatusNotFound)
-			want("a key for no tenant", send(acme, "nobody"), http.StatusNotFound)
+			want("a key for an unknown tenant", send(acme, "unknown"), http.StatusNotFound)
 			for s, key := range keyWith {
 				code := send(key, "acme")
 				if allowed := code != http.StatusUnauthorized && code != http.StatusForbidden; allowed != (s == scope) {
-					t.Errorf("a key with the scope %s: answered %d, want only %s to be let in", s, code, scope)
+					t.Errorf("a key with the scope %s: answered %d, want access only with %s", s, code, scope)
 				}
 			}
 		})
@@ -168,15 +168,15 @@ func TestAuthorizationHeaders(t *testing.T) {
 		want                 int
 	}{
 		{"a key", "Bearer " + good, http.StatusOK},
-		{"the scheme's name in any case", "bearer " + good, http.StatusOK},
+		{"the scheme in lower case", "bearer " + good, http.StatusOK},
 		{"a key that expires later", "Bearer " + expiring, http.StatusOK},
 		{"the admin key", "Bearer " + adminKey, http.StatusOK},
 		{"no scheme", good, http.StatusUnauthorized},
 		{"another scheme", "Basic " + good, http.StatusUnauthorized},
-		{"nothing behind the scheme", "Bearer ", http.StatusUnauthorized},
+		{"a scheme without a key", "Bearer ", http.StatusUnauthorized},
 		{"a part of a key", "Bearer " + good[:len(good)-1], http.StatusUnauthorized},
 		{"a part of the admin key", "Bearer " + adminKey[:len(adminKey)-1], http.StatusUnauthorized},
-		{"bytes that are no text", "Bearer ehk_\xff\x00", http.StatusUnauthorized},
+		{"bytes that are not UTF-8", "Bearer ehk_\xff\x00", http.StatusUnauthorized},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -194,7 +194,7 @@ func TestWithoutAdminKeyNoCallerIsAdmin(t *testing.T) {
 }
 
 func TestKeysExpire(t *testing.T) {
-	t.Run("one that was deleted on another instance, within the second that keys are believed", func(t *testing.T) {
+	t.Run("a key deleted on another instance, within one second", func(t *testing.T) {
 		r := setUp(t)
 		key, stored := r.key("acme", eventhook.ScopeRead)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
@@ -202,14 +202,14 @@ func TestKeysExpire(t *testing.T) {
 		r.clock.advance(time.Second)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
 	})
-	t.Run("one that was deleted here, at once", func(t *testing.T) {
+	t.Run("a key deleted on this instance, at once", func(t *testing.T) {
 		r := setUp(t)
 		key, stored := r.key("acme", eventhook.ScopeRead)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
 		r.admin("DELETE", "/api/admin/tenants/acme/keys/"+stored.ID.String(), nil).want(http.StatusNoContent)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
 	})
-	t.Run("one that expires, at its moment", func(t *testing.T) {
+	t.Run("an expiring key, at its expiry", func(t *testing.T) {
 		r := setUp(t)
 		end := noon.Add(500 * time.Millisecond)
 		key, _ := r.keyExpiringAt("acme", &end, eventhook.ScopeRead)
@@ -233,12 +233,12 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 	e := r.event()
 	work := r.plannedExecution(eventhook.Workflow, "pay")
 	r.settle(e, work)
-	held := r.claimOne()
+	claimed := r.claimOne()
 	promise := r.createPromise("order-1", http.StatusCreated)
 	subscription, delivery := r.delivered()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
-	token := map[string]any{"lease_token": held.LeaseToken}
+	token := map[string]any{"lease_token": claimed.LeaseToken}
 	for _, c := range []struct {
 		method, path string
 		body         any
@@ -260,12 +260,12 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		{"GET", "/subscriptions/" + subscription + "/public-key", nil},
 		{"GET", "/deliveries/" + delivery, nil},
 		{"POST", "/deliveries/" + delivery + "/retry", nil},
-		{"GET", "/work/" + held.ID, nil},
-		{"POST", "/work/" + held.ID + "/heartbeat", token},
-		{"POST", "/work/" + held.ID + "/complete", token},
-		{"POST", "/work/" + held.ID + "/fail", map[string]any{"lease_token": held.LeaseToken, "error": "x"}},
-		{"POST", "/work/" + held.ID + "/cancel", nil},
-		{"POST", "/work/" + held.ID + "/retry", nil},
+		{"GET", "/work/" + claimed.ID, nil},
+		{"POST", "/work/" + claimed.ID + "/heartbeat", token},
+		{"POST", "/work/" + claimed.ID + "/complete", token},
+		{"POST", "/work/" + claimed.ID + "/fail", map[string]any{"lease_token": claimed.LeaseToken, "error": "x"}},
+		{"POST", "/work/" + claimed.ID + "/cancel", nil},
+		{"POST", "/work/" + claimed.ID + "/retry", nil},
 		{"GET", "/promises/" + promise.ID, nil},
 		{"POST", "/promises/" + promise.ID + "/resolve", map[string]any{"value": 1}},
 		{"POST", "/promises/" + promise.ID + "/reject", map[string]any{"error": "x"}},
@@ -281,12 +281,12 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		r.must(err)
 		foreign, _, err := r.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
 		r.must(err)
-		r.admin("POST", T("acme")+"/work/"+held.ID+"/suspend", map[string]any{"lease_token": held.LeaseToken, "await": []string{foreign.ID.String()}}).
+		r.admin("POST", T("acme")+"/work/"+claimed.ID+"/suspend", map[string]any{"lease_token": claimed.LeaseToken, "await": []string{foreign.ID.String()}}).
 			want(http.StatusUnprocessableEntity)
 	})
-	t.Run("a promise cannot be made for another tenant's workflow", func(t *testing.T) {
+	t.Run("a promise cannot be created for another tenant's workflow", func(t *testing.T) {
 		r := r.subtest(t)
-		r.call(other, "POST", T("umbrella")+"/promises", map[string]any{"idempotency_key": "k", "workflow_execution_id": held.ID}).
+		r.call(other, "POST", T("umbrella")+"/promises", map[string]any{"idempotency_key": "k", "workflow_execution_id": claimed.ID}).
 			want(http.StatusUnprocessableEntity)
 	})
 	t.Run("another tenant's key cannot be deleted", func(t *testing.T) {
@@ -294,19 +294,19 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
 	})
 	for _, list := range []string{"/events", "/work", "/promises", "/subscriptions", "/deliveries"} {
-		t.Run("a list holds nothing of others: "+list, func(t *testing.T) {
+		t.Run("lists do not contain resources of other tenants: "+list, func(t *testing.T) {
 			r := r.subtest(t)
 			var got page
 			r.call(other, "GET", T("umbrella")+list, nil).want(http.StatusOK).into(&got)
 			for _, i := range got.Items {
 				if i["idempotency_key"] != "theirs" && i["origin"] != "system" {
-					t.Errorf("got %v, want nothing of acme's", i)
+					t.Errorf("got %v, want no resource of acme", i)
 				}
 			}
 		})
 	}
-	if x := r.admin("GET", T("acme")+"/work/"+held.ID, nil).want(http.StatusOK).object(); x["status"] != "running" {
-		t.Errorf("the work is %v after others had tried, want running", x["status"])
+	if x := r.admin("GET", T("acme")+"/work/"+claimed.ID, nil).want(http.StatusOK).object(); x["status"] != "running" {
+		t.Errorf("the status is %v after the requests of another tenant, want running", x["status"])
 	}
 }
 
@@ -343,7 +343,7 @@ func TestDatabaseErrorIsNotUnauthorized(t *testing.T) {
 	for _, key := range []string{api.NewKey(), adminKey} {
 		a := r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusInternalServerError)
 		if strings.Contains(a.Body.String(), errBroken.Error()) {
-			t.Errorf("answered %s, want nothing of the cause", a.Body)
+			t.Errorf("answered %s, want no text of the cause", a.Body)
 		}
 	}
 }

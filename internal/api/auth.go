@@ -20,29 +20,29 @@ import (
 // KeyPrefix begins every API key.
 const KeyPrefix = "ehk_"
 
-// KeyStore knows tenants and their keys.
+// KeyStore reads tenants and API keys.
 type KeyStore interface {
-	// KeyByHash also tells the slug and the status of the key's tenant; a key
-	// that is not valid is KindUnauthorized.
+	// KeyByHash returns a key, and the slug and status of its tenant. The error is
+	// KindUnauthorized if the key is not valid.
 	KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error)
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 }
 
-// What the metadata of an operation hold.
+// Keys of the metadata of an operation.
 const (
 	scopeKey = "scope"
 	costKey  = "cost"
 	classKey = "class"
-	// schemaKey holds the schema of a body whose description holds several, given
-	// its content type and bytes; nil: the body is not looked at.
+	// schemaKey is for bodies of several schemas. Its value is a function that returns
+	// the schema for a content type and the bytes of a body, nil for a body that is not checked.
 	schemaKey = "schema"
 )
 
-// keyAge bounds how long a key that was revoked, or a tenant that has changed,
-// is believed. With the time that reading them takes it is less than a second.
+// keyAge is how long keys and tenants are cached. Together with the time to read
+// them, a revoked key or a changed tenant takes effect in less than a second.
 const keyAge = 800 * time.Millisecond
 
-// keyring knows keys by their hashes, and tenants.
+// keyring caches keys, by their hashes, and tenants. It is safe for concurrent use.
 type keyring struct {
 	admin       keyHash
 	hasAdminKey bool
@@ -67,7 +67,7 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash keyHash) (cachedKey, error) {
 			k, tenant, err := store.KeyByHash(ctx, hash[:])
 			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
-				return cachedKey{}, eventhook.NotFound("key") // kept apart from keys that exist
+				return cachedKey{}, eventhook.NotFound("key") // cached as missing
 			}
 			return cachedKey{k, tenant}, err
 		}),
@@ -75,36 +75,38 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 	}
 }
 
-// forget drops what is known of a tenant that has changed, or whose keys have:
-// of all keys, since a hash does not tell whose it is.
+// invalidate evicts a tenant that has changed, or whose keys have. It evicts the
+// keys of all tenants, because hashes are not indexed by tenant.
 func (k *keyring) invalidate(tenant string) {
 	k.keys.Clear()
 	k.tenants.Invalidate(tenant)
 }
 
-// errUnauthorized is the same for no key, a bad one and an expired one.
+// errUnauthorized is the same for a missing, a wrong and an expired key, so that the
+// response does not reveal which.
 var errUnauthorized = &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "A valid API key is required: Authorization: Bearer ehk_…"}
 
-// bearer is the key that an Authorization header shows.
+// bearerToken returns the token of an Authorization header with the scheme Bearer.
 func bearerToken(authorization string) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// holder is whose key a request shows: the admin's, or a tenant's.
+// identity is the admin or an API key of a tenant.
 type identity struct {
 	admin bool
 	key   cachedKey
 }
 
-// find tells whose a key is; errUnauthorized: nobody's.
+// authenticate returns the identity of a token, or errUnauthorized if the token is
+// not a valid key.
 func (k *keyring) authenticate(ctx context.Context, token string, hash keyHash) (identity, error) {
 	if k.isAdmin(hash) {
 		return identity{admin: true}, nil
 	}
 	if !hasKeyForm(token) {
-		return identity{}, errUnauthorized // no key of ours, and nothing to ask the database for
+		return identity{}, errUnauthorized // cannot be in the database
 	}
 	key, err := k.keys.Get(ctx, hash)
 	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
@@ -117,24 +119,24 @@ func (k *keyring) isAdmin(hash keyHash) bool {
 	return k.hasAdminKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1
 }
 
-// needsLookup reports whether find has to ask the database for a key of which it
-// does not know that it was right.
+// needsLookup reports whether authenticate has to query the database for a token
+// that is not cached as a valid key.
 func (k *keyring) needsLookup(token string, hash keyHash) bool {
 	return !k.isAdmin(hash) && hasKeyForm(token) && !k.keys.IsKnown(hash)
 }
 
-// hasKeyForm reports whether a token has the form of a key that NewKey makes.
+// hasKeyForm reports whether a token has the form of the keys that NewKey generates.
 func hasKeyForm(token string) bool {
 	rest, ok := strings.CutPrefix(token, KeyPrefix)
 	raw, err := base64.RawURLEncoding.DecodeString(rest)
 	return ok && err == nil && len(raw) == keyBytes
 }
 
-// need is what an operation wants of who calls it.
+// requirement is the permission that an operation requires.
 type requirement struct {
-	tenant   string          // the slug in its path
-	scope    eventhook.Scope // "" for the admin alone
-	isChange bool            // what the tenant owns, or gives it something new to do
+	tenant   string          // slug in the path
+	scope    eventhook.Scope // "": only the admin key
+	isChange bool            // changes the configuration of the tenant, or publishes events
 }
 
 func requirementOf(ctx huma.Context) requirement {
@@ -144,28 +146,30 @@ func requirementOf(ctx huma.Context) requirement {
 	return requirement{ctx.Param("tenant"), scope, isChange}
 }
 
-// permit tells for which tenant a holder acts, if he may.
+// permit returns the tenant on which an identity may run an operation; zero for
+// operations without a tenant. The error is KindForbidden, KindNotFound or
+// KindConflict if the identity lacks permission.
 func (k *keyring) permit(ctx context.Context, h identity, n requirement) (eventhook.TenantID, error) {
 	if h.admin {
 		return k.permitAdmin(ctx, n)
 	}
 	switch {
 	case n.scope == "":
-		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This needs the admin key."}
+		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This operation requires the admin key."}
 	case h.key.tenant.Slug != n.tenant:
 		return eventhook.TenantID{}, eventhook.NotFound("tenant")
 	case !slices.Contains(h.key.Scopes, n.scope):
 		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(n.scope) + "."}
 	case n.isChange && h.key.tenant.Status == eventhook.TenantSuspended:
 		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden,
-			Message: "The tenant is suspended: its keys can read and work off what was accepted, and change nothing."}
+			Message: "The tenant is suspended: its keys can read data and process accepted work, but cannot change anything."}
 	}
 	return h.key.TenantID, nil
 }
 
 func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.TenantID, error) {
 	if n.tenant != "" && !eventhook.IsSlug(n.tenant) {
-		return eventhook.TenantID{}, eventhook.NotFound("tenant") // nothing to ask the database for
+		return eventhook.TenantID{}, eventhook.NotFound("tenant") // cannot be in the database
 	}
 	if n.scope == "" {
 		return eventhook.TenantID{}, nil
@@ -174,14 +178,16 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 	switch {
 	case err != nil || !n.isChange:
 	case t.Status == eventhook.TenantClosed:
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed; nothing of it can be changed."}
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed and cannot be changed."}
 	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended: nothing is accepted for it."}
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events."}
 	}
 	return t.ID, err
 }
 
-// authorize lets only those requests through that may be made.
+// authorize is the middleware that authorizes a request, reserves its memory and
+// checks its parameters. A request that fails gets an error response and does not
+// reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
@@ -206,7 +212,8 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 	}
 }
 
-// admit finds out who calls, and whether he may.
+// authorizeCaller authenticates the request and checks its permission. It fills in
+// the caller.
 func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
 	token, ok := bearerToken(ctx.Header("Authorization"))
 	if !ok {
@@ -230,7 +237,8 @@ func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
 	return nil
 }
 
-// refused counts a refusal. What we failed at is none.
+// countRefusal counts a refusal by its reason and returns err. Internal errors,
+// which have no kind, are not counted.
 func (s *server) countRefusal(reason string, err error) error {
 	if s.OnRefusal != nil && eventhook.KindOf(err) != "" {
 		s.OnRefusal(reason)
@@ -238,7 +246,7 @@ func (s *server) countRefusal(reason string, err error) error {
 	return err
 }
 
-// refuse answers a request that goes no further.
+// writeError writes the error response of a request whose handler does not run.
 func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	op := ctx.Operation()
 	answer, status := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err), http.StatusInternalServerError
@@ -255,5 +263,5 @@ func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	if status == http.StatusUnauthorized {
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 	}
-	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may be gone
+	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may have disconnected
 }

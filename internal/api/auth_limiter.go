@@ -9,24 +9,24 @@ import (
 	"github.com/eventhook/eventhook/internal/clients"
 )
 
-// guesses bounds what wrong keys cost: lookups in the database, lines in logs,
-// noise in the metrics. It guards no key: one that NewKey makes has 256 random
-// bits, which nobody finds by trying, and the admin's shall have as many. So a
-// right key is never refused because of others' wrong ones from its address,
-// which may be a proxy's and then is everybody's.
+// wrongKeyLimiter bounds the cost of requests with wrong keys: database queries, log
+// lines and metrics. It does not protect keys from guessing; keys that NewKey
+// generates have 256 random bits. A valid key is never refused because of wrong keys
+// from the same address, which may be a proxy with many clients.
 //
-// A wrong key draws on a budget of its client's. While that is used up, wrong
-// keys are answered KindRateLimited, and of all such clients' keys that are not
-// in memory a few at once are looked up. Safe for concurrent use.
+// A wrong key takes from the budget of its client address. While the budget is
+// exhausted, wrong keys get KindRateLimited, and only a few keys that are not cached
+// are looked up at the same time, over all such clients. A wrongKeyLimiter is safe
+// for concurrent use.
 type wrongKeyLimiter struct {
 	keys    *keyring
-	budget  *clients.Budget // nil: nobody's is ever used up
-	lookups chan struct{}   // holds one for each lookup beyond a budget
+	budget  *clients.Budget // nil: no budgets
+	lookups chan struct{}   // slots of lookups for clients without budget
 	now     func() time.Time
 }
 
-// newWrongKeyLimiter looks for keys in a keyring. Without addresses there are no
-// clients to tell apart, and no budgets.
+// newWrongKeyLimiter returns a limiter in front of a keyring. Without client
+// addresses there are no budgets.
 func newWrongKeyLimiter(keys *keyring, hasAddresses bool, now func() time.Time) *wrongKeyLimiter {
 	const perSecond, burst, places = 1, 20, 2
 	g := &wrongKeyLimiter{keys: keys, lookups: make(chan struct{}, places), now: now}
@@ -36,10 +36,11 @@ func newWrongKeyLimiter(keys *keyring, hasAddresses bool, now func() time.Time) 
 	return g
 }
 
-// find tells whose a key is, as the keyring does; of a wrong one that exceeds
-// its client's budget the error is KindRateLimited. A key that must be looked
-// up is drawn for until it turns out to be right, so that those in flight do not
-// exceed the budget. A failure of ours tells nothing of a key, and draws nothing.
+// authenticate returns the identity of a token, as the keyring does. For a wrong key
+// that exceeds the budget of the client, the error is KindRateLimited. A key that
+// needs a lookup takes from the budget before the lookup, and returns it unless the
+// key is wrong; so concurrent requests cannot exceed the budget. Internal errors do
+// not use the budget.
 func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, token string, hash keyHash) (identity, error) {
 	if g.budget == nil {
 		return g.keys.authenticate(ctx, token, hash)
@@ -47,7 +48,7 @@ func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, t
 	authenticate, drawn := g.keys.authenticate, false
 	if g.keys.needsLookup(token, hash) {
 		if drawn = g.budget.Take(client, g.now()); drawn {
-			ctx = context.WithoutCancel(ctx) // the lookup goes on when the client has left, and counts
+			ctx = context.WithoutCancel(ctx) // the lookup continues and counts if the client disconnects
 		} else {
 			authenticate = g.authenticateInSlot
 		}
@@ -59,13 +60,13 @@ func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, t
 	}
 	if isWrong && !drawn && !g.budget.Take(client, g.now()) {
 		return h, &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: max(g.budget.Wait(client, g.now()), 1),
-			Message: "Too many requests from this address had no valid API key; wait before you try again."}
+			Message: "Too many requests from this address had an invalid API key; try again after the time in Retry-After."}
 	}
 	return h, err
 }
 
-// authenticateInSlot waits for one of the places. It keeps the place until the lookup
-// ends, which goes on when its client has left.
+// authenticateInSlot waits for one of the lookup slots. The slot is released when
+// the lookup ends, which continues if the client disconnects.
 func (g *wrongKeyLimiter) authenticateInSlot(ctx context.Context, token string, hash keyHash) (identity, error) {
 	select {
 	case g.lookups <- struct{}{}:

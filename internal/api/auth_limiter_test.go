@@ -16,18 +16,18 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// countingKeys counts what the database is asked for.
+// countingKeys counts the lookups of keys.
 type countingKeys struct {
 	api.KeyStore
-	asked *atomic.Int64
+	lookups *atomic.Int64
 }
 
 func (c countingKeys) KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error) {
-	c.asked.Add(1)
+	c.lookups.Add(1)
 	return c.KeyStore.KeyByHash(ctx, hash)
 }
 
-// from calls for acme's events from an address.
+// from lists the events of acme from a client address.
 func (r *fixture) from(address, key string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), "GET", T("acme")+"/events", nil)
@@ -41,11 +41,11 @@ func (r *fixture) from(address, key string) *answer {
 const (
 	attacker = "198.51.100.7:1"
 	burst    = 20
-	places   = 2
+	slots    = 2
 )
 
-// wrong uses an address's budget up.
-func (r *fixture) wrong(address string) {
+// exhaust uses up the budget of a client address.
+func (r *fixture) exhaust(address string) {
 	r.Helper()
 	for n := range burst {
 		if a := r.from(address, fmt.Sprint("ehk_guess-", n)); a.Code != http.StatusUnauthorized {
@@ -54,32 +54,32 @@ func (r *fixture) wrong(address string) {
 	}
 }
 
-func TestWrongKeysUseUpTheirAddresssBudget(t *testing.T) {
-	var asked atomic.Int64
+func TestWrongKeysUseUpTheBudgetOfTheirAddress(t *testing.T) {
+	var lookups atomic.Int64
 	reasons := map[string]int{}
 	r := setUp(t, peer, func(d *api.Deps) {
-		d.Keys = countingKeys{d.Keys, &asked}
+		d.Keys = countingKeys{d.Keys, &lookups}
 		d.OnRefusal = func(reason string) { reasons[reason]++ }
 	})
 	good, _ := r.key("acme", eventhook.ScopeRead)
-	r.wrong(attacker)
-	for _, key := range []string{"ehk_another", "no key at all", "ehk_another"} {
+	r.exhaust(attacker)
+	for _, key := range []string{"ehk_another", "not-a-key", "ehk_another"} {
 		a := r.from(attacker, key).want(http.StatusTooManyRequests)
 		if got := a.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("Retry-After is %q, want a second", got)
 		}
 	}
-	if n := asked.Load(); n > 0 {
-		t.Errorf("the database was asked %d times for what has no key's form, want never", n)
+	if n := lookups.Load(); n > 0 {
+		t.Errorf("%d lookups of tokens without the form of a key, want none", n)
 	}
 	made := api.NewKey()
 	for range 10 {
 		r.from(attacker, made).want(http.StatusTooManyRequests)
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("the database was asked %d times for one wrong key, want once", n)
+	if n := lookups.Load(); n != 1 {
+		t.Errorf("%d lookups of one wrong key, want one", n)
 	}
-	r.from(attacker, "").want(http.StatusUnauthorized) // tries nothing
+	r.from(attacker, "").want(http.StatusUnauthorized) // not a guess
 	r.from("198.51.100.8:1", good).want(http.StatusOK)
 	r.from("198.51.100.8:1", "ehk_wrong").want(http.StatusUnauthorized)
 
@@ -92,11 +92,11 @@ func TestWrongKeysUseUpTheirAddresssBudget(t *testing.T) {
 	}
 }
 
-func TestARightKeyIsNotRefusedForOthersWrongOnes(t *testing.T) {
+func TestValidKeysAreNotRefusedForWrongKeys(t *testing.T) {
 	r := setUp(t, peer)
 	fresh, _ := r.key("acme", eventhook.ScopeRead)
 	revoked, stored := r.key("acme", eventhook.ScopeRead)
-	r.wrong(attacker) // no right key has been shown from there so far
+	r.exhaust(attacker) // before any valid key from this address
 	for range 2 * burst {
 		r.from(attacker, api.NewKey()).want(http.StatusTooManyRequests)
 		for _, key := range []string{adminKey, fresh, revoked} {
@@ -104,31 +104,31 @@ func TestARightKeyIsNotRefusedForOthersWrongOnes(t *testing.T) {
 		}
 	}
 	r.must(r.db.DeleteKey(t.Context(), operator, r.acme, stored.ID))
-	r.clock.advance(time.Second) // in which the budget grows by one
+	r.clock.advance(time.Second) // the budget grows by one
 	r.from(attacker, revoked).want(http.StatusUnauthorized)
 	r.from(attacker, revoked).want(http.StatusTooManyRequests)
 	r.from(attacker, fresh).want(http.StatusOK)
 }
 
-// slowKeys answers a lookup when it is told to, and knows how many it is asked
-// for at once.
+// slowKeys blocks each lookup until the test releases it, and records the highest
+// number of concurrent lookups.
 type slowKeys struct {
 	api.KeyStore
-	began  chan struct{}
-	answer chan struct{}
-	atOnce atomic.Int64
-	most   atomic.Int64
+	began   chan struct{}
+	answer  chan struct{}
+	running atomic.Int64
+	most    atomic.Int64
 }
 
 func newSlowKeys() *slowKeys {
 	return &slowKeys{began: make(chan struct{}, 1000), answer: make(chan struct{})}
 }
 
-func (s *slowKeys) over(d *api.Deps) { s.KeyStore, d.Keys = d.Keys, s }
+func (s *slowKeys) wrap(d *api.Deps) { s.KeyStore, d.Keys = d.Keys, s }
 
 func (s *slowKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
-	now := s.atOnce.Add(1)
-	defer s.atOnce.Add(-1)
+	now := s.running.Add(1)
+	defer s.running.Add(-1)
 	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
 	}
 	s.began <- struct{}{}
@@ -136,8 +136,8 @@ func (s *slowKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventho
 	return eventhook.APIKey{}, eventhook.Tenant{}, &eventhook.Error{Kind: eventhook.KindUnauthorized}
 }
 
-// guess shows n made-up keys of an address at once and counts the answers when
-// all are there.
+// guess sends n requests with different wrong keys at the same time. statuses waits
+// for the responses and counts them.
 func (r *fixture) guess(ctx context.Context, address string, n int) (statuses func() map[int]int) {
 	var all sync.WaitGroup
 	answers := make([]int, n)
@@ -159,84 +159,84 @@ func (r *fixture) guess(ctx context.Context, address string, n int) (statuses fu
 	}
 }
 
-func TestGuessesAtOnceDoNotExceedTheBudget(t *testing.T) {
+func TestConcurrentGuessesDoNotExceedTheBudget(t *testing.T) {
 	store := newSlowKeys()
-	r := setUp(t, peer, store.over)
+	r := setUp(t, peer, store.wrap)
 	statuses := r.guess(t.Context(), attacker, 3*burst)
-	for range burst + places {
+	for range burst + slots {
 		<-store.began
 	}
 	close(store.answer)
 	if diff := cmp.Diff(map[int]int{http.StatusUnauthorized: burst, http.StatusTooManyRequests: 2 * burst}, statuses()); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
+		t.Errorf("statuses (-want +got):\n%s", diff)
 	}
-	if most := store.most.Load(); most > burst+places {
-		t.Errorf("%d lookups at once, want at most %d", most, burst+places)
+	if most := store.most.Load(); most > burst+slots {
+		t.Errorf("%d lookups at once, want at most %d", most, burst+slots)
 	}
 }
 
-func TestAFloodOfMadeUpKeysIsLookedUpAFewAtOnce(t *testing.T) {
+func TestLookupsBeyondTheBudgetAreLimited(t *testing.T) {
 	store := newSlowKeys()
-	r := setUp(t, peer, store.over)
-	r.wrong(attacker)
-	r.wrong("198.51.100.8:1")
-	leaving, leave := context.WithCancel(t.Context())
-	gone := r.guess(leaving, attacker, places)
-	for range places {
+	r := setUp(t, peer, store.wrap)
+	r.exhaust(attacker)
+	r.exhaust("198.51.100.8:1")
+	cancelable, disconnect := context.WithCancel(t.Context())
+	gone := r.guess(cancelable, attacker, slots)
+	for range slots {
 		<-store.began
 	}
-	leave() // which ends no lookup, and frees no place
+	disconnect() // ends no lookup and frees no slot
 	const flood = 50
 	first, second := r.guess(t.Context(), attacker, flood), r.guess(t.Context(), "198.51.100.8:1", flood)
-	r.from(attacker, adminKey).want(http.StatusOK) // it does not wait
-	for range places + 2*flood {
+	r.from(attacker, adminKey).want(http.StatusOK) // needs no lookup
+	for range slots + 2*flood {
 		store.answer <- struct{}{}
 	}
 	gone()
 	for _, statuses := range []func() map[int]int{first, second} {
 		if diff := cmp.Diff(map[int]int{http.StatusTooManyRequests: flood}, statuses()); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
+			t.Errorf("statuses (-want +got):\n%s", diff)
 		}
 	}
-	if most := store.most.Load(); most != places {
-		t.Errorf("%d lookups at once, want %d", most, places)
+	if most := store.most.Load(); most != slots {
+		t.Errorf("%d lookups at once, want %d", most, slots)
 	}
 }
 
-func TestWhoLeavesHasDrawnAllTheSame(t *testing.T) {
+func TestDisconnectedGuessesCount(t *testing.T) {
 	store := newSlowKeys()
-	r := setUp(t, peer, store.over)
-	leaving, leave := context.WithCancel(t.Context())
-	all := r.guess(leaving, attacker, burst)
+	r := setUp(t, peer, store.wrap)
+	cancelable, disconnect := context.WithCancel(t.Context())
+	all := r.guess(cancelable, attacker, burst)
 	for range burst {
 		<-store.began
 	}
-	leave()
+	disconnect()
 	close(store.answer)
 	all()
 	r.from(attacker, "ehk_wrong").want(http.StatusTooManyRequests)
 }
 
-func TestWhoLeavesDoesNotWaitForAPlace(t *testing.T) {
+func TestDisconnectedRequestsDoNotWaitForASlot(t *testing.T) {
 	store := newSlowKeys()
-	r := setUp(t, peer, store.over)
-	r.wrong(attacker)
-	all := r.guess(t.Context(), attacker, places)
-	for range places {
+	r := setUp(t, peer, store.wrap)
+	r.exhaust(attacker)
+	all := r.guess(t.Context(), attacker, slots)
+	for range slots {
 		<-store.began
 	}
-	leaving, leave := context.WithCancel(t.Context())
-	waiting := r.guess(leaving, attacker, 5)
-	leave()
+	cancelable, disconnect := context.WithCancel(t.Context())
+	waiting := r.guess(cancelable, attacker, 5)
+	disconnect()
 	waiting()
 	close(store.answer)
 	all()
 	if n := len(store.began); n > 0 {
-		t.Errorf("%d keys were looked up for who has left, want none", n)
+		t.Errorf("%d lookups for disconnected clients, want none", n)
 	}
 }
 
-func TestWhatIsNoGuessCostsNothing(t *testing.T) {
+func TestOtherRefusalsDoNotUseTheBudget(t *testing.T) {
 	r := setUp(t, peer)
 	good, _ := r.key("acme", eventhook.ScopeRead)
 	for range 3 * burst {
@@ -247,11 +247,11 @@ func TestWhatIsNoGuessCostsNothing(t *testing.T) {
 		r.call(good, "GET", T("umbrella")+"/events", nil).want(http.StatusNotFound)
 		r.call(good, "GET", "/api/admin/tenants", nil).want(http.StatusForbidden)
 	}
-	r.wrong(attacker) // has all of the budget
+	r.exhaust(attacker) // the budget is full
 	r.from(attacker, "ehk_wrong").want(http.StatusTooManyRequests)
 }
 
-func TestAFailingDatabaseIsNoGuess(t *testing.T) {
+func TestDatabaseErrorsDoNotUseTheBudget(t *testing.T) {
 	var isUp atomic.Bool
 	r := setUp(t, peer, func(d *api.Deps) { d.Keys = flakyKeys{d.Keys, &isUp} })
 	for range 3 * burst {
@@ -261,7 +261,7 @@ func TestAFailingDatabaseIsNoGuess(t *testing.T) {
 	r.from(attacker, api.NewKey()).want(http.StatusUnauthorized)
 }
 
-// flakyKeys answers while it is up.
+// flakyKeys fails while isUp is false.
 type flakyKeys struct {
 	api.KeyStore
 	isUp *atomic.Bool
@@ -274,10 +274,10 @@ func (f flakyKeys) KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey
 	return f.KeyStore.KeyByHash(ctx, hash)
 }
 
-func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
+func TestIPv6BudgetIsPerNetwork(t *testing.T) {
 	r := setUp(t, peer)
 	good, _ := r.key("acme", eventhook.ScopeRead)
-	r.wrong("[2001:db8::1]:1")
+	r.exhaust("[2001:db8::1]:1")
 	r.from("[2001:db8::ffff:0:0:1]:1", "ehk_wrong").want(http.StatusTooManyRequests)
 	r.from("[2001:db8::6]:1", good).want(http.StatusOK)
 	r.from("[2001:db8:0:1::1]:1", "ehk_wrong").want(http.StatusUnauthorized)

@@ -11,20 +11,20 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// caller is who makes a request, from where, and for which tenant. The tenant
-// is zero on the admin's own paths.
+// caller describes the sender of an authorized request. The tenant is zero on admin
+// paths.
 type caller struct {
 	tenant      eventhook.TenantID
 	admin       bool
-	key         eventhook.KeyID // of a tenant's key
+	key         eventhook.KeyID // zero for the admin key
 	keyName     string
 	address     netip.Addr
 	requestID   string
-	reservation *reservation // of the budgets
+	reservation *reservation // of the request budgets
 }
 
-// actor is the caller as the audit log tells of him. What the admin does on a
-// tenant's path he does on its behalf.
+// actor returns the caller as the audit log records it. An admin on a path of a
+// tenant acts on behalf of that tenant.
 func (c caller) actor() eventhook.Actor {
 	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID}
 	switch {
@@ -39,7 +39,8 @@ func (c caller) actor() eventhook.Actor {
 	return a
 }
 
-// onBehalf is the actor of what an admin does for a tenant on a path of his own.
+// onBehalf returns the actor of a change that an admin makes for a tenant on an
+// admin path.
 func (c caller) onBehalf() eventhook.Actor {
 	a := c.actor()
 	a.Type = eventhook.ActorOnBehalf
@@ -48,7 +49,8 @@ func (c caller) onBehalf() eventhook.Actor {
 
 type callerKey struct{}
 
-// callerOf is who the middleware found. Operations always have one.
+// callerOf returns the caller that the middleware stored in ctx. Every operation has
+// one.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
@@ -56,7 +58,8 @@ func callerOf(ctx context.Context) caller {
 
 const requestIDHeader = "X-Request-Id"
 
-// requestID is the client's, or a new one; the answer carries it.
+// requestID returns the request id that the client sent, or a new one, and sets it
+// in the response.
 func (s *server) requestID(ctx huma.Context) string {
 	id := eventhook.SanitizeLabel(ctx.Header(requestIDHeader))
 	if id == "" {
@@ -66,7 +69,7 @@ func (s *server) requestID(ctx huma.Context) string {
 	return id
 }
 
-// addressOf is the client's address; not valid if it is not known.
+// addressOf returns the client address; the zero Addr if it is unknown.
 func (s *server) addressOf(ctx huma.Context) netip.Addr {
 	if s.ClientAddress == nil {
 		return netip.Addr{}
@@ -76,5 +79,5 @@ func (s *server) addressOf(ctx huma.Context) netip.Addr {
 
 func requestOf(ctx huma.Context) *http.Request { return humaecho.Unwrap(ctx).Request() }
 
-// headerOf is the header of the answer.
+// headerOf returns the header of the response.
 func headerOf(ctx huma.Context) http.Header { return humaecho.Unwrap(ctx).Response().Header() }

@@ -14,12 +14,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// document is a JSON body of the shape of T that a handler checks itself, so
-// that what breaks the shape and what breaks a rule are told together. The
-// operation must say skipsShape.
+// document is a JSON body in the shape of T that its handler checks, so that one
+// response contains the faults of the shape and of the rules. The operation must set
+// skipsShape.
 type document[T any] struct{ raw json.RawMessage }
 
-// Schema implements huma.SchemaProvider: the document is described as a T.
+// Schema implements huma.SchemaProvider. The schema is that of T.
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
@@ -30,8 +30,8 @@ func (d *document[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// read returns the document, as far as it can be read, and what is wrong with
-// its shape, each under body.
+// read decodes the document as far as possible and returns the faults of its shape,
+// with locations under body.
 func (d document[T]) read(s *server) (v T, faults eventhook.Faults) {
 	if faults = checkValues(d.raw); faults != nil {
 		return v, faults
@@ -41,18 +41,18 @@ func (d document[T]) read(s *server) (v T, faults eventhook.Faults) {
 	return v, join(texts, faults)
 }
 
-// shaped is read without a look at the texts.
+// readShape is read without the checks of checkValues and checkTexts.
 func (d document[T]) readShape(s *server) (v T, faults eventhook.Faults) {
 	faults = s.checkShape(reflect.TypeFor[T](), d.raw)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(d.raw, &v)); ok && len(faults) == 0 {
-		faults.Add(fieldLocation(wrong.Field), "must be a whole number, and written as one")
+		faults.Add(fieldLocation(wrong.Field), "must be an integer without fraction or exponent")
 	}
 	return v, faults
 }
 
-// fieldLocation is where a field is in a body: its path without the parts of ours
-// that are embedded, which are named as Go does. A schema takes 1e3 for a whole
-// number, and Go does not.
+// fieldLocation returns the location of a field in a body. It omits the names of
+// embedded Go structs from the path. It is needed for numbers such as 1e3, which a
+// schema accepts as an integer and encoding/json does not.
 func fieldLocation(path string) string {
 	at := "body"
 	for step := range strings.SplitSeq(path, ".") {
@@ -63,47 +63,48 @@ func fieldLocation(path string) string {
 	return at
 }
 
-// patched is what a thing becomes by the document, a JSON merge patch (RFC
-// 7396): what it names changes, members of objects each for themselves, and
-// null takes a member back to its default. Members named in whole are
-// replaced as they are, nulls in them included. The faults are those of the
-// whole thing as it would be.
-func (d document[T]) mergePatched(s *server, thing T, whole ...string) (v T, faults eventhook.Faults, err error) {
+// mergePatched applies the document as a JSON merge patch (RFC 7396) to the current
+// state of a resource and returns the new state. The patch replaces the members that
+// it names and merges objects; null resets a member to its default. Members listed
+// in whole are replaced by their value in the patch unchanged, including nulls in
+// it. The faults are those of the whole new state.
+func (d document[T]) mergePatched(s *server, current T, whole ...string) (v T, faults eventhook.Faults, err error) {
 	if faults = checkValues(d.raw); faults != nil {
-		return thing, faults, nil
+		return current, faults, nil
 	}
 	var patch map[string]json.RawMessage
 	_ = json.Unmarshal(d.raw, &patch)
-	if patch == nil { // it is no object
-		return thing, s.checkShape(reflect.TypeFor[T](), d.raw), nil
+	if patch == nil { // not an object
+		return current, s.checkShape(reflect.TypeFor[T](), d.raw), nil
 	}
-	raw, err := json.Marshal(thing)
+	raw, err := json.Marshal(current)
 	if err != nil {
-		return thing, nil, err
+		return current, nil, err
 	}
-	have, _ := decodeAny(raw).(map[string]any)
+	before, _ := decodeAny(raw).(map[string]any)
 	changes, _ := decodeAny(d.raw).(map[string]any)
-	merged := mergePatch(have, changes)
+	merged := mergePatch(before, changes)
 	for _, name := range whole {
-		if as, named := patch[name]; named && string(as) != "null" {
-			merged[name] = as
+		if value, isNamed := patch[name]; isNamed && string(value) != "null" {
+			merged[name] = value
 		}
 	}
 	if raw, err = json.Marshal(merged); err != nil {
-		return thing, nil, err
+		return current, nil, err
 	}
 	v, faults = document[T]{raw}.readShape(s)
 	faults = join(checkTexts(d.raw), faults)
 	known := s.schemas.Schema(reflect.TypeFor[T](), false, "").Properties
 	for name, change := range changes {
-		if change == nil && known[name] == nil { // which the merge has dropped
+		if change == nil && known[name] == nil { // the merge has removed the member
 			faults.Add("body."+readable(name), "unexpected property")
 		}
 	}
 	return v, faults, nil
 }
 
-// mergePatch changes an object by another, which may be nil.
+// mergePatch applies a merge patch to an object, which may be nil, and returns the
+// object.
 func mergePatch(have, changes map[string]any) map[string]any {
 	if have == nil {
 		have = map[string]any{}
@@ -122,35 +123,36 @@ func mergePatch(have, changes map[string]any) map[string]any {
 	return have
 }
 
-// decodeAny reads JSON with its numbers as they are written; nil if it is none.
+// decodeAny decodes JSON with numbers as json.Number; nil if raw is not JSON.
 func decodeAny(raw []byte) (v any) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	_ = decoder.Decode(&v) // the body has been read as JSON
+	_ = decoder.Decode(&v) // raw was checked before
 	return v
 }
 
-// maxFaults bounds an answer: a list can hold a fault in each of its elements.
+// maxFaults bounds the faults in a response. A list may have a fault in each
+// element.
 const maxFaults = 100
 
-// checkShape holds a body against the schema of a type.
+// checkShape checks a body against the schema of a Go type.
 func (s *server) checkShape(t reflect.Type, raw json.RawMessage) eventhook.Faults {
 	return s.checkJSON(s.schemas.Schema(t, false, ""), raw)
 }
 
-// checkJSON holds a body against a schema.
+// checkJSON checks a body against a schema.
 func (s *server) checkJSON(schema *huma.Schema, raw json.RawMessage) (faults eventhook.Faults) {
 	value, tooLarge := toFloats(decodeAny(raw))
 	if tooLarge != nil {
 		slices.Reverse(tooLarge)
-		faults.Add(readable("body"+strings.Join(tooLarge, "")), "is too large a number")
+		faults.Add(readable("body"+strings.Join(tooLarge, "")), "is a number that is too large")
 	}
 	faults = append(faults, s.checkNulls(schema, "body", value)...)
 	return append(faults, s.checkValue(schema, "body", value)...)
 }
 
-// checkValue holds a value against a schema, and tells one fault of a place:
-// what has a wrong length seldom fits a pattern either.
+// checkValue checks a value against a schema. It returns at most one fault per
+// location: a value of a wrong length, for example, rarely matches the pattern.
 func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults eventhook.Faults) {
 	seen := map[string]bool{}
 	var found huma.ValidateResult
@@ -172,8 +174,9 @@ func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults e
 	return faults
 }
 
-// toFloats makes the numbers in a value float64, as schemas want them. The
-// steps lead from the inside to a number that is too large, if there is one.
+// toFloats converts the numbers of a value to float64, as the validation of schemas
+// requires. If a number is outside the range of float64, tooLarge is its path,
+// innermost step first.
 func toFloats(value any) (plain any, tooLarge []string) {
 	at := func(inner any, step func() string) any {
 		p, steps := toFloats(inner)
@@ -201,21 +204,22 @@ func toFloats(value any) (plain any, tooLarge []string) {
 	return value, tooLarge
 }
 
-// missingProperty reads the framework's words for one.
+// missingProperty returns the property that a message of the framework reports as
+// missing.
 func missingProperty(message string) (name string, missing bool) {
 	rest, ok := strings.CutPrefix(message, "expected required property ")
 	return strings.TrimSuffix(rest, " to be present"), ok
 }
 
-// together is the error that tells what is wrong with a body's shape and what
-// breaks a rule; nil if nothing is.
+// combinedError returns the error for the faults of the shape and of the rules of a
+// body; nil without faults.
 func combinedError(shape, rules eventhook.Faults) error {
 	all := join(shape, rules)
 	return all[:min(len(all), maxFaults)].Err(notValid)
 }
 
-// join leaves out the rules about a place whose shape is wrong, or within it:
-// they say nothing new.
+// join returns the faults of the shape and of the rules. It omits faults of rules at
+// or within a location whose shape is wrong.
 func join(shape, rules eventhook.Faults) eventhook.Faults {
 	all := slices.Clone(shape)
 	for _, r := range rules {

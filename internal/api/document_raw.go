@@ -9,37 +9,38 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// readWithRaw reads a document with a member that is passed on as it is, named by
-// the steps that lead to it: "*" is any element of a list. The member costs no
-// more than its bytes, and all else must fit into a small body.
-func (d document[T]) readWithRaw(s *server, steps ...string) (v T, err error) {
-	v, shape, err := d.shapeWithRaw(s, smallBody, steps...)
+// readWithRaw decodes a document with a member whose value is stored unparsed, such
+// as an output. The path leads to the member; "*" stands for every element of a
+// list. The value of the member costs no more memory than its bytes. The rest of the
+// document must fit into smallBody.
+func (d document[T]) readWithRaw(s *server, path ...string) (v T, err error) {
+	v, shape, err := d.shapeWithRaw(s, smallBody, path...)
 	if err != nil {
 		return v, err
 	}
-	if hasHugeNumber(d.raw) { // many readers of JSON fail at one
-		shape.Add("body", "holds a number that is too large")
+	if hasHugeNumber(d.raw) { // many JSON parsers fail at such a number
+		shape.Add("body", "contains a number that is too large")
 		return v, malformed(shape)
 	}
 	return v, combinedError(shape, nil)
 }
 
-// shapeWithRaw is readWithRaw for a document of which more is checked: it returns
-// what is wrong with the shape. most is the limit of all but the member.
-func (d document[T]) shapeWithRaw(s *server, most int, steps ...string) (v T, shape eventhook.Faults, err error) {
-	around := document[T]{without(d.raw, steps)}
-	if len(around.raw) > most {
-		return v, nil, tooLarge("The body without its member "+steps[len(steps)-1], int64(most))
+// shapeWithRaw is readWithRaw for documents that the caller checks further. It
+// returns the faults of the shape instead of an error for them. restLimit bounds the
+// bytes of the document without the member.
+func (d document[T]) shapeWithRaw(s *server, restLimit int, path ...string) (v T, shape eventhook.Faults, err error) {
+	around := document[T]{without(d.raw, path)}
+	if len(around.raw) > restLimit {
+		return v, nil, tooLarge("The body without its member "+path[len(path)-1], int64(restLimit))
 	}
 	if _, shape = around.read(s); hasMoreValues(around.raw, maxValues) {
 		return v, shape, nil
 	}
-	_ = json.Unmarshal(d.raw, &v) // what has another shape was told
+	_ = json.Unmarshal(d.raw, &v) // shape has the faults
 	return v, shape, nil
 }
 
-// hasHugeNumber reports whether JSON holds a number beyond what a float64 can
-// hold.
+// hasHugeNumber reports whether JSON contains a number outside the range of float64.
 func hasHugeNumber(raw []byte) bool {
 	const numeral = "0123456789+-.eE"
 	for len(raw) > 0 {
@@ -60,7 +61,8 @@ func hasHugeNumber(raw []byte) bool {
 	return false
 }
 
-// stringLength is how many bytes the text takes with which JSON begins.
+// stringLength returns the number of bytes of the JSON string at the beginning of
+// raw, quotes included.
 func stringLength(raw []byte) int {
 	for i := 1; i < len(raw); i++ {
 		switch raw[i] {
@@ -73,26 +75,26 @@ func stringLength(raw []byte) int {
 	return len(raw)
 }
 
-// without is a JSON document with null for the values that steps lead to.
-func without(raw []byte, steps []string) []byte {
+// without returns a JSON document in which null replaces the values at a path.
+func without(raw []byte, path []string) []byte {
 	w := nullReplacer{decoder: json.NewDecoder(bytes.NewReader(raw)), raw: raw}
-	if !w.walk(steps) {
+	if !w.walk(path) {
 		return raw // it is not JSON
 	}
 	return append(w.out, raw[w.copied:]...)
 }
 
-// nullReplacer goes through a document to the values of a member.
+// nullReplacer walks through a document and replaces the values at a path by null.
 type nullReplacer struct {
 	decoder *json.Decoder
 	raw     []byte
-	out     []byte // raw up to copied, without the values
+	out     []byte // raw up to copied, with null for the values
 	copied  int
 }
 
-// walk goes through the next value, and reports whether it could be read.
-func (w *nullReplacer) walk(steps []string) bool {
-	if len(steps) == 0 {
+// walk reads the next value. It returns false if the document is not JSON.
+func (w *nullReplacer) walk(path []string) bool {
+	if len(path) == 0 {
 		return w.replaceNext()
 	}
 	open, err := w.decoder.Token()
@@ -113,8 +115,8 @@ func (w *nullReplacer) walk(steps []string) bool {
 			}
 			step = name
 		}
-		if step == steps[0] {
-			if !w.walk(steps[1:]) {
+		if step == path[0] {
+			if !w.walk(path[1:]) {
 				return false
 			}
 			continue
@@ -127,7 +129,7 @@ func (w *nullReplacer) walk(steps []string) bool {
 	return err == nil
 }
 
-// replaceNext writes null for the next value.
+// replaceNext writes null in place of the next value.
 func (w *nullReplacer) replaceNext() bool {
 	var size skipped
 	if w.decoder.Decode(&size) != nil {
@@ -139,7 +141,7 @@ func (w *nullReplacer) replaceNext() bool {
 	return true
 }
 
-// skipped is a JSON value of which only the length is kept.
+// skipped decodes a JSON value of any type and stores only its length in bytes.
 type skipped int
 
 // UnmarshalJSON implements json.Unmarshaler.

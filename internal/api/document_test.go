@@ -26,7 +26,7 @@ type thingInner struct {
 	B string `json:"b,omitempty"`
 }
 
-// ThingEmbedded is exported, else the framework does not see it.
+// ThingEmbedded is exported, or else the framework ignores it.
 type ThingEmbedded struct {
 	Flag *bool `json:"flag,omitempty"`
 	Size int   `json:"size,omitempty"`
@@ -56,16 +56,16 @@ func TestDocumentIsRead(t *testing.T) {
 		want       thing
 		at         []string
 	}{
-		{"all of it", `{"name":"n","count":3,"inner":{"a":1},"list":[1],"raw":{"b":1,"a":null},"flag":true}`,
+		{"all members", `{"name":"n","count":3,"inner":{"a":1},"list":[1],"raw":{"b":1,"a":null},"flag":true}`,
 			thing{Name: "n", Count: 3, Inner: thingInner{A: 1}, List: []int{1}, Raw: jsonObject(`{"b":1,"a":null}`), ThingEmbedded: ThingEmbedded{Flag: new(true)}}, nil},
-		{"what is required", `{}`, thing{}, []string{"body.name"}},
-		{"what is sound, beside what is not", `{"name":"n","count":"x","list":[2]}`, thing{Name: "n", List: []int{2}}, []string{"body.count"}},
-		{"no object", `3`, thing{}, []string{"body"}},
-		{"nothing", `null`, thing{}, []string{"body"}},
-		{"a number beyond all", `{"name":"n","list":[1,1e400,1e500]}`, thing{Name: "n", List: []int{1, 0, 0}}, []string{"body.list[1]"}},
-		{"a number beyond integers", `{"name":"n","size":9223372036854775808}`, thing{Name: "n"}, []string{"body.size"}},
-		{"a whole number in another hand", `{"name":"n","inner":{"a":1e2}}`, thing{Name: "n"}, []string{"body.inner.a"}},
-		{"a name in another hand", `{"Name":"n"}`, thing{Name: "n"}, []string{"body.name", "body.Name"}},
+		{"a required member is missing", `{}`, thing{}, []string{"body.name"}},
+		{"a valid member beside an invalid one", `{"name":"n","count":"x","list":[2]}`, thing{Name: "n", List: []int{2}}, []string{"body.count"}},
+		{"not an object", `3`, thing{}, []string{"body"}},
+		{"null", `null`, thing{}, []string{"body"}},
+		{"a number beyond float64", `{"name":"n","list":[1,1e400,1e500]}`, thing{Name: "n", List: []int{1, 0, 0}}, []string{"body.list[1]"}},
+		{"a number beyond int64", `{"name":"n","size":9223372036854775808}`, thing{Name: "n"}, []string{"body.size"}},
+		{"an integer with an exponent", `{"name":"n","inner":{"a":1e2}}`, thing{Name: "n"}, []string{"body.inner.a"}},
+		{"a name in another case", `{"Name":"n"}`, thing{Name: "n"}, []string{"body.name", "body.Name"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			d, s := newDocument(t, c.raw)
@@ -92,19 +92,19 @@ func TestDocumentPatches(t *testing.T) {
 		want         thing
 		at           []string
 	}{
-		{"nothing", `{}`, have, nil},
+		{"an empty patch", `{}`, have, nil},
 		{"a member", `{"count":4}`, with(func(t *thing) { t.Count = 4 }), nil},
-		{"a member's member", `{"inner":{"b":"c"}}`, with(func(t *thing) { t.Inner.B = "c" }), nil},
-		{"a member's member, gone", `{"inner":{"b":null}}`, with(func(t *thing) { t.Inner.B = "" }), nil},
-		{"a list, whole", `{"list":[3]}`, with(func(t *thing) { t.List = []int{3} }), nil},
-		{"members that are gone", `{"count":null,"list":null,"flag":null,"raw":null}`, with(func(t *thing) { t.Count, t.List, t.Flag, t.Raw = 0, nil, nil, nil }), nil},
-		{"what is replaced whole, nulls and numbers as they are", `{"raw":{"b":null,"c":9007199254740993,"d":1.0}}`,
+		{"a nested member", `{"inner":{"b":"c"}}`, with(func(t *thing) { t.Inner.B = "c" }), nil},
+		{"a nested member is removed", `{"inner":{"b":null}}`, with(func(t *thing) { t.Inner.B = "" }), nil},
+		{"a list is replaced", `{"list":[3]}`, with(func(t *thing) { t.List = []int{3} }), nil},
+		{"members are removed", `{"count":null,"list":null,"flag":null,"raw":null}`, with(func(t *thing) { t.Count, t.List, t.Flag, t.Raw = 0, nil, nil, nil }), nil},
+		{"a whole member keeps its nulls and numbers", `{"raw":{"b":null,"c":9007199254740993,"d":1.0}}`,
 			with(func(t *thing) { t.Raw = jsonObject(`{"b":null,"c":9007199254740993,"d":1.0}`) }), nil},
-		{"what is required, gone", `{"name":null}`, with(func(t *thing) { t.Name = "" }), []string{"body.name"}},
-		{"what is unknown", `{"x":1}`, have, []string{"body.x"}},
-		{"what is unknown, gone", `{"x":null}`, have, []string{"body.x"}},
-		{"no object", `[]`, have, []string{"body"}},
-		{"one name twice", `{"count":4,"count":5}`, with(func(t *thing) { t.Count = 5 }), []string{"body.count"}},
+		{"a required member is removed", `{"name":null}`, with(func(t *thing) { t.Name = "" }), []string{"body.name"}},
+		{"an unknown member", `{"x":1}`, have, []string{"body.x"}},
+		{"an unknown member is removed", `{"x":null}`, have, []string{"body.x"}},
+		{"not an object", `[]`, have, []string{"body"}},
+		{"a duplicate name", `{"count":4,"count":5}`, with(func(t *thing) { t.Count = 5 }), []string{"body.count"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			d, s := newDocument(t, c.patch)
@@ -122,7 +122,8 @@ func TestDocumentPatches(t *testing.T) {
 	}
 }
 
-// TestMergePatch holds the examples of RFC 7396, appendix A, that are objects.
+// TestMergePatch has the examples of RFC 7396, appendix A, whose patches are
+// objects.
 func TestMergePatch(t *testing.T) {
 	for _, c := range [][3]string{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -146,7 +147,7 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldOnce(t *testing.T) {
+func TestJoinOmitsFaultsAtAWrongShape(t *testing.T) {
 	fault := func(at ...string) (faults eventhook.Faults) {
 		for _, a := range at {
 			faults.Add(a, "x")
@@ -157,10 +158,10 @@ func TestFaultsAreToldOnce(t *testing.T) {
 		claim              string
 		shape, rules, want []string
 	}{
-		{"of other places, both", []string{"body.a"}, []string{"body.b", "body.ab"}, []string{"body.a", "body.b", "body.ab"}},
-		{"of the same place, or within it", []string{"body.a"}, []string{"body.a", "body.a.b", "body.a[0]"}, []string{"body.a"}},
-		{"of a body that is none", []string{"body"}, []string{"body.b"}, []string{"body"}},
-		{"of rules alone", nil, []string{"body.b", "body.b"}, []string{"body.b", "body.b"}},
+		{"at different locations", []string{"body.a"}, []string{"body.b", "body.ab"}, []string{"body.a", "body.b", "body.ab"}},
+		{"at or within the same location", []string{"body.a"}, []string{"body.a", "body.a.b", "body.a[0]"}, []string{"body.a"}},
+		{"the whole body has a wrong shape", []string{"body"}, []string{"body.b"}, []string{"body"}},
+		{"only rules", nil, []string{"body.b", "body.b"}, []string{"body.b", "body.b"}},
 	} {
 		if diff := cmp.Diff(c.want, locations(join(fault(c.shape...), fault(c.rules...)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
@@ -171,7 +172,7 @@ func TestFaultsAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestDeepDocumentsAreRead in a time that grows as they do.
+// TestDeepDocumentsAreRead in linear time.
 func TestDeepDocumentsAreRead(t *testing.T) {
 	const deep = 9_900
 	long := strings.Repeat("x", 400_000)
@@ -183,11 +184,11 @@ func TestDeepDocumentsAreRead(t *testing.T) {
 		d, s := newDocument(t, raw)
 		_, faults, err := d.mergePatched(s, thing{Name: "n"}, "raw")
 		if err != nil || len(faults) == 0 {
-			t.Errorf("%.40s: got the faults %v and %v, want some and nil", raw, faults, err)
+			t.Errorf("%.40s: got the faults %v and %v, want at least one fault and nil", raw, faults, err)
 		}
 		for _, f := range faults {
 			if len(f.Location) > 300 {
-				t.Errorf("%.40s: a place is told in %d bytes", raw, len(f.Location))
+				t.Errorf("%.40s: a location has %d bytes", raw, len(f.Location))
 			}
 		}
 	}

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	streamHeartbeat    = 15 * time.Second // between two signs of life
-	streamWriteTimeout = 30 * time.Second // for a client to take what is written
-	maxStreamReplay    = 1000             // events that are told again
-	// streamReplayOverlap is how much earlier than the last id a replay begins: ids
-	// are made before their events are stored, and not stored in their order.
+	streamHeartbeat    = 15 * time.Second // between heartbeats
+	streamWriteTimeout = 30 * time.Second
+	maxStreamReplay    = 1000 // events in a replay
+	// streamReplayOverlap is how long before the time of the last id a replay starts:
+	// events are not stored in the order of their ids.
 	streamReplayOverlap = time.Second
 )
 
@@ -35,7 +35,8 @@ type streamInput struct {
 	EventType   string `query:"event_type" doc:"Send only events of this type."`
 }
 
-// last is the id to begin after; zero without one.
+// last returns the id of the last event that the client received; zero if the client
+// sent none.
 func (q *streamInput) last() (id eventhook.EventID, err error) {
 	at, text := "header.Last-Event-ID", q.LastEventID
 	if text == "" {
@@ -77,32 +78,33 @@ func (s *server) streamEvents(_ context.Context, by caller, in *streamInput) (*h
 		defer release()
 		st := &eventStream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
 		if err := st.run(); err != nil && !errors.Is(err, errStreamEnded) && hc.Context().Err() == nil {
-			s.Log.Warn("a stream of events broke off", "request_id", by.requestID, "error", err)
+			s.Log.Warn("event stream failed", "request_id", by.requestID, "error", err)
 		}
 	}}, nil
 }
 
-// errStreamEnded says that the client is gone, or may read no longer.
+// errStreamEnded means that the client disconnected or may not read any longer.
 var errStreamEnded = errors.New("the stream ends")
 
-// stream is one client's.
+// eventStream is the stream of one client.
 type eventStream struct {
 	*server
 	request huma.Context
 	tenant  eventhook.TenantID
 	filter  eventhook.EventFilter
-	after   eventhook.EventID // zero: nothing is told again
+	after   eventhook.EventID // zero: no replay
 
 	out        io.Writer
 	control    *http.ResponseController
 	hasStarted bool
 }
 
-// run ends with the request, with the gateway, and with the client's key.
+// run writes the stream until the client disconnects, the gateway stops or the key
+// loses its permission.
 func (st *eventStream) run() error {
 	w, ok := st.request.BodyWriter().(http.ResponseWriter)
 	if !ok {
-		return errors.New("the answer cannot be streamed")
+		return errors.New("the response writer does not support streaming")
 	}
 	st.out, st.control = w, http.NewResponseController(w)
 	ctx, cancel := context.WithCancel(st.request.Context())
@@ -118,13 +120,13 @@ func (st *eventStream) run() error {
 	})
 	st.request.SetHeader("Content-Type", "text/event-stream")
 	st.request.SetHeader("Cache-Control", "no-store")
-	st.request.SetHeader("X-Accel-Buffering", "no") // proxies pass it on at once
+	st.request.SetHeader("X-Accel-Buffering", "no") // nginx must not buffer the stream
 	st.request.SetStatus(http.StatusOK)
-	return st.Events.WatchEvents(ctx, st.tenant, streamHeartbeat, func(news eventhook.EventUpdates) error { return st.send(ctx, news) })
+	return st.Events.WatchEvents(ctx, st.tenant, streamHeartbeat, func(updates eventhook.EventUpdates) error { return st.send(ctx, updates) })
 }
 
-// tell writes news, or a sign of life.
-func (st *eventStream) send(ctx context.Context, news eventhook.EventUpdates) error {
+// send writes event updates, or a heartbeat without any.
+func (st *eventStream) send(ctx context.Context, updates eventhook.EventUpdates) error {
 	if err := st.checkAccess(ctx); err != nil {
 		return err
 	}
@@ -136,22 +138,22 @@ func (st *eventStream) send(ctx context.Context, news eventhook.EventUpdates) er
 			return err
 		}
 	}
-	for _, e := range news.Events {
+	for _, e := range updates.Events {
 		if st.matches(e) {
 			text = appendEvent(text, e)
 		}
 	}
-	if news.Missed {
+	if updates.Missed {
 		text = append(text, gapMessage...)
 	}
 	if len(text) == 0 {
-		text = []byte(": nothing new\n\n")
+		text = []byte(": heartbeat\n\n")
 	}
 	return st.write(text)
 }
 
-// checkAccess holds that the key is valid and may read. That we cannot find out
-// is no reason to end.
+// checkAccess returns errStreamEnded if the key of the client is no longer valid or
+// lacks permission. If the check itself fails, the stream continues.
 func (st *eventStream) checkAccess(ctx context.Context) error {
 	token, _ := bearerToken(st.request.Header("Authorization"))
 	h, err := st.keys.authenticate(ctx, token, sha256.Sum256([]byte(token)))
@@ -164,11 +166,12 @@ func (st *eventStream) checkAccess(ctx context.Context) error {
 	return nil
 }
 
-// replay is what was received since the client was last told, as it is now; if
-// that is too much, the newest, after a gap.
+// replay returns the messages of the events received since the last event of the
+// client, with their current status. If there are more than maxStreamReplay, replay
+// returns a gap message and the newest events.
 func (st *eventStream) replay(ctx context.Context) (text []byte, err error) {
 	if st.after.IsZero() {
-		return []byte(": here is what happens from now on\n\n"), nil
+		return []byte(": stream started\n\n"), nil
 	}
 	f := st.filter
 	f.ReceivedAfter, f.Limit = sinceEpoch(st.after.Time().Add(-streamReplayOverlap)), maxStreamReplay+1
@@ -192,9 +195,10 @@ func (st *eventStream) matches(e eventhook.Event) bool {
 	return (f.Source == "" || f.Source == e.SourceSlug) && (f.Status == "" || f.Status == e.Status) && (f.EventType == "" || f.EventType == e.EventType)
 }
 
-// write sends at once, and ends the stream of a client that does not take it.
+// write sends messages at once. It ends the stream if the client does not read
+// within streamWriteTimeout.
 func (st *eventStream) write(text []byte) error {
-	_ = st.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // a recorder has none
+	_ = st.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // not supported by httptest.ResponseRecorder
 	if _, err := st.out.Write(text); err != nil {
 		return errStreamEnded
 	}
@@ -207,6 +211,6 @@ func (st *eventStream) write(text []byte) error {
 const gapMessage = "event: gap\ndata: {}\n\n"
 
 func appendEvent(text []byte, e eventhook.Event) []byte {
-	data, _ := json.Marshal(viewEvent(e)) // texts, numbers and times; on one line
+	data, _ := json.Marshal(viewEvent(e)) // cannot fail; has no line breaks
 	return fmt.Appendf(text, "event: event\nid: %s\ndata: %s\n\n", e.ID, data)
 }

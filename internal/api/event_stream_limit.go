@@ -12,19 +12,21 @@ const (
 	maxInstanceStreams = 500
 )
 
-// streams bounds how many there are at once on this instance.
+// streamLimiter limits the concurrent event streams on this instance. It is safe for
+// concurrent use.
 type streamLimiter struct {
 	mu sync.Mutex
 	n  int
 	of map[eventhook.TenantID]int
 }
 
-// enter counts one more; leave must be called once, when it has ended.
+// acquire counts a stream. The caller must call release once when the stream ends.
+// The error is KindRateLimited if a limit is reached.
 func (s *streamLimiter) acquire(tenant eventhook.TenantID) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n >= maxInstanceStreams || s.of[tenant] >= maxTenantStreams {
-		return nil, &eventhook.Error{Kind: eventhook.KindRateLimited, Message: "There are too many streams; end one, or try again later.", RetryAfter: 30 * time.Second}
+		return nil, &eventhook.Error{Kind: eventhook.KindRateLimited, Message: "Too many event streams are open; close one, or try again later.", RetryAfter: 30 * time.Second}
 	}
 	if s.of == nil {
 		s.of = map[eventhook.TenantID]int{}

@@ -7,7 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestPlacesOfStreamsAreGivenBack(t *testing.T) {
+func TestEndedStreamsFreeTheirSlots(t *testing.T) {
 	var s streamLimiter
 	for range 3 {
 		var releases []func()
@@ -21,11 +21,11 @@ func TestPlacesOfStreamsAreGivenBack(t *testing.T) {
 				releases = append(releases, release)
 			}
 			if _, err := s.acquire(tenant); eventhook.KindOf(err) != eventhook.KindRateLimited {
-				t.Fatalf("one more of a tenant: got %v, want it refused", err)
+				t.Fatalf("beyond the limit of a tenant: got %v, want KindRateLimited", err)
 			}
 		}
 		if _, err := s.acquire(eventhook.NewID[eventhook.Tenant](time.Now())); eventhook.KindOf(err) != eventhook.KindRateLimited {
-			t.Fatalf("one more of all: got %v, want it refused", err)
+			t.Fatalf("beyond the limit of the instance: got %v, want KindRateLimited", err)
 		}
 		for _, release := range releases {
 			release()

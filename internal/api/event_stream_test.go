@@ -23,50 +23,50 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// newsroom is a store whose news the test makes.
+// fakeEventFeed is a store whose event updates the test sends.
 type fakeEventFeed struct {
 	api.EventStore
-	news  chan eventhook.EventUpdates
-	ended chan error
+	updates chan eventhook.EventUpdates
+	ended   chan error
 }
 
 func newFakeEventFeed() *fakeEventFeed {
-	return &fakeEventFeed{news: make(chan eventhook.EventUpdates), ended: make(chan error, 100)}
+	return &fakeEventFeed{updates: make(chan eventhook.EventUpdates), ended: make(chan error, 100)}
 }
 
-func (n *fakeEventFeed) over(d *api.Deps) { n.EventStore, d.Events = d.Events, n }
+func (n *fakeEventFeed) wrap(d *api.Deps) { n.EventStore, d.Events = d.Events, n }
 
-func (n *fakeEventFeed) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) (err error) {
+func (n *fakeEventFeed) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle time.Duration, send func(eventhook.EventUpdates) error) (err error) {
 	defer func() { n.ended <- err }()
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
-	var news eventhook.EventUpdates
+	var updates eventhook.EventUpdates
 	for {
-		if err := tell(news); err != nil {
+		if err := send(updates); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case news = <-n.news:
+		case updates = <-n.updates:
 		case <-tick.C:
-			news = eventhook.EventUpdates{}
+			updates = eventhook.EventUpdates{}
 		}
 	}
 }
 
-// message is one of a stream's; a comment has a text only.
+// message is a message of a stream; a comment has only the field comment.
 type message struct{ event, id, data, comment string }
 
-// following is a stream that a client reads.
+// streamClient reads a stream.
 type streamClient struct {
-	t        *testing.T
-	messages chan message
-	leave    context.CancelFunc
-	header   http.Header
+	t          *testing.T
+	messages   chan message
+	disconnect context.CancelFunc
+	header     http.Header
 }
 
-// follow opens a stream and reads it until the test ends; what is not 200
+// follow opens a stream and reads it until the test ends. A status other than 200
 // fails the test.
 func (r *fixture) follow(key, query string, headers ...string) *streamClient {
 	r.Helper()
@@ -119,7 +119,7 @@ func readMessages(body io.ReadCloser, into chan<- message) {
 	}
 }
 
-// next is the next message.
+// next returns the next message.
 func (f *streamClient) next() message {
 	f.t.Helper()
 	return receive(f.t, "a message", f.messages)
@@ -132,8 +132,8 @@ func (f *streamClient) want(what string, want message) {
 	}
 }
 
-// ends holds that the stream is over.
-func (f *streamClient) ends(why string) {
+// wantEnd checks that the stream ends.
+func (f *streamClient) wantEnd(why string) {
 	f.t.Helper()
 	for {
 		select {
@@ -141,17 +141,17 @@ func (f *streamClient) ends(why string) {
 			if !open {
 				return
 			}
-			f.t.Errorf("%s: got %+v, want the end", why, m)
+			f.t.Errorf("%s: got %+v, want the end of the stream", why, m)
 		case <-time.After(testTimeout):
-			f.t.Fatalf("%s: the stream goes on", why)
+			f.t.Fatalf("%s: the stream continues", why)
 		}
 	}
 }
 
 var (
-	hello = message{comment: "here is what happens from now on"}
-	alive = message{comment: "nothing new"}
-	gap   = message{event: "gap", data: "{}"}
+	started   = message{comment: "stream started"}
+	heartbeat = message{comment: "heartbeat"}
+	gap       = message{event: "gap", data: "{}"}
 )
 
 func (f *streamClient) wantEvents(what string, want ...string) {
@@ -165,20 +165,20 @@ func (f *streamClient) wantEvents(what string, want ...string) {
 	}
 }
 
-func TestStreamTellsEventsAsListsDo(t *testing.T) {
+func TestStreamedEventsLookLikeListedEvents(t *testing.T) {
 	n := newFakeEventFeed()
-	r := setUp(t, n.over)
+	r := setUp(t, n.wrap)
 	f := r.follow(adminKey, "")
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"} {
 		if got := f.header.Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	f.want("at first", hello)
+	f.want("the first message", started)
 	e := r.event(func(e *eventhook.Event) { e.EventType = "a\nb" })
 	stored, err := r.db.Event(t.Context(), r.acme, e.ID)
 	r.must(err)
-	n.news <- eventhook.EventUpdates{Events: []eventhook.Event{stored}, Missed: true}
+	n.updates <- eventhook.EventUpdates{Events: []eventhook.Event{stored}, Missed: true}
 	m := f.next()
 	var got map[string]any
 	r.must(json.Unmarshal([]byte(m.data), &got))
@@ -188,12 +188,12 @@ func TestStreamTellsEventsAsListsDo(t *testing.T) {
 	if m.event != "event" || m.id != e.ID.String() {
 		t.Errorf("got the message %+v, want an event with its id", m)
 	}
-	f.want("when there was more", gap)
-	n.news <- eventhook.EventUpdates{}
-	f.want("when nothing happens", alive)
+	f.want("after missed updates", gap)
+	n.updates <- eventhook.EventUpdates{}
+	f.want("without updates", heartbeat)
 }
 
-func TestStreamTellsWhatIsAskedFor(t *testing.T) {
+func TestStreamFilters(t *testing.T) {
 	event := func(source, typ string, status eventhook.EventStatus) eventhook.Event {
 		return eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), SourceSlug: source, EventType: typ, Status: status}
 	}
@@ -207,26 +207,26 @@ func TestStreamTellsWhatIsAskedFor(t *testing.T) {
 	} {
 		t.Run(query, func(t *testing.T) {
 			n := newFakeEventFeed()
-			r := setUp(t, n.over)
+			r := setUp(t, n.wrap)
 			f := r.follow(adminKey, query)
-			f.want("at first", hello)
-			n.news <- eventhook.EventUpdates{Events: all}
+			f.want("the first message", started)
+			n.updates <- eventhook.EventUpdates{Events: all}
 			var ids []string
 			for _, i := range want {
 				ids = append(ids, all[i].ID.String())
 			}
-			f.wantEvents("told", ids...)
-			n.news <- eventhook.EventUpdates{Events: []eventhook.Event{event("nowhere", "none", "pending")}, Missed: query != ""}
+			f.wantEvents("filtered events", ids...)
+			n.updates <- eventhook.EventUpdates{Events: []eventhook.Event{event("nowhere", "none", "pending")}, Missed: query != ""}
 			if query != "" {
-				f.want("of what is not asked for, nothing", gap)
+				f.want("no filtered-out event", gap)
 			}
 		})
 	}
 }
 
-func TestStreamBeginsWhereItsClientWas(t *testing.T) {
+func TestStreamReplaysSinceTheLastEvent(t *testing.T) {
 	n := newFakeEventFeed()
-	r := setUp(t, n.over)
+	r := setUp(t, n.wrap)
 	var ids []string
 	for i := range 4 {
 		e := r.event(func(e *eventhook.Event) { e.EventType = []string{"push", "pull"}[i%2] })
@@ -240,30 +240,30 @@ func TestStreamBeginsWhereItsClientWas(t *testing.T) {
 	}{
 		{"after an id in the header", "", []string{"Last-Event-ID", ids[1]}, ids[2:]},
 		{"after an id in the query", "?after=" + ids[0], nil, ids[1:]},
-		{"the header is newer", "?after=" + ids[0], []string{"Last-Event-ID", ids[2]}, ids[3:]},
-		{"what is asked for", "?event_type=pull&after=" + ids[0], nil, []string{ids[1], ids[3]}},
-		{"what is asked for of a source", "?source=shop&after=" + ids[0], nil, nil},
+		{"the header takes precedence", "?after=" + ids[0], []string{"Last-Event-ID", ids[2]}, ids[3:]},
+		{"with a filter", "?event_type=pull&after=" + ids[0], nil, []string{ids[1], ids[3]}},
+		{"with a filter of a source", "?source=shop&after=" + ids[0], nil, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := r.subtest(t).follow(adminKey, c.query, c.headers...)
-			f.wantEvents("told again", c.want...)
+			f.wantEvents("replayed", c.want...)
 			if len(c.want) == 0 {
-				f.want("nothing to tell again", alive)
+				f.want("no replay", heartbeat)
 			}
-			f.leave()
-			receive(t, "it ends", n.ended)
+			f.disconnect()
+			receive(t, "the stream ends", n.ended)
 		})
 	}
 	// Events are not stored in the order of their ids.
 	early := r.event().ID.String()
 	last := r.event().ID.String()
 	f := r.follow(adminKey, "?after="+last)
-	f.wantEvents("what was received just before", early)
+	f.wantEvents("an event received just before", early)
 }
 
-func TestStreamTellsAgainTheNewestOfTooMany(t *testing.T) {
+func TestStreamReplayIsBounded(t *testing.T) {
 	n := newFakeEventFeed()
-	r := setUp(t, n.over)
+	r := setUp(t, n.wrap)
 	first := r.event()
 	r.clock.advance(5 * time.Second)
 	var batch []*eventhook.Event
@@ -273,15 +273,15 @@ func TestStreamTellsAgainTheNewestOfTooMany(t *testing.T) {
 	}
 	r.must(r.db.Accept(t.Context(), arrivals(batch...)))
 	f := r.follow(adminKey, "?after="+first.ID.String())
-	f.want("before the newest", gap)
+	f.want("before the newest events", gap)
 	var ids []string
 	for _, e := range batch[1:] {
 		ids = append(ids, e.ID.String())
 	}
-	f.wantEvents("told again", ids...)
+	f.wantEvents("replayed", ids...)
 }
 
-func TestStreamsFromNoIdAreRefused(t *testing.T) {
+func TestInvalidStreamRequestsAreRefused(t *testing.T) {
 	r := setUp(t)
 	got := r.admin("GET", T("acme")+"/events/stream?after=x", nil).want(http.StatusBadRequest).problem().locations()
 	if !slices.Equal(got, []string{"query.after"}) {
@@ -299,12 +299,12 @@ func TestStreamsFromNoIdAreRefused(t *testing.T) {
 func TestStreamsEnd(t *testing.T) {
 	soon := noon.Add(time.Minute)
 	for _, c := range []struct {
-		claim string
-		end   func(r *fixture, f *streamClient, k eventhook.APIKey)
-		looks bool // only when there is something to tell
+		claim       string
+		end         func(r *fixture, f *streamClient, k eventhook.APIKey)
+		needsUpdate bool // the stream notices at the next update
 	}{
 		{"when the gateway stops", func(r *fixture, _ *streamClient, _ eventhook.APIKey) { close(r.stopping) }, false},
-		{"when the client is gone", func(_ *fixture, f *streamClient, _ eventhook.APIKey) { f.leave() }, false},
+		{"when the client disconnects", func(_ *fixture, f *streamClient, _ eventhook.APIKey) { f.disconnect() }, false},
 		{"when the key is revoked", func(r *fixture, _ *streamClient, k eventhook.APIKey) {
 			r.must(r.db.DeleteKey(r.Context(), operator, r.acme, k.ID))
 			r.clock.advance(time.Second)
@@ -313,43 +313,43 @@ func TestStreamsEnd(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			n := newFakeEventFeed()
-			r := setUp(t, n.over)
+			r := setUp(t, n.wrap)
 			text, key := r.keyExpiringAt("acme", &soon, eventhook.ScopeRead)
 			f := r.follow(text, "")
-			f.want("at first", hello)
-			n.news <- eventhook.EventUpdates{}
-			f.want("while it may", alive)
+			f.want("the first message", started)
+			n.updates <- eventhook.EventUpdates{}
+			f.want("before the end", heartbeat)
 			c.end(r, f, key)
-			if c.looks {
-				n.news <- eventhook.EventUpdates{Events: []eventhook.Event{{ID: eventhook.NewID[eventhook.Event](noon)}}}
+			if c.needsUpdate {
+				n.updates <- eventhook.EventUpdates{Events: []eventhook.Event{{ID: eventhook.NewID[eventhook.Event](noon)}}}
 			}
-			f.ends(c.claim)
-			receive(t, "the watch ends", n.ended)
+			f.wantEnd(c.claim)
+			receive(t, "the feed ends", n.ended)
 		})
 	}
 }
 
 func TestStreamsAreBounded(t *testing.T) {
 	n := newFakeEventFeed()
-	r := setUp(t, n.over)
-	const most = 20
+	r := setUp(t, n.wrap)
+	const limit = 20
 	var streams []*streamClient
-	for range most {
+	for range limit {
 		f := r.follow(adminKey, "")
-		f.want("at first", hello)
+		f.want("the first message", started)
 		streams = append(streams, f)
 	}
 	a := r.admin("GET", T("acme")+"/events/stream", nil).want(http.StatusTooManyRequests)
 	if a.Header().Get("Retry-After") == "" {
 		t.Error("refused without Retry-After")
 	}
-	streams[0].leave()
-	receive(t, "one ends", n.ended)
-	streams[0].ends("it was left")
+	streams[0].disconnect()
+	receive(t, "one stream ends", n.ended)
+	streams[0].wantEnd("the client disconnected")
 	for late := time.After(testTimeout); ; {
 		select {
 		case <-late:
-			t.Fatal("the place of a stream that ended stays taken")
+			t.Fatal("an ended stream still counts towards the limit")
 		default:
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -360,7 +360,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// TestStreamFollowsTheDatabase goes the whole way, from a commit to a client.
+// TestStreamFollowsTheDatabase uses the real feed, from a commit to the client.
 func TestStreamFollowsTheDatabase(t *testing.T) {
 	r := setUp(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -371,11 +371,11 @@ func TestStreamFollowsTheDatabase(t *testing.T) {
 		loop.Wait()
 	})
 	f := r.follow(adminKey, "?status=unrouted")
-	f.want("at first", hello)
+	f.want("the first message", started)
 	e := r.event()
 	r.settle(e)
 	for {
-		if m := f.next(); m != alive {
+		if m := f.next(); m != heartbeat {
 			if m.id != e.ID.String() || !strings.Contains(m.data, `"unrouted"`) {
 				t.Errorf("got %+v, want the event as it was settled", m)
 			}
@@ -384,8 +384,7 @@ func TestStreamFollowsTheDatabase(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections within this process, whose deadlines
-// are those of a bubble's time.
+// pipes is a listener of in-memory connections, whose deadlines use synthetic time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -408,8 +407,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// serveStream serves the API with the limits that the gateway has, and returns
-// a connection on which a stream was asked for.
+// serveStream serves the API with the timeouts of the gateway and returns a
+// connection on which a stream was requested.
 func serveStream(t *testing.T, n *fakeEventFeed) (client net.Conn, stop func()) {
 	t.Helper()
 	e := echo.New()
@@ -418,8 +417,8 @@ func serveStream(t *testing.T, n *fakeEventFeed) (client net.Conn, stop func()) 
 	server := &http.Server{Handler: e, ReadTimeout: 60 * time.Second, WriteTimeout: 120 * time.Second}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
-	client, ours := net.Pipe()
-	l.conns <- ours
+	client, conn := net.Pipe()
+	l.conns <- conn
 	_, err := fmt.Fprintf(client, "GET %s/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", T("acme"), adminKey)
 	if err != nil {
 		t.Fatal(err)
@@ -436,19 +435,19 @@ func TestStreamOutlivesTheServersTimeouts(t *testing.T) {
 		n := newFakeEventFeed()
 		client, stop := serveStream(t, n)
 		defer stop()
-		began, signs := time.Now(), 0
-		for lines := bufio.NewScanner(client); signs < 40 && lines.Scan(); {
-			if lines.Text() == ": nothing new" {
-				signs++
+		began, heartbeats := time.Now(), 0
+		for lines := bufio.NewScanner(client); heartbeats < 40 && lines.Scan(); {
+			if lines.Text() == ": heartbeat" {
+				heartbeats++
 			}
 		}
-		if took := time.Since(began); signs != 40 || took != 10*time.Minute {
-			t.Errorf("got %d signs of life in %s, want 40, one each 15 s", signs, took)
+		if took := time.Since(began); heartbeats != 40 || took != 10*time.Minute {
+			t.Errorf("got %d heartbeats in %s, want 40, one each 15 s", heartbeats, took)
 		}
 	})
 }
 
-func TestStreamEndsForAClientThatTakesNothing(t *testing.T) {
+func TestStreamEndsForAClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeEventFeed()
 		began := time.Now()

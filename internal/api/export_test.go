@@ -6,5 +6,5 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Note remembers a use of a key, as a request does.
+// RecordKeyUse records a use of a key, as a request does.
 func RecordKeyUse(u *KeyUses, key eventhook.KeyID, at time.Time) { u.record(key, at) }

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// operator is the actor that prepares the tests.
+// operator is the actor of the configuration in tests.
 var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
 
 // noon is the time at which every test starts.
@@ -57,7 +57,7 @@ var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("elsewhere", -3*60
 
 const (
 	adminKey    = "ehk_the-admin-key-of-these-tests"
-	testTimeout = time.Minute // for what comes at once unless it is broken
+	testTimeout = time.Minute // for events that happen at once unless the code is broken
 )
 
 // T is the path of a tenant's API.
@@ -80,7 +80,7 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// plain is a Sealer that does not encrypt.
+// plainSealer is a Sealer that does not encrypt.
 type plainSealer struct{}
 
 func (plainSealer) Seal(s, _ string) (string, error) { return "enc2:" + s, nil }
@@ -91,11 +91,11 @@ func (plainSealer) Open(s, _ string) (string, error) {
 	return strings.TrimPrefix(s, "enc2:"), nil
 }
 
-// keyIsLost marks sealed texts that cannot be decrypted.
+// lostKeyMarker is contained in sealed texts that cannot be decrypted.
 const lostKeyMarker = "the-key-is-lost"
 
-// rig is the API on a database with the tenants acme and umbrella. Acme has the sources
-// crm and shop; crm has a route.
+// fixture is the API on a database with the tenants acme and umbrella. Acme has the
+// sources crm and shop; crm has a route.
 type fixture struct {
 	*testing.T
 	clock    *clock
@@ -154,7 +154,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	return r
 }
 
-// in returns the rig for a subtest.
+// subtest returns the fixture for a subtest.
 func (r *fixture) subtest(t *testing.T) *fixture {
 	part := *r
 	part.T = t
@@ -187,15 +187,15 @@ func (r *fixture) configure() {
 	r.route = routed.Routes[0]
 }
 
-// forgetOwn deletes the events that the gateway published during the setup. They are in
-// the default partition.
+// deleteSystemEvents deletes the system events that were published during the setup.
+// They are in the default partition.
 func (r *fixture) deleteSystemEvents() {
 	r.Helper()
 	_, err := r.conn.Exec(r.Context(), `TRUNCATE eventhook.event_default, eventhook.event_payload_default`)
 	r.must(err)
 }
 
-// others returns the events of a page that are not the gateway's own.
+// withoutSystemEvents returns the events of a page except for system events.
 func (p page) withoutSystemEvents() (list []map[string]any) {
 	for _, e := range p.Items {
 		if e["origin"] != "system" {
@@ -315,7 +315,7 @@ func (a *answer) problem() (p problem) {
 	}
 	a.into(&p)
 	if p.Status != a.Code || p.Title != http.StatusText(a.Code) || p.Detail == "" {
-		a.t.Errorf("got the problem %+v, want one that says %d %s and has a detail", p, a.Code, http.StatusText(a.Code))
+		a.t.Errorf("got the problem %+v, want the status %d, the title %s and a detail", p, a.Code, http.StatusText(a.Code))
 	}
 	if (a.Code == http.StatusUnauthorized) != (a.Header().Get("WWW-Authenticate") == "Bearer") {
 		a.t.Errorf("answered %d with WWW-Authenticate %q", a.Code, a.Header().Get("WWW-Authenticate"))
@@ -395,6 +395,7 @@ func (r *fixture) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	}
 }
 
+// plannedExecution returns an action that creates an execution.
 func (r *fixture) plannedExecution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
 	for _, c := range change {
@@ -403,6 +404,7 @@ func (r *fixture) plannedExecution(typ eventhook.ExecutionType, kind string, cha
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: effects.Effect{Execution: x}}
 }
 
+// plannedPromise returns an action that settles a promise.
 func plannedPromise(o effects.PromiseOutcome) effects.PlannedAction {
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
@@ -481,20 +483,20 @@ func (p page) ids() []string {
 	return ids
 }
 
-// started sends a request in a goroutine and returns the channel of its response.
+// sendAsync sends a request in a goroutine and returns a channel for the response.
 func (r *fixture) sendAsync(key, method, path string, body string) <-chan *answer {
 	done := make(chan *answer, 1)
 	go func() { done <- r.send(context.WithoutCancel(r.Context()), key, method, path, []byte(body)) }()
 	return done
 }
 
-// within returns the next value of a channel, or fails after patience.
+// receive returns the next value of a channel. It fails the test after testTimeout.
 func receive[V any](t *testing.T, what string, c <-chan V) (v V) {
 	t.Helper()
 	select {
 	case v = <-c:
 	case <-time.After(testTimeout):
-		t.Fatalf("never: %s", what)
+		t.Fatalf("timed out: %s", what)
 	}
 	return v
 }

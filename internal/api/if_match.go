@@ -9,19 +9,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// IfMatch is the condition of a change: that nobody else was faster.
+// IfMatch is the condition that a resource has not changed since the caller read it.
 type IfMatch struct {
 	IfMatch string `header:"If-Match" doc:"ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version."`
 }
 
-// maxVersions bounds how many versions a request may name: each that is not
-// current costs a look.
+// maxVersions bounds the versions in an If-Match header. Each version may cost a
+// query.
 const maxVersions = 20
 
-// held makes a change under the condition: act is given the version that must
-// be current, 0 if any may be, and returns ErrStale if it is not. Of several
-// versions each is tried until one is current. What cannot be a version of ours
-// cannot be current.
+// applyIfMatch makes a change under the condition. It calls apply with the version
+// that must be current, or 0 for any version; apply returns ErrStale if the version
+// is not current. With several versions, applyIfMatch tries one after the other
+// until one is current. Tags that are not versions of this API never match.
 func (m IfMatch) applyIfMatch(apply func(version int64) error) error {
 	list := strings.TrimSpace(m.IfMatch)
 	if list == "" || list == "*" {
@@ -29,7 +29,7 @@ func (m IfMatch) applyIfMatch(apply func(version int64) error) error {
 	}
 	versions := versionsIn(list)
 	if len(versions) > maxVersions {
-		return malformed(eventhook.Faults{{Location: "header.If-Match", Message: "names more than " + strconv.Itoa(maxVersions) + " versions"}})
+		return malformed(eventhook.Faults{{Location: "header.If-Match", Message: "lists more than " + strconv.Itoa(maxVersions) + " versions"}})
 	}
 	for _, v := range versions {
 		if err := apply(v); !errors.Is(err, eventhook.ErrStale) {
@@ -39,8 +39,8 @@ func (m IfMatch) applyIfMatch(apply func(version int64) error) error {
 	return eventhook.ErrStale
 }
 
-// versionsIn are the versions that a list of entity tags names, the newest
-// first. Weak tags never match (RFC 9110, section 13.1.1).
+// versionsIn returns the versions of a list of entity tags, highest first. Weak tags
+// never match (RFC 9110, section 13.1.1).
 func versionsIn(list string) (all []int64) {
 	for tag := range strings.SplitSeq(list, ",") {
 		quoted, opened := strings.CutPrefix(strings.TrimSpace(tag), `"`)
@@ -55,5 +55,5 @@ func versionsIn(list string) (all []int64) {
 	return all
 }
 
-// etag is the strong entity tag of a version (RFC 9110, section 8.8.3).
+// etag returns the strong entity tag of a version (RFC 9110, section 8.8.3).
 func etag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }

@@ -15,11 +15,11 @@ import (
 
 const mustNotBeNull = "must not be null"
 
-// nullError reports the places of nulls in a body that the framework decodes. The
-// framework keeps only its text, of which newProblem makes faults again.
+// nullError reports the locations of nulls in a body that the framework decodes. The
+// framework keeps only the text of the error; newProblem converts it back to faults.
 type nullError eventhook.Faults
 
-// Error lists the places, a line each.
+// Error lists the locations, one per line.
 func (e nullError) Error() string {
 	var b strings.Builder
 	b.WriteString(nullsAt)
@@ -29,11 +29,11 @@ func (e nullError) Error() string {
 	return b.String()
 }
 
-// nullsAt begins the text of a nullError.
+// nullsAt is the first line of the text of a nullError.
 const nullsAt = "must not be null:"
 
-// checkDecoded returns a nullError if a body of an operation has null where its
-// schema forbids it. v points to the type that the body is decoded into.
+// checkDecoded returns a nullError if a body has null where its schema forbids it. v
+// is a pointer to the type of the body.
 func (s *server) checkDecoded(data []byte, v any) error {
 	schema := s.bodies[reflect.TypeOf(v)]
 	if schema == nil || !bytes.Contains(data, []byte("null")) {
@@ -45,8 +45,8 @@ func (s *server) checkDecoded(data []byte, v any) error {
 	return nil
 }
 
-// bodyOf returns the type of a pointer to the member Body of a request, nil
-// without one.
+// bodyOf returns the pointer type of the field Body of an input, nil without the
+// field.
 func bodyOf(request reflect.Type) reflect.Type {
 	if field, ok := request.FieldByName("Body"); ok {
 		return reflect.PointerTo(field.Type)
@@ -54,11 +54,10 @@ func bodyOf(request reflect.Type) reflect.Type {
 	return nil
 }
 
-// checkNulls reports every null that stands where the schema wants something
-// else. The framework takes null for an optional member that is absent, but the
-// sender of {"is_enabled": null} may well have meant false. A merge patch is
-// looked at after it was merged, so null still takes a member back to its
-// default.
+// checkNulls reports every null where the schema of an optional member does not
+// allow it. The framework treats null as an absent member, but a client that sends
+// {"is_enabled": null} may mean false. Merge patches are checked after the merge, so
+// that null still resets a member to its default.
 func (s *server) checkNulls(schema *huma.Schema, at string, value any) (faults eventhook.Faults) {
 	schema = s.resolved(schema)
 	switch v := value.(type) {
@@ -77,7 +76,7 @@ func (s *server) checkNulls(schema *huma.Schema, at string, value any) (faults e
 				}
 				continue
 			}
-			// The framework reports the others itself.
+			// The framework reports nulls of required and unknown members.
 			if isOptional := isNamed && !slices.Contains(schema.Required, name); isOptional && !s.allowsNull(member) {
 				faults.Add(readable(at+"."+name), mustNotBeNull)
 			}
@@ -86,7 +85,7 @@ func (s *server) checkNulls(schema *huma.Schema, at string, value any) (faults e
 	return faults
 }
 
-// resolved follows a reference.
+// resolved returns the schema to which a reference points, or the schema itself.
 func (s *server) resolved(schema *huma.Schema) *huma.Schema {
 	if schema.Ref != "" {
 		return s.schemas.SchemaFromRef(schema.Ref)
@@ -94,8 +93,8 @@ func (s *server) resolved(schema *huma.Schema) *huma.Schema {
 	return schema
 }
 
-// memberSchema is the schema of an object's member, nil if there is none, and
-// whether the object's schema names the member.
+// memberSchema returns the schema of a member of an object, nil if there is none,
+// and whether the schema of the object names the member.
 func memberSchema(schema *huma.Schema, name string) (member *huma.Schema, isNamed bool) {
 	if member := schema.Properties[name]; member != nil {
 		return member, true

@@ -31,7 +31,7 @@ func TestNullIsRefusedWhereTheSchemaForbidsIt(t *testing.T) {
 	}
 }
 
-// TestNullIsRefusedInEveryBody, in those that the framework decodes, too.
+// TestNullIsRefusedInEveryBody also covers the bodies that the framework decodes.
 func TestNullIsRefusedInEveryBody(t *testing.T) {
 	r := setUp(t)
 	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopePublish, eventhook.ScopeWork)
@@ -58,9 +58,9 @@ func TestNullIsRefusedInEveryBody(t *testing.T) {
 	}
 }
 
-// A merge patch takes a member back to its default with null, also inside an
-// object; a member that is required cannot go.
-func TestNullInAPatchIsTheDefault(t *testing.T) {
+// In a merge patch, null resets a member to its default, also inside an object.
+// Required members cannot be reset.
+func TestNullInAPatchResetsToTheDefault(t *testing.T) {
 	r := setUp(t)
 	manager, _ := r.key("acme", eventhook.ScopeManage)
 	r.call(manager, http.MethodPost, T("acme")+"/sources", `{"slug":"p","provider":"github","secrets":["s"],"name":"P","replay_protection":"body","rate_limit":{"burst_size":7}}`).want(http.StatusCreated)

@@ -5,51 +5,52 @@ import (
 	"encoding/json"
 )
 
-// scanner reads JSON (RFC 8259) by its bytes, without a copy. It accepts what
-// encoding/json accepts, except for a deeper nesting than maxDepth. Its methods
-// that return false leave it somewhere in the document.
+// scanner parses JSON (RFC 8259) in place, without copies. It accepts the same
+// documents as encoding/json, except that it refuses nesting deeper than maxDepth.
+// After a method has returned false, the position is undefined.
 type scanner struct {
 	raw []byte
 	at  int
-	// isStrict restricts value to documents which every reader of JSON reads in
-	// the same way: no object has a name twice or an escaped name, and every
-	// number fits into a float64. It also refuses some documents that are in order:
-	// objects with many members, and numbers with an exponent.
+	// isStrict restricts skipValue to documents that every JSON parser reads in the same
+	// way: no object has a duplicate or escaped name, and every number fits into a
+	// float64. It also refuses some valid documents: objects with more than maxNames
+	// members, and numbers with an exponent or more than maxDigits characters.
 	isStrict bool
 
-	open  []openContainer // objects and lists that have not ended
-	names []jsonString    // strict: of the open objects
+	open  []openContainer // objects and arrays whose end was not read yet
+	names []jsonString    // in strict mode: the names of members of the open objects
 }
 
-// scope is an object or a list that has not ended.
+// openContainer is an object or array whose end was not read yet.
 type openContainer struct {
 	end   byte // '}' or ']'
-	names int  // where its names begin
+	names int  // index of its first name in scanner.names
 }
 
-// text is a string of a document, without its quotes.
+// jsonString is a string of a document, without its quotes.
 type jsonString struct {
 	raw       []byte
 	isEscaped bool
 }
 
 const (
-	maxDepth  = 9000 // encoding/json has 10 000
-	maxNames  = 32   // strict: of one object
-	maxDigits = 300  // strict: of one number
+	maxDepth  = 9000 // encoding/json: 10 000
+	maxNames  = 32   // in strict mode: names per object
+	maxDigits = 300  // in strict mode: characters per number
 )
 
-// decoded is the text that a string of a document stands for.
+// decoded returns the string with its escapes resolved.
 func (t jsonString) decoded() (s string) {
 	if !t.isEscaped {
 		return string(t.raw)
 	}
 	quoted := append(append([]byte{'"'}, t.raw...), '"')
-	_ = json.Unmarshal(quoted, &s) // the scanner has read it
+	_ = json.Unmarshal(quoted, &s) // the scanner has checked it
 	return s
 }
 
-// next skips white space and returns the byte there, 0 at the end.
+// next skips white space and returns the next byte without consuming it; 0 at the
+// end.
 func (s *scanner) next() byte {
 	for ; s.at < len(s.raw); s.at++ {
 		switch c := s.raw[s.at]; c {
@@ -61,7 +62,7 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// take skips white space and one byte, which must be c.
+// consume skips white space and consumes the next byte if it is c.
 func (s *scanner) consume(c byte) bool {
 	if s.next() != c || s.at == len(s.raw) {
 		return false
@@ -70,13 +71,13 @@ func (s *scanner) consume(c byte) bool {
 	return true
 }
 
-// isAtEnd reports whether nothing but white space is left.
+// isAtEnd reports whether only white space is left.
 func (s *scanner) isAtEnd() bool {
 	s.next()
 	return s.at == len(s.raw)
 }
 
-// member reads the name of a member and the colon.
+// member consumes the name of a member and the colon.
 func (s *scanner) member() (name jsonString, ok bool) {
 	if s.next() != '"' {
 		return name, false
@@ -85,7 +86,7 @@ func (s *scanner) member() (name jsonString, ok bool) {
 	return name, ok && s.consume(':')
 }
 
-// span reads a value and returns its bytes.
+// valueBytes consumes a value and returns its bytes.
 func (s *scanner) valueBytes() (raw []byte, ok bool) {
 	s.next()
 	from := s.at
@@ -93,7 +94,7 @@ func (s *scanner) valueBytes() (raw []byte, ok bool) {
 	return s.raw[from:s.at:s.at], ok
 }
 
-// value reads a value. It needs no stack for its depth.
+// skipValue consumes a value. It uses no recursion, so that nesting costs no stack.
 func (s *scanner) skipValue() bool {
 	s.open, s.names = s.open[:0], s.names[:0]
 	for {
@@ -112,8 +113,8 @@ func (s *scanner) skipValue() bool {
 	}
 }
 
-// begin reads a scalar, or the beginning of an object or a list up to its first
-// value. isWhole: the value has ended.
+// beginValue consumes a scalar, or the beginning of an object or array up to its
+// first value. isWhole: the value has ended.
 func (s *scanner) beginValue() (isWhole, ok bool) {
 	switch s.next() {
 	case '{':
@@ -147,7 +148,8 @@ func (s *scanner) beginContainer(end byte) (isWhole, ok bool) {
 	return false, end == ']' || s.memberName()
 }
 
-// nested reads the name of a member within a value.
+// memberName consumes the name of a member within a value. In strict mode it
+// compares the name with the names before it.
 func (s *scanner) memberName() bool {
 	name, ok := s.member()
 	if !ok || !s.isStrict {
@@ -166,8 +168,9 @@ func (s *scanner) memberName() bool {
 	return true
 }
 
-// end reads what stands behind a value within an object or a list: its end, or
-// a comma and, in an object, the next name.
+// endValue consumes the text after a value within an object or array: the end of the
+// container, or a comma and, in an object, the next name. isWhole: the container has
+// ended.
 func (s *scanner) endValue() (isWhole, ok bool) {
 	in := s.open[len(s.open)-1]
 	switch c := s.next(); {
@@ -192,7 +195,7 @@ func (s *scanner) literal(word string) bool {
 	return true
 }
 
-// text reads a string, at whose opening quote the scanner is.
+// string consumes a string. The scanner must be at its opening quote.
 func (s *scanner) string() (t jsonString, ok bool) {
 	s.at++
 	from := s.at
@@ -216,7 +219,7 @@ func (s *scanner) string() (t jsonString, ok bool) {
 	return t, false
 }
 
-// escape reads a backslash with what it escapes.
+// escape consumes a backslash and the escaped character.
 func (s *scanner) escape() bool {
 	const short, long = 2, 6 // \n and \u000a
 	rest := s.raw[s.at:]
@@ -247,7 +250,6 @@ func isHexDigit(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// number reads a number.
 func (s *scanner) number() bool {
 	from := s.at
 	if s.at < len(s.raw) && s.raw[s.at] == '-' {

@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// checkTexts tells what readers of JSON take silently, and each in its own way:
-// members that an object has twice, and texts that are not UTF-8. Who signs or
-// checks such a document may read another one than we do. raw must be JSON; its
-// depth costs no stack.
+// checkTexts returns faults for input that JSON parsers accept silently and
+// interpret differently: duplicate members, and strings that are not UTF-8. A party
+// that signs or verifies such a document may read another content than the gateway.
+// raw must be JSON. Nesting costs no stack.
 func checkTexts(raw []byte) eventhook.Faults {
 	w := textChecker{decoder: json.NewDecoder(bytes.NewReader(raw))}
 	w.decoder.UseNumber()
@@ -28,21 +28,23 @@ func checkTexts(raw []byte) eventhook.Faults {
 	return w.faults
 }
 
-// textChecker goes through a document token by token.
+// textChecker walks through a document token by token.
 type textChecker struct {
 	decoder *json.Decoder
-	open    []level // objects and lists that have not ended
+	open    []level // objects and arrays whose end was not read yet
 	faults  eventhook.Faults
 }
 
-// level is an object or, without names, a list that is being read.
+// level is an object or, without names, an array that is being read.
 type level struct {
-	names map[string]bool // that the object has had
-	name  string          // of the member that is read
-	named bool            // its name has been read, and its value comes
-	index int             // of the list's element that is read
+	names map[string]bool // names of the object so far
+	name  string          // name of the current member
+	named bool            // the name was read, the value follows
+	index int             // of the current element of the array
 }
 
+// check processes the next token. isUTF8 tells whether the bytes of the token were
+// UTF-8.
 func (w *textChecker) check(token json.Token, isUTF8 bool) {
 	switch token {
 	case json.Delim('}'), json.Delim(']'):
@@ -58,7 +60,7 @@ func (w *textChecker) check(token json.Token, isUTF8 bool) {
 		w.open[last].index++
 	}
 	if !isUTF8 {
-		w.faults.Add(w.place(), "is not UTF-8")
+		w.faults.Add(w.location(), "is not UTF-8")
 	}
 	switch token {
 	case json.Delim('{'):
@@ -78,20 +80,21 @@ func (w *textChecker) checkName(name string, isUTF8 bool) {
 	in.name, in.named = name, true
 	switch {
 	case !isUTF8:
-		w.faults.Add(w.place(), "has a name that is not UTF-8")
+		w.faults.Add(w.location(), "has a name that is not UTF-8")
 	case in.names[name]:
-		w.faults.Add(w.place(), "is given twice")
+		w.faults.Add(w.location(), "is given twice")
 	}
 	in.names[name] = true
 }
 
-// place is where the walk is, no longer than it is shown.
-func (w *textChecker) place() string {
-	const most = 300
+// location returns the location of the current token, truncated to what readable
+// shows.
+func (w *textChecker) location() string {
+	const maxBytes = 300
 	var at strings.Builder
 	at.WriteString("body")
 	for _, l := range w.open {
-		if at.Len() > most {
+		if at.Len() > maxBytes {
 			break
 		}
 		if l.names != nil {

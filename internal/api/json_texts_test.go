@@ -13,18 +13,18 @@ func TestTextsAreChecked(t *testing.T) {
 		claim, raw string
 		at         []string
 	}{
-		{"nothing wrong", `{"a":{"x":1},"b":[{"x":1},{"x":2}],"c":"a","d":1e400,"e":null}`, nil},
-		{"no object", `"x"`, nil},
-		{"a name twice", `{"a":1,"b":2,"a":1}`, []string{"body.a"}},
+		{"no fault", `{"a":{"x":1},"b":[{"x":1},{"x":2}],"c":"a","d":1e400,"e":null}`, nil},
+		{"not an object", `"x"`, nil},
+		{"a duplicate name", `{"a":1,"b":2,"a":1}`, []string{"body.a"}},
 		{"a name three times", `{"a":1,"a":2,"a":1}`, []string{"body.a", "body.a"}},
-		{"a name twice, written in two ways", `{"a":1,"\u0061":2}`, []string{"body.a"}},
-		{"a name twice, within", `{"a":[{"x":1},{"x":{"y":[],"y":{}}}]}`, []string{"body.a[1].x.y"}},
-		{"a value that is its name", `{"a":"a","b":["a","a"]}`, nil},
-		{"a text", "{\"a\":\"b\xff\",\"b\":[0,\"\xff\"]}", []string{"body.a", "body.b[1]"}},
-		{"a text alone", "\"\xff\"", []string{"body"}},
-		{"a name", "{\"a\":{\"\xff\":1}}", []string{"body.a.\uFFFD"}},
-		{"what another hand has replaced already", "{\"a\":\"\uFFFD\"}", nil},
-		{"many", `[` + strings.Repeat(`{"a":1,"a":1},`, 300) + `0]`, manyLocations(maxFaults)},
+		{"a duplicate name with an escape", `{"a":1,"\u0061":2}`, []string{"body.a"}},
+		{"a nested duplicate name", `{"a":[{"x":1},{"x":{"y":[],"y":{}}}]}`, []string{"body.a[1].x.y"}},
+		{"a value equal to its name", `{"a":"a","b":["a","a"]}`, nil},
+		{"strings that are not UTF-8", "{\"a\":\"b\xff\",\"b\":[0,\"\xff\"]}", []string{"body.a", "body.b[1]"}},
+		{"a document that is one string", "\"\xff\"", []string{"body"}},
+		{"a name that is not UTF-8", "{\"a\":{\"\xff\":1}}", []string{"body.a.\uFFFD"}},
+		{"a replacement character", "{\"a\":\"\uFFFD\"}", nil},
+		{"more than maxFaults", `[` + strings.Repeat(`{"a":1,"a":1},`, 300) + `0]`, manyLocations(maxFaults)},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			faults := checkTexts([]byte(c.raw))
@@ -42,17 +42,17 @@ func manyLocations(n int) (all []string) {
 	return all
 }
 
-// TestDeepTextsAreChecked in a time that grows as they do.
+// TestDeepTextsAreChecked in linear time.
 func TestDeepTextsAreChecked(t *testing.T) {
 	const deep = 100_000
 	raw := strings.Repeat(`{"abc":[`, deep) + strings.Repeat("\"\xff\",", 200) + `0` + strings.Repeat(`]}`, deep)
 	faults := checkTexts([]byte(raw))
 	if len(faults) != maxFaults || len(faults[0].Location) > 250 {
-		t.Errorf("got %d faults, the first at %d bytes, want %d and short places", len(faults), len(faults[0].Location), maxFaults)
+		t.Errorf("got %d faults, the first at %d bytes, want %d and short locations", len(faults), len(faults[0].Location), maxFaults)
 	}
 }
 
-func TestDocumentsTellOfTheirTexts(t *testing.T) {
+func TestDocumentsReportFaultsOfTexts(t *testing.T) {
 	for raw, want := range map[string][]string{
 		`{"name":"n","name":"m","count":1}`:                     {"body.name"},
 		"{\"name\":\"n\xff\",\"count\":\"x\"}":                  {"body.name", "body.count"},

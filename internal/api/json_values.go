@@ -11,23 +11,23 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// A value of two bytes, such as an empty object, takes hundreds of bytes when it
-// is decoded, and more when it is wrong. So the values of a body are bounded,
-// apart from members that are passed on as they are.
+// Limits of the values in a body. A value of two bytes, such as an empty object, takes
+// hundreds of bytes when it is decoded, and more when it has a fault. Members that are
+// stored unparsed do not count.
 const (
 	maxValues          = 10_000 // of a document
-	maxFrameworkValues = 250    // of a body that the framework decodes, or of a document around one member
+	maxFrameworkValues = 250    // of a body that the framework decodes
 )
 
-// hasMoreValues reports whether JSON holds more than so many values, about.
-func hasMoreValues(raw []byte, most int) bool {
+// hasMoreValues reports whether JSON contains more than limit values, approximately.
+func hasMoreValues(raw []byte, limit int) bool {
 	for len(raw) > 0 {
 		switch raw[0] {
 		case '"':
 			raw = raw[stringLength(raw):]
 			continue
 		case ',', '{', '[':
-			if most--; most < 0 {
+			if limit--; limit < 0 {
 				return true
 			}
 		}
@@ -36,10 +36,11 @@ func hasMoreValues(raw []byte, most int) bool {
 	return false
 }
 
-func tooManyValues(most int) string { return fmt.Sprintf("has more than %d values", most) }
+func tooManyValues(limit int) string { return fmt.Sprintf("has more than %d values", limit) }
 
-// boundedJSON are the framework's formats, with a bound of what it decodes itself.
-// No null stands in such a body where its schema forbids it.
+// boundedJSON returns the formats of the framework with a limit of values for bodies
+// that the framework decodes, and with a check that null is only where the schema
+// allows it.
 func (s *server) boundedJSON(formats map[string]huma.Format) map[string]huma.Format {
 	bounded := maps.Clone(formats)
 	for _, name := range []string{"application/json", "json"} {
@@ -62,8 +63,8 @@ func (s *server) unmarshalBounded(data []byte, v any) error {
 	return s.checkDecoded(data, v)
 }
 
-// checkValues refuses a document with too many values; nothing else may be
-// decoded of it then.
+// checkValues returns a fault if a document has too many values. The document must
+// not be decoded further then.
 func checkValues(raw []byte) (faults eventhook.Faults) {
 	if hasMoreValues(raw, maxValues) {
 		faults.Add("body", "%s", tooManyValues(maxValues))

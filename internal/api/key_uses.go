@@ -9,24 +9,24 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// KeyUseStore notes when keys were used last, all of them or, with an error,
-// none. A moment before the one that it has changes nothing.
+// KeyUseStore records the time of the last use of keys, for all keys of a call or,
+// with an error, for none. A time before the recorded one has no effect.
 type KeyUseStore interface {
 	RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error
 }
 
-// KeyUses remembers when keys were used last, so that no request has to write
-// it. Safe for concurrent use.
+// KeyUses buffers the time of the last use of keys, so that requests do not write to
+// the database. It is safe for concurrent use.
 type KeyUses struct {
 	mu   sync.Mutex
 	last map[eventhook.KeyID]time.Time
 }
 
-// NewKeyUses remembers nothing yet; Run writes down what it does.
+// NewKeyUses returns an empty buffer. Run writes it to the database.
 func NewKeyUses() *KeyUses { return &KeyUses{last: map[eventhook.KeyID]time.Time{}} }
 
-// note remembers a use. Beyond so many keys, which only a store that fails for
-// long brings about, it remembers no further ones.
+// record buffers a use. When the buffer has maxKeys keys, which happens only if the
+// store fails for long, further keys are dropped.
 func (u *KeyUses) record(key eventhook.KeyID, at time.Time) {
 	const maxKeys = 100_000
 	u.mu.Lock()
@@ -36,8 +36,8 @@ func (u *KeyUses) record(key eventhook.KeyID, at time.Time) {
 	}
 }
 
-// Flush writes down what was remembered, in one act. With an error it is kept
-// for the next.
+// Flush writes the buffer in one call of the store. If the call fails, the buffer is
+// kept for the next Flush.
 func (u *KeyUses) Flush(ctx context.Context, store KeyUseStore) error {
 	u.mu.Lock()
 	used := u.last
@@ -55,15 +55,15 @@ func (u *KeyUses) Flush(ctx context.Context, store KeyUseStore) error {
 	return err
 }
 
-// Run flushes every ten seconds until ctx ends, and then what is left: end it
-// after the last request. Run it once.
+// Run flushes every ten seconds until ctx ends, and once more then. End ctx after
+// the last request. Run must be called once.
 func (u *KeyUses) Run(ctx context.Context, store KeyUseStore, log *slog.Logger) error {
 	const interval, timeout = 10 * time.Second, 5 * time.Second
 	flush := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		if err := u.Flush(ctx, store); err != nil {
-			log.Warn("cannot note which keys were used; trying again", "error", err)
+			log.Warn("cannot record the last use of API keys; retrying", "error", err)
 		}
 	}
 	tick := time.NewTicker(interval)

@@ -14,12 +14,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// lists names every list of the API and how to add an item to it.
+// lists returns for the path of every list a function that adds an item.
 func (r *fixture) lists() map[string]func(n int) (id string) {
 	tick := func() { r.clock.advance(time.Millisecond) }
 	audited := func(n int) string {
 		tick()
-		r.admin("PUT", T("acme")+"/event-types/"+fmt.Sprint("t", n), object{"description": r.clock.now().String()}) // another each time
+		r.admin("PUT", T("acme")+"/event-types/"+fmt.Sprint("t", n), object{"description": r.clock.now().String()}) // a new value each time
 		return r.list(T("acme") + "/audit?limit=1").ids()[0]
 	}
 	subscription := r.subscribe("never")
@@ -62,9 +62,9 @@ func TestListsArePaged(t *testing.T) {
 		if rest, of := strings.CutPrefix(op.Path, tenantBase+"/subscriptions/{id}"); of {
 			path = T("acme") + "/subscriptions/" + r.list(T("acme") + "/subscriptions").ids()[0] + rest
 		}
-		alone := op.OperationID == "list-providers" || op.OperationID == "list-event-types" // they hold what is built in, see their own tests
-		if strings.HasPrefix(op.OperationID, "list-") && !alone && lists[path] == nil {
-			t.Errorf("%s is a list without a line here", op.Path)
+		hasBuiltins := op.OperationID == "list-providers" || op.OperationID == "list-event-types" // contain built-in items; have their own tests
+		if strings.HasPrefix(op.OperationID, "list-") && !hasBuiltins && lists[path] == nil {
+			t.Errorf("%s: no entry in lists", op.Path)
 		}
 	}
 	for path, add := range lists {
@@ -85,11 +85,11 @@ func TestListsArePaged(t *testing.T) {
 				if len(p.Items) != 3 {
 					t.Fatalf("a page that is not the last has %d items, want 3", len(p.Items))
 				}
-				add(n) // must show up in no later page
+				add(n) // must not be on a later page
 				cursor, n = *p.NextCursor, n+1
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("newest first, each once, nothing that came later (-want +got):\n%s", diff)
+				t.Errorf("want newest first, each item once, no later items (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestLastPageHasNoCursor(t *testing.T) {
 	}{{5, 5, true}, {6, 6, false}, {7, 6, false}} {
 		p := r.list(fmt.Sprintf("%s/events?limit=%d", T("acme"), c.limit))
 		if len(p.Items) != c.items || (p.NextCursor != nil) != c.more {
-			t.Errorf("limit %d: got %d items and the cursor %v, want %d and one: %v", c.limit, len(p.Items), p.NextCursor, c.items, c.more)
+			t.Errorf("limit %d: got %d items and the cursor %v, want %d items; next page: %v", c.limit, len(p.Items), p.NextCursor, c.items, c.more)
 		}
 	}
 	if got := r.admin("GET", T("umbrella")+"/events", nil).want(http.StatusOK).Body.String(); strings.TrimSpace(got) != `{"items":[],"next_cursor":null}` {
@@ -133,7 +133,7 @@ func TestListsAreBounded(t *testing.T) {
 	}
 	for limit, want := range map[string]int{"": 50, "?limit=": 50, "?limit=250": 250} {
 		if p := r.list(T("acme") + "/events" + limit); len(p.Items) != want || p.NextCursor == nil {
-			t.Errorf("%q: got %d items and the cursor %v, want %d and one", limit, len(p.Items), p.NextCursor, want)
+			t.Errorf("%q: got %d items and the cursor %v, want %d items and a cursor", limit, len(p.Items), p.NextCursor, want)
 		}
 	}
 }
@@ -141,11 +141,11 @@ func TestListsAreBounded(t *testing.T) {
 func TestEventFilters(t *testing.T) {
 	r := setUp(t)
 	long := strings.Repeat("k", 300)
-	name := map[string]string{} // of ids
+	names := map[string]string{} // by id
 	event := func(called string, change ...func(*eventhook.Event)) *eventhook.Event {
 		r.clock.advance(time.Second)
 		e := r.event(change...)
-		name[e.ID.String()] = called
+		names[e.ID.String()] = called
 		return e
 	}
 	event("a", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
@@ -158,28 +158,28 @@ func TestEventFilters(t *testing.T) {
 	for _, f := range []struct{ claim, query, want string }{
 		{"all", "", "d c b a"},
 		{"of a source", "source=shop", "d"},
-		{"of no source", "source=nobody", ""},
+		{"of an unknown source", "source=unknown", ""},
 		{"of a status", "status=delivered", "c"},
 		{"duplicates", "status=duplicate", "b"},
 		{"of a type", "event_type=ping", "c"},
 		{"of a key, with its duplicates", "idempotency_key=one", "b a"},
-		{"of a key longer than we store", "idempotency_key=" + long, "d"},
+		{"of a key longer than the stored one", "idempotency_key=" + long, "d"},
 		{"received after a moment", "received_after=" + at(c), "d"},
 		{"received before a moment", "received_before=" + at(c), "b a"},
-		{"in another zone", "received_before=" + q(c.ID.Time().In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)), "b a"},
+		{"in another time zone", "received_before=" + q(c.ID.Time().In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)), "b a"},
 		{"in between", "received_after=" + q(noon.Format(time.RFC3339)) + "&received_before=" + at(c), "b a"},
 		{"after the year 1960", "received_after=1960-01-01T00:00:00Z", "d c b a"},
 		{"before the year 1960", "received_before=1960-01-01T00:00:00Z", ""},
 		{"after the year 9999", "received_after=9999-12-31T23:59:59Z", ""},
 		{"before the year 9999", "received_before=9999-12-31T23:59:59Z", "d c b a"},
-		{"of all at once", "source=crm&status=delivered&event_type=ping&limit=1", "c"},
-		{"of what excludes each other", "source=shop&event_type=ping", ""},
+		{"all filters", "source=crm&status=delivered&event_type=ping&limit=1", "c"},
+		{"filters that exclude each other", "source=shop&event_type=ping", ""},
 	} {
 		t.Run(f.claim, func(t *testing.T) {
 			r := r.subtest(t)
 			var got []string
 			for _, id := range r.list(T("acme") + "/events?" + f.query).ids() {
-				got = append(got, name[id])
+				got = append(got, names[id])
 			}
 			if s := strings.Join(got, " "); s != f.want {
 				t.Errorf("got %q, want %q", s, f.want)
@@ -194,7 +194,7 @@ func TestWorkFilters(t *testing.T) {
 	r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Queue = "ci" })
 	r.execution(eventhook.Task, "mail")
 	if got := r.claim(map[string]any{"kinds": []string{"mail"}}); len(got) != 1 {
-		t.Fatalf("claimed %d, want the one that is asked for", len(got))
+		t.Fatalf("claimed %d, want one", len(got))
 	}
 	for _, f := range []struct{ query, want string }{
 		{"", "mail build pay"},

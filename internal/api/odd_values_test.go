@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// oddJSON are values that have broken parsers, databases and encoders.
+// oddJSON returns JSON values that often break parsers, databases and encoders.
 func oddJSON() []string {
 	return []string{
 		`null`, `true`, `0`, `-1`, `-0`, `1.5`, `1e400`, `1e-400`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775809`,
@@ -35,9 +35,9 @@ func oddText() []string {
 		"9999-12-31T23:59:59-23:59", "2026-01-01", "AAAAAAAAAAAAAAAAAAAAAA", "_____________________w", strings.Repeat("x", 3000)}
 }
 
-// TestOddValuesAreNeverOurFault sends every operation of the document every
-// odd value in every place that it describes, once, and then random mixtures.
-func TestOddValuesAreNeverOurFault(t *testing.T) {
+// TestOddValuesCauseNoInternalError sends every operation each odd value in each
+// parameter and member, and then random combinations. Internal errors fail the test.
+func TestOddValuesCauseNoInternalError(t *testing.T) {
 	r := setUp(t)
 	close(r.stopping) // streams end at once
 	id := r.execution(eventhook.Workflow, "pay")
@@ -45,14 +45,14 @@ func TestOddValuesAreNeverOurFault(t *testing.T) {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
 			r := r.subtest(t)
 			g := &generator{fixture: r, op: op, id: id, random: rand.New(rand.NewPCG(1, 2))}
-			g.eachPlaceOnce(t)
+			g.varyEachPlace(t)
 			for range 40 {
 				g.send(t, g.pick(oddText()), g.mixedQuery(), g.mixedBody())
 			}
 		})
 	}
 	if got := r.list(T("acme") + "/events?limit=250").withoutSystemEvents(); len(got) != 1 {
-		t.Errorf("the API lists %d events after all this, want the one", len(got))
+		t.Errorf("the API lists %d events at the end, want one", len(got))
 	}
 }
 
@@ -65,7 +65,8 @@ type generator struct {
 
 func (g *generator) pick(from []string) string { return from[g.random.IntN(len(from))] }
 
-// send fills in the path's id or slug, and its tenant if the operation is the admin's.
+// send sends a request with the id in the path. On admin operations it sometimes
+// uses an odd slug of the tenant.
 func (g *generator) send(t *testing.T, id, query, body string) {
 	t.Helper()
 	tenant := "acme"
@@ -73,13 +74,13 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 		tenant = url.PathEscape(g.pick(oddText()))
 	}
 	if g.op.OperationID == "close-tenant" && tenant == "acme" {
-		tenant = "umbrella" // the others need acme
+		tenant = "umbrella" // later operations need acme
 	}
 	path := strings.NewReplacer("{tenant}", tenant, "{id}", url.PathEscape(id), "{slug}", url.PathEscape(id), "{name}", url.PathEscape(id)).Replace(g.op.Path)
 	req := httptest.NewRequestWithContext(t.Context(), g.op.Method, "http://x/", strings.NewReader(body))
 	u, err := url.Parse("http://x" + path)
 	if err != nil {
-		return // no request can have it
+		return // cannot be sent
 	}
 	u.RawQuery = query
 	req.URL = u
@@ -94,8 +95,9 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 	}
 }
 
-// eachPlaceOnce varies one place at a time; all others hold what is valid.
-func (g *generator) eachPlaceOnce(t *testing.T) {
+// varyEachPlace varies one place of the request at a time; all other places are
+// valid.
+func (g *generator) varyEachPlace(t *testing.T) {
 	t.Helper()
 	for _, text := range oddText() {
 		if strings.Contains(g.op.Path, "{id}") || strings.Contains(g.op.Path, "{slug}") || strings.Contains(g.op.Path, "{name}") {
@@ -126,8 +128,8 @@ func (g *generator) schema() *huma.Schema {
 	return s
 }
 
-// object is a body that is valid but for one member. Waits are never valid:
-// nobody would end them.
+// object returns a body that is valid except for one member. It never sets
+// wait_seconds, since the wait would not end.
 func (g *generator) object(odd, value string) string {
 	if g.op.RequestBody == nil {
 		return ""

@@ -131,18 +131,18 @@ func addBatchExamples(op *huma.Operation) {
 func addProblemExamples(doc *huma.OpenAPI) {
 	doc.Components.Examples = map[string]*huma.Example{}
 	for status, p := range map[int]problem{
-		http.StatusBadRequest:            {Detail: "The request cannot be parsed.", Errors: []fault{{"query.limit", "must be a whole number"}}},
+		http.StatusBadRequest:            {Detail: "The request cannot be parsed.", Errors: []fault{{"query.limit", "must be an integer"}}},
 		http.StatusUnauthorized:          {Detail: errUnauthorized.Message},
 		http.StatusForbidden:             {Detail: "The API key lacks the scope manage."},
 		http.StatusNotFound:              {Detail: "no such tenant"},
-		http.StatusRequestTimeout:        {Detail: "The body did not come in time."},
+		http.StatusRequestTimeout:        {Detail: bodyLate},
 		http.StatusConflict:              {Detail: errNotEnabled.Message},
 		http.StatusPreconditionFailed:    {Detail: "It has changed since you read it: read it again, and repeat the change with its new version."},
 		http.StatusRequestEntityTooLarge: {Detail: "The body is larger than 1048576 bytes."},
 		http.StatusUnsupportedMediaType:  {Detail: "The body must be application/json."},
 		http.StatusUnprocessableEntity:   {Detail: notValid, Errors: []fault{{"body.name", "is required"}, {"body.limit", "expected number <= 1000"}}},
 		http.StatusTooManyRequests:       {Detail: "The tenant has too many requests in flight; try again."},
-		http.StatusInternalServerError:   {Detail: "Something went wrong here; try again."},
+		http.StatusInternalServerError:   {Detail: internalError},
 		http.StatusServiceUnavailable:    {Detail: "The database cannot be reached; try again."},
 	} {
 		p.Title, p.Status = http.StatusText(status), status

@@ -48,12 +48,12 @@ func TestEveryOperationHasABudget(t *testing.T) {
 				}
 			}
 			if c := op.Metadata[classKey].(class); c != changes && c != ownLimits && c != fixed && newClassSlots(Limits{}.withDefaults())[c] == nil {
-				t.Errorf("%s: the class %s has no gate", op.OperationID, c)
+				t.Errorf("%s: the class %s has no slots", op.OperationID, c)
 			}
 		}
 	}
 	for line := range documented {
-		t.Errorf("docs/api-limits.md has a line too many:\n%s", line)
+		t.Errorf("docs/api-limits.md has an outdated line:\n%s", line)
 	}
 }
 

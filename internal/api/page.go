@@ -9,19 +9,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TenantPath is the part of a path that the middleware has read. Parts of
-// requests that are embedded must be exported, else huma does not see them.
+// TenantPath is the path parameter that every operation of a tenant has. Embedded
+// parts of inputs must be exported, or else huma ignores them.
 type TenantPath struct {
 	Tenant string `path:"tenant" doc:"Slug of the tenant."`
 }
 
-// PageQuery asks for a part of a list.
+// PageQuery selects a page of a list.
 type PageQuery struct {
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"250" doc:"Maximum number of items of a page."`
 	Cursor string `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
-// page is one part of a list, newest first.
+// page is a page of a list, newest items first.
 type page[T any] struct {
 	Body struct {
 		Items      []T     `json:"items"`
@@ -29,37 +29,37 @@ type page[T any] struct {
 	}
 }
 
-var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this list has given.",
-	Faults: []eventhook.Fault{{Location: "query.cursor", Message: "is not one that this list has given"}}}
+var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not valid for this list.",
+	Faults: []eventhook.Fault{{Location: "query.cursor", Message: "must be the next_cursor of the previous page"}}}
 
-// pager makes and reads the cursors of one list. A cursor holds where a page
-// ended, so that rows which come meanwhile move nothing, and a mark that only
-// we can make: one that was changed, or belongs to another list or tenant, is
-// refused and not taken for some place.
+// pager encodes and decodes the cursors of one list of one tenant. A cursor contains
+// the position at which a page ended, so that rows inserted later do not shift the
+// pages, and a MAC. A cursor that was modified, or belongs to another list or
+// tenant, is refused.
 type pager struct{ key []byte }
 
 const macBytes = 8
 
-// pager is for the list of a name, of one tenant or, with the zero id, of none.
-// All instances make the same marks: they share Deps.CursorKey.
+// pager returns the pager of a list of a tenant; the zero id for lists without
+// tenant. All instances create the same cursors, because they share Deps.CursorKey.
 func (s *server) pager(list string, tenant eventhook.TenantID) pager {
 	h := hmac.New(sha256.New, s.CursorKey)
 	_, _ = h.Write([]byte("cursor\x00" + list + "\x00" + tenant.String())) // never fails
 	return pager{h.Sum(nil)}
 }
 
-func (p pager) mac(place []byte) []byte {
+func (p pager) mac(position []byte) []byte {
 	h := hmac.New(sha256.New, p.key)
-	_, _ = h.Write(place) // never fails
+	_, _ = h.Write(position) // never fails
 	return h.Sum(nil)[:macBytes]
 }
 
-// write makes the cursor of a place.
-func (p pager) encode(place []byte) *string {
-	return new(base64.RawURLEncoding.EncodeToString(append(p.mac(place), place...)))
+// encode returns the cursor of a position.
+func (p pager) encode(position []byte) *string {
+	return new(base64.RawURLEncoding.EncodeToString(append(p.mac(position), position...)))
 }
 
-// read returns the place of a cursor.
+// decode returns the position of a cursor.
 func (p pager) decode(cursor string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(raw) < macBytes || !hmac.Equal(raw[:macBytes], p.mac(raw[macBytes:])) {
@@ -68,19 +68,21 @@ func (p pager) decode(cursor string) ([]byte, error) {
 	return raw[macBytes:], nil
 }
 
-// cursorOf reads a cursor: where the page before ended. Zero without one.
+// cursorOf returns the id at which the previous page ended; zero for an empty
+// cursor.
 func cursorOf[K any](p pager, cursor string) (id eventhook.ID[K], err error) {
 	if cursor == "" {
 		return id, nil
 	}
-	place, err := p.decode(cursor)
-	if err != nil || len(place) != len(id) {
+	position, err := p.decode(cursor)
+	if err != nil || len(position) != len(id) {
 		return id, errCursor
 	}
-	return eventhook.ID[K](place), nil
+	return eventhook.ID[K](position), nil
 }
 
-// newPage shows a list of which one item more than the limit was read.
+// newPage builds a page from a list with up to limit+1 items. The additional item
+// shows that there is a next page.
 func newPage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
 	out := &page[V]{}
 	out.Body.Items = []V{}
@@ -95,8 +97,8 @@ func newPage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id f
 	return out
 }
 
-// fitting is the limit of a page of a list: less than what was asked for, if more
-// entries would go beyond eventhook.MaxPageBytes.
+// fittingLimit returns the limit of a page: limit, or fewer items if more would
+// exceed eventhook.MaxPageBytes. A page has at least one item.
 func fittingLimit[T interface{ Bytes() int }](list []T, limit int) int {
 	size := 0
 	for i, item := range list {
@@ -107,7 +109,8 @@ func fittingLimit[T interface{ Bytes() int }](list []T, limit int) int {
 	return limit
 }
 
-// utc is a moment as clients get it, whatever the zone of this machine.
+// utc returns a time in UTC, as in all responses, whatever the time zone of the
+// machine.
 func utc(t time.Time) time.Time { return t.UTC() }
 
 func optionalUTC(t *time.Time) *time.Time {
@@ -117,7 +120,7 @@ func optionalUTC(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// optional is a text that is null when empty.
+// optional returns nil for an empty string.
 func optional(s string) *string {
 	if s == "" {
 		return nil

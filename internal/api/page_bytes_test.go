@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPagesOfLargeValuesEndEarly has more promises than fit into a page.
+// TestPagesOfLargeValuesEndEarly lists more bytes of promises than fit into a page.
 func TestPagesOfLargeValuesEndEarly(t *testing.T) {
 	r := setUp(t)
 	const all, fit = 20, 16 // of 1 000 000 bytes each, in 16 MiB

@@ -19,7 +19,7 @@ import (
 
 const problemType = "application/problem+json"
 
-// problem is an RFC 9457 answer.
+// problem is an error response (RFC 9457).
 type problem struct {
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
@@ -36,12 +36,18 @@ func (p *problem) Error() string             { return p.Detail }
 func (p *problem) GetStatus() int            { return p.Status }
 func (p *problem) ContentType(string) string { return problemType }
 
-// notValid is the detail of a problem whose faults tell the rest.
+// notValid is the detail of a problem with faults.
 const notValid = "The request is not valid."
 
-// newProblem makes a problem of what the framework found wrong. The framework
-// answers 422 for a parameter that cannot be parsed, and 500 for a body that
-// the client did not send to its end; both are a 400.
+// Details that the examples of the document repeat.
+const (
+	bodyLate      = "The body was not received in time."
+	internalError = "Internal error; try again."
+)
+
+// newProblem converts an error of the framework to a problem. The framework uses 422
+// for parameters that cannot be parsed, and 500 for a body that ends early;
+// newProblem returns 400 for both.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	p := &problem{Detail: message}
 	for _, err := range errs[:min(len(errs), maxFaults)] {
@@ -78,9 +84,9 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	}
 	switch {
 	case message == unreadBody:
-		status, p.Detail, p.Errors = http.StatusBadRequest, "The body ended early or is not HTTP.", nil
+		status, p.Detail, p.Errors = http.StatusBadRequest, "The body ended early or is not valid HTTP.", nil
 	case status == http.StatusRequestTimeout:
-		p.Detail = "The body did not come in time."
+		p.Detail = bodyLate
 	case status == http.StatusUnsupportedMediaType:
 		p.Detail, p.Errors = "The body must be application/json.", nil
 	case message == "request body is required":
@@ -92,23 +98,24 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	return p
 }
 
-// unreadBody is what the framework says of a body that it could not read.
+// unreadBody is the message of the framework for a body that it could not read.
 const unreadBody = "cannot read request body"
 
-// isUnparsable tells a parameter that cannot be parsed from one that is out
-// of range. The paths of this API hold nothing but slugs and ids.
+// isUnparsable reports whether a parameter cannot be parsed, as opposed to one that
+// is out of range. Path parameters are only slugs and ids.
 func isUnparsable(d *huma.ErrorDetail) bool {
 	return strings.HasPrefix(d.Location, "path.") || strings.HasPrefix(d.Location, "query.") && strings.HasPrefix(d.Message, "invalid ")
 }
 
-// isSyntaxFault tells a document that is no JSON, of which the framework says 422,
-// by the words of encoding/json.
+// isSyntaxFault reports whether a fault means that a body is not JSON. The framework
+// uses 422 for it, with a message of encoding/json.
 func isSyntaxFault(d *huma.ErrorDetail) bool {
 	return d.Location == "body" && slices.ContainsFunc([]string{"invalid character", "unexpected end of JSON", "exceeded max depth"},
 		func(words string) bool { return strings.HasPrefix(d.Message, words) })
 }
 
-// syntaxMessage says why, and where, a body is not JSON. Columns count bytes.
+// syntaxMessage returns why a body is not JSON, with line and column. Columns count
+// bytes, from 1.
 func syntaxMessage(body []byte) string {
 	wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, new(json.RawMessage)))
 	if !ok {
@@ -118,26 +125,28 @@ func syntaxMessage(body []byte) string {
 	return fmt.Sprintf("is not JSON: line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'), wrong)
 }
 
-// reworded hides what encoding/json says about our Go types, with the value, and
-// says that null is wrong where the framework tells the type that it wants.
+// rewordedMessage returns the message of a fault. It replaces messages of
+// encoding/json, which name Go types, and messages about the expected type of a
+// member that is null.
 func rewordedMessage(d *huma.ErrorDetail) string {
 	message := d.Message
 	if d.Value == nil && strings.HasPrefix(d.Location, "body.") && strings.HasPrefix(message, "expected ") {
 		return mustNotBeNull
 	}
 	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "parsing time") {
-		return "a value is of the wrong type, or too large for it"
+		return "has a wrong type, or a number that is too large for its type"
 	}
 	return message
 }
 
-// readable is a text that may hold what the client sent, in bearable length.
+// readable returns a text that may contain input of the client, prepared for
+// display: without NUL and invalid UTF-8, truncated to 200 bytes.
 func readable(s string) string {
 	const maxBytes = 200
 	return eventhook.Truncate(eventhook.SanitizeText(s), maxBytes)
 }
 
-// statuses is the one table from kinds to statuses.
+// statuses maps the kinds of errors to HTTP statuses.
 var statuses = map[eventhook.Kind]int{
 	eventhook.KindMalformed:    http.StatusBadRequest,
 	eventhook.KindInvalid:      http.StatusUnprocessableEntity,
@@ -150,8 +159,8 @@ var statuses = map[eventhook.Kind]int{
 	eventhook.KindUnavailable:  http.StatusServiceUnavailable,
 }
 
-// problem turns an error into an answer; one without a kind is logged and
-// answered blandly.
+// problem converts an error of an operation to an error response. An error without a
+// kind is logged, and the response does not reveal it.
 func (s *server) problem(ctx context.Context, op operation, err error) error {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -159,9 +168,9 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {
-			s.Log.Error("a request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "error", err)
+			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "error", err)
 		}
-		return newProblem(http.StatusInternalServerError, "Something went wrong here; try again.")
+		return newProblem(http.StatusInternalServerError, internalError)
 	}
 	p := problemOf(e)
 	if seconds := retrySeconds(e); seconds > 0 {
@@ -179,14 +188,15 @@ func problemOf(e *eventhook.Error) *problem {
 	return p
 }
 
-// retrySeconds is when to try again; 0 if that is not known.
+// retrySeconds returns the value of the header Retry-After; 0 if it is unknown.
 func retrySeconds(e *eventhook.Error) int { return int((e.RetryAfter + time.Second - 1) / time.Second) }
 
+// invalid returns the error of a request with one fault.
 func invalid(location, message string) error {
 	return eventhook.Faults{{Location: location, Message: message}}.Err(notValid)
 }
 
-// malformed is the error for what cannot be parsed; nil without faults.
+// malformed returns the error for input that cannot be parsed; nil without faults.
 func malformed(faults eventhook.Faults) error {
 	if len(faults) == 0 {
 		return nil
@@ -194,7 +204,7 @@ func malformed(faults eventhook.Faults) error {
 	return &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The request cannot be parsed.", Faults: faults}
 }
 
-// idAt reads an id in a body, or notes the fault.
+// idAt parses an id and adds a fault if it is not a UUID.
 func idAt[K any](faults *eventhook.Faults, location, s string) eventhook.ID[K] {
 	id, err := eventhook.ParseID[K](s)
 	if err != nil {
@@ -203,9 +213,9 @@ func idAt[K any](faults *eventhook.Faults, location, s string) eventhook.ID[K] {
 	return id
 }
 
-// checkText refuses what PostgreSQL cannot hold as text.
+// checkText adds a fault for a text that PostgreSQL cannot store.
 func checkText(faults *eventhook.Faults, location, s string) {
 	if eventhook.SanitizeText(s) != s {
-		faults.Add(location, "must be text without NUL")
+		faults.Add(location, "must be UTF-8 without NUL")
 	}
 }

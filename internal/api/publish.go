@@ -17,33 +17,35 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// Publisher stores events of a tenant with their deliveries.
+// Publisher stores published events of a tenant with their deliveries.
 type Publisher interface {
-	// Publish returns when each event is stored with its deliveries, or known not to
-	// be. The outcomes are in the order of the events; an event that fails costs the
-	// others nothing. The events must not be changed afterwards.
+	// Publish stores events with their deliveries and returns when the outcome of
+	// each event is known. The outcomes are in the order of the events. A failure of
+	// one event does not affect the other events. The caller must not change the
+	// events afterwards.
 	Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []PublishResult
 }
 
-// Published is the outcome of publishing an event.
+// PublishResult is the outcome of publishing one event.
 type PublishResult struct {
-	EventID     eventhook.EventID // of a duplicate the first event's
-	Deliveries  int               // of a duplicate the first event's
-	IsDuplicate bool              // the key was published before, and nothing was stored
-	Err         error             // nothing was stored; the other fields are zero
+	EventID     eventhook.EventID // for a duplicate, of the first event
+	Deliveries  int               // for a duplicate, of the first event
+	IsDuplicate bool              // the idempotency key was published before; nothing was stored
+	Err         error             // why nothing was stored; the other fields are zero
 }
 
-// Quotas opens the accounts on which published events are counted.
+// Quotas opens the accounts that count published events.
 type Quotas interface {
 	OpenTenant(ctx context.Context, t eventhook.Tenant) (*usage.Account, error)
 }
 
-// newAccounts keeps tenants' accounts for as long as tenants are believed.
+// newAccounts returns a cache of the accounts of tenants. Entries live as long as
+// those of the keyring.
 func newAccounts(tenants KeyStore, quotas Quotas, now func() time.Time) *snapshot.Cache[string, *usage.Account] {
 	const size = 10_000
 	return snapshot.New(size, keyAge, now, func(ctx context.Context, slug string) (*usage.Account, error) {
 		if quotas == nil {
-			return nil, nil //nolint:nilnil // an account that counts nothing
+			return nil, nil //nolint:nilnil // a nil account counts nothing
 		}
 		t, err := tenants.Tenant(ctx, slug)
 		if err != nil {
@@ -53,15 +55,15 @@ func newAccounts(tenants KeyStore, quotas Quotas, now func() time.Time) *snapsho
 	})
 }
 
-// MaxData bounds the data of an event that is published.
+// MaxData is the limit of the data of a published event in bytes.
 const MaxData = 1 << 20
 
 const (
-	maxBesideData     = 128 << 10 // of a request to publish, beside the data
-	maxEnvelopeMember = 16 << 10  // of scope, actor and metadata, each
+	maxBesideData     = 128 << 10 // of a request without its data
+	maxEnvelopeMember = 16 << 10  // of each of scope, actor and metadata
 )
 
-// EventPublish is an event to be published.
+// EventPublish is an event to publish.
 type EventPublish struct {
 	EventType      string          `json:"event_type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type. Prefixes of the gateway's own events, such as webhook. or tenant., are reserved."`
 	Data           json.RawMessage `json:"data" doc:"Any JSON value up to 1 MiB. Subscribers receive exactly these bytes."`
@@ -101,8 +103,8 @@ type publishInput struct {
 
 type publishOutput struct{ Body EventPublished }
 
-// publishEvent publishes the event of a request that publish leaves to the
-// framework. Most of these have a fault.
+// publishEvent publishes the event of a request that publish passes to the
+// framework. Most of these requests have a fault.
 func (s *server) publishEvent(ctx context.Context, by caller, in *publishInput) (*publishOutput, error) {
 	body, err := s.readPublish(in.Body, in.IdempotencyKey)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *server) publishEvent(ctx context.Context, by caller, in *publishInput) 
 	return &publishOutput{EventPublished{p.EventID.String(), p.Deliveries, p.IsDuplicate}}, nil
 }
 
-// publishOne publishes one event.
+// publishOne publishes one event within the quota of the tenant.
 func (s *server) publishOne(ctx context.Context, by caller, tenant string, x parsedEvent) (PublishResult, error) {
 	account, err := s.accounts.Get(ctx, tenant)
 	if err != nil {
@@ -127,8 +129,8 @@ func (s *server) publishOne(ctx context.Context, by caller, tenant string, x par
 	return p, p.Err
 }
 
-// publishWithinQuota publishes events that fit into the tenant's quota, one after the
-// other in their order.
+// publishWithinQuota publishes the events that fit into the quota of the tenant, in
+// order. Duplicates and failed events do not count.
 func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account, tenant eventhook.TenantID, events []*eventhook.Event) []PublishResult {
 	now, outcomes, accepted := s.Now(), make([]PublishResult, len(events)), events[:0:0]
 	for i, e := range events {
@@ -153,13 +155,14 @@ func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account,
 	return outcomes
 }
 
+// quotaError returns the error of an event beyond a quota.
 func quotaError(excess *usage.Excess, now time.Time) error {
 	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The tenant's quota %s has no room for this event; publish it again when it is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
+		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; publish the event again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
-// publication is an event as it was read: the document, and what only CloudEvents
-// and headers say.
+// parsedEvent is an event of a request: the document, and values that only
+// CloudEvents and headers contain.
 type parsedEvent struct {
 	EventPublish
 	source      string
@@ -182,8 +185,8 @@ func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 	return e
 }
 
-// publishedHeaders are the headers of every event that is published. They are
-// only read.
+// publishedHeaders are the headers of every published event. They are shared and
+// must not be changed.
 var publishedHeaders = []byte("Content-Type: application/json")
 
 func unlessNull(raw json.RawMessage) json.RawMessage {
@@ -193,7 +196,8 @@ func unlessNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// check says what is wrong with it, given the header with the key.
+// check returns the faults of the event. header is the value of the header
+// Idempotency-Key.
 func (b EventPublish) check(header string) (rules eventhook.Faults) {
 	if wrong := eventhook.CheckPublishedEventType(b.EventType); wrong != "" {
 		rules.Add("body.event_type", "%s", wrong)
@@ -209,7 +213,7 @@ func (b EventPublish) check(header string) (rules eventhook.Faults) {
 		}
 	}
 	if header != "" && b.IdempotencyKey != "" && header != b.IdempotencyKey {
-		rules.Add("header.Idempotency-Key", "is not the idempotency_key of the body")
+		rules.Add("header.Idempotency-Key", "differs from the idempotency_key of the body")
 	}
 	for _, part := range []struct {
 		at  string

@@ -45,16 +45,17 @@ type EventOutcome struct {
 	Error      *problem `json:"error,omitempty" doc:"Why the event was not stored: the error that the event would get as a single request."`
 }
 
-// publishCost is the memory for n bytes of a body. What a batch has beyond one
-// event is read once, copied event by event, and never decoded as a whole.
+// publishCost returns the memory that is reserved for n bytes of a body. The part of
+// a batch that exceeds the size of a single event is scanned once and copied event
+// by event, but never decoded as a whole.
 func publishCost(n int64) int64 {
 	const memoryPerBatchByte = 4
 	one := min(n, maxSingleBody)
 	return operation{skipsShape: true, isFlat: true}.bodyCost(one) + (n-one)*memoryPerBatchByte
 }
 
-// batchEvents finds the events of a body {"events":[…]}, and the faults of the body
-// around them. isBatch: the body is JSON and has such a member.
+// batchEvents returns the events of a body {"events":[…]} and the faults of the body
+// outside of the events. isBatch: the body is JSON and has the member events.
 func batchEvents(raw []byte) (list [][]byte, faults eventhook.Faults, isBatch bool) {
 	s := scanner{raw: raw}
 	if !s.consume('{') {
@@ -87,7 +88,7 @@ func batchEvents(raw []byte) (list [][]byte, faults eventhook.Faults, isBatch bo
 	return list, faults[:min(len(faults), maxFaults)], isBatch && isWhole
 }
 
-// elements reads a list of events.
+// batchElements consumes an array of events and returns its elements.
 func (s *scanner) batchElements(at string, faults *eventhook.Faults) (list [][]byte, ok bool) {
 	if s.next() != '[' {
 		faults.Add(at, "expected array")
@@ -117,7 +118,8 @@ func (s *scanner) batchElements(at string, faults *eventhook.Faults) (list [][]b
 	}
 }
 
-// readBatchEvent reads an event of a batch. It returns faults as of a body.
+// readBatchEvent parses an event of a batch. The locations of faults are those of a
+// single event.
 func (s *server) readBatchEvent(raw []byte) (parsedEvent, error) {
 	body, ok := parsePublish(raw)
 	if ok && len(body.check("")) == 0 {
@@ -127,10 +129,11 @@ func (s *server) readBatchEvent(raw []byte) (parsedEvent, error) {
 	return parsedEvent{EventPublish: body}, err
 }
 
-// batch publishes the events at a place of the body, and answers.
+// publishBatch publishes a batch and writes the response. at is the location of the
+// events in the body.
 func (p *publishCall) publishBatch(list [][]byte, faults eventhook.Faults, at string, read func(raw []byte) (parsedEvent, error)) {
 	if p.ctx.Header("Idempotency-Key") != "" {
-		faults.Add("header.Idempotency-Key", "is for one event; each event of a batch has a key of its own")
+		faults.Add("header.Idempotency-Key", "must not be set for a batch: each event of a batch has its own key")
 	}
 	if err := faults.Err(notValid); err != nil {
 		p.writeError(err)
@@ -153,10 +156,10 @@ func (p *publishCall) publishBatch(list [][]byte, faults eventhook.Faults, at st
 		answer.Items[i] = EventOutcome{EventID: o.EventID.String(), Deliveries: &outcomes[i].Deliveries, Duplicate: o.IsDuplicate}
 	}
 	p.writeHeader(http.StatusAccepted)
-	_ = p.api.Marshal(p.ctx.BodyWriter(), "application/json", answer) // the client may be gone
+	_ = p.api.Marshal(p.ctx.BodyWriter(), "application/json", answer) // the client may have disconnected
 }
 
-// publishAll publishes the events of a batch that can be read.
+// publishAll publishes the valid events of a batch.
 func (p *publishCall) publishAll(list [][]byte, read func(raw []byte) (parsedEvent, error)) ([]PublishResult, error) {
 	account, err := p.accounts.Get(p.ctx.Context(), p.ctx.Param("tenant"))
 	if err != nil {
@@ -166,7 +169,7 @@ func (p *publishCall) publishAll(list [][]byte, read func(raw []byte) (parsedEve
 	var events []*eventhook.Event
 	var places []int
 	for i, raw := range list {
-		x, err := read(bytes.Clone(raw)) // an event that waits must not keep the whole batch
+		x, err := read(bytes.Clone(raw)) // a clone, since a waiting event must not keep the whole batch in memory
 		if err != nil {
 			outcomes[i].Err = err
 			continue
@@ -182,8 +185,8 @@ func (p *publishCall) publishAll(list [][]byte, read func(raw []byte) (parsedEve
 	return outcomes, nil
 }
 
-// commonCause returns the error for a batch of which nothing was stored for
-// reasons of the gateway: the first event's. It returns nil for any other batch.
+// commonCause returns the error of the first event if every event failed for a
+// reason of the gateway; else nil.
 func commonCause(outcomes []PublishResult) error {
 	for _, o := range outcomes {
 		if !isGatewayFault(o.Err) {
@@ -196,8 +199,8 @@ func commonCause(outcomes []PublishResult) error {
 	return outcomes[0].Err
 }
 
-// isGatewayFault reports whether an error has its reason in the gateway, not in the
-// event.
+// isGatewayFault reports whether the reason of an error is the gateway or the quota
+// of the tenant, not the event.
 func isGatewayFault(err error) bool {
 	if err == nil {
 		return false
@@ -209,8 +212,8 @@ func isGatewayFault(err error) bool {
 	return kind == eventhook.KindUnavailable || kind == eventhook.KindRateLimited || kind == ""
 }
 
-// problemInBatch is the problem of an event of a batch, whose places are within the
-// event's.
+// problemInBatch returns the problem of an event of a batch, with locations relative
+// to the whole body.
 func (p *publishCall) problemInBatch(err error, at string) *problem {
 	whole, ok := errors.AsType[*problem](p.problem(context.WithoutCancel(p.ctx.Context()), p.op, err))
 	if !ok {
@@ -230,7 +233,8 @@ func (p *publishCall) problemInBatch(err error, at string) *problem {
 	return &moved
 }
 
-// describeBatches adds the batches to the description of the operation.
+// describeBatches adds the batch formats to the OpenAPI description of the
+// operation.
 func (s *server) describeBatches(op *huma.Operation) {
 	of := func(t reflect.Type) *huma.Schema { return s.schemas.Schema(t, true, "") }
 	content := op.RequestBody.Content

@@ -16,7 +16,7 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// publishAs publishes a body of a content type.
+// publishAs sends a request to publish with a content type.
 func (r *fixture) publishAs(contentType, body string, headers ...string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), "POST", T("acme")+"/events", strings.NewReader(body))
@@ -28,7 +28,7 @@ func (r *fixture) publishAs(contentType, body string, headers ...string) *answer
 	return r.do(req)
 }
 
-// outcome is an item of the answer to a batch.
+// outcome is an item of the response to a batch.
 type outcome struct {
 	EventID    string `json:"event_id"`
 	Deliveries *int
@@ -45,7 +45,7 @@ func (a *answer) outcomes() []outcome {
 
 const cloudEvents = "application/cloudevents-batch+json"
 
-func TestABatchIsPublishedInOrder(t *testing.T) {
+func TestBatchIsPublishedInOrder(t *testing.T) {
 	r := setUp(t)
 	r.subscribe("order.made")
 	items := r.publishAs("application/json", `{"events":[
@@ -53,7 +53,7 @@ func TestABatchIsPublishedInOrder(t *testing.T) {
 		{"event_type":"other","data":[]},
 		{"event_type":"order.made","data":3,"idempotency_key":"k"}]}`, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", "X-Request-Id", "r-1").outcomes()
 	if len(items) != 3 || len(r.published) != 2 || !slices.Equal(r.batches, []int{3}) {
-		t.Fatalf("got %+v of %d events in calls of %v; want three, of two events in one call", items, len(r.published), r.batches)
+		t.Fatalf("got %+v of %d events in calls of %v; want three results of two events from one call", items, len(r.published), r.batches)
 	}
 	first, second := r.published[0], r.published[1]
 	want := []outcome{{EventID: first.ID.String(), Deliveries: new(1)}, {EventID: second.ID.String(), Deliveries: new(0)}, {EventID: first.ID.String(), Deliveries: new(1), Duplicate: true}}
@@ -65,7 +65,7 @@ func TestABatchIsPublishedInOrder(t *testing.T) {
 	}
 }
 
-func TestAFaultyEventCostsTheOthersNothing(t *testing.T) {
+func TestFaultyEventDoesNotAffectOtherEvents(t *testing.T) {
 	r := setUp(t)
 	r.refuse = "refused"
 	long := strings.Repeat("x", api.MaxData)
@@ -82,15 +82,15 @@ func TestAFaultyEventCostsTheOthersNothing(t *testing.T) {
 			t.Errorf("item %d: got %q with the event %q, want %q", i, got, item.EventID, want[i])
 		}
 		if item.Error != nil && (item.Error.Title == "" || item.Error.Detail == "" || strings.Contains(item.Error.Detail, errBroken.Error())) {
-			t.Errorf("item %d: got the problem %+v, want a whole one without internals", i, item.Error)
+			t.Errorf("item %d: got the problem %+v, want title and detail, without internals", i, item.Error)
 		}
 	}
 	if !strings.Contains(items[5].Error.Detail, "body.events[5].data") || len(items) != len(want) {
-		t.Errorf("got %d items, of the large one %q; want its place", len(items), items[5].Error.Detail)
+		t.Errorf("got %d items, detail of the large event %q; want its location", len(items), items[5].Error.Detail)
 	}
 }
 
-func TestBatchesThatAreRefused(t *testing.T) {
+func TestInvalidBatches(t *testing.T) {
 	r := setUp(t)
 	many := strings.TrimSuffix(strings.Repeat(`{"event_type":"a","data":1},`, 501), ",")
 	for _, c := range []struct {
@@ -101,13 +101,13 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"more than 500", "application/json", `{"events":[` + many + `]}`, 422, []string{"body.events"}},
 		{"more than 500 CloudEvents", cloudEvents, `[` + many + `]`, 422, []string{"body"}},
 		{"members beside events", "application/json", `{"events":[],"event_type":"a","x":1}`, 422, []string{"body.event_type", "body.x"}},
-		{"events twice", "application/json", `{"events":[],"\u0065vents":[]}`, 422, []string{"body.events"}},
-		{"no list", "application/json", `{"events":{}}`, 422, []string{"body.events"}},
-		{"no list of CloudEvents", cloudEvents, `{}`, 422, []string{"body"}},
-		{"no JSON", "application/json", `{"events":[{]}`, 400, []string{"body"}},
-		{"no JSON behind it", "application/json", `{"events":[]} x`, 400, []string{"body"}},
-		{"no JSON as CloudEvents", cloudEvents, `[{},]`, 400, []string{"body"}},
-		{"nothing", cloudEvents, ``, 400, []string{"body"}},
+		{"duplicate events", "application/json", `{"events":[],"\u0065vents":[]}`, 422, []string{"body.events"}},
+		{"not an array", "application/json", `{"events":{}}`, 422, []string{"body.events"}},
+		{"not an array of CloudEvents", cloudEvents, `{}`, 422, []string{"body"}},
+		{"not JSON", "application/json", `{"events":[{]}`, 400, []string{"body"}},
+		{"not JSON after the batch", "application/json", `{"events":[]} x`, 400, []string{"body"}},
+		{"not JSON as CloudEvents", cloudEvents, `[{},]`, 400, []string{"body"}},
+		{"empty", cloudEvents, ``, 400, []string{"body"}},
 		{"too large", cloudEvents, `[` + strings.Repeat(" ", 8<<20) + `]`, 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -125,11 +125,11 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		}
 	}
 	if len(r.published) > 0 {
-		t.Errorf("published %d events, want none of these", len(r.published))
+		t.Errorf("published %d events, want none", len(r.published))
 	}
 }
 
-func TestTheQuotaIsForEachEventOfABatch(t *testing.T) {
+func TestQuotaAppliesToEachEventOfABatch(t *testing.T) {
 	meter := &usage.Meter{}
 	r := setUp(t, func(d *api.Deps) {
 		meter = usage.New(10, d.Events.(usage.Store), d.Log, d.Now)
@@ -150,11 +150,11 @@ func TestTheQuotaIsForEachEventOfABatch(t *testing.T) {
 	}
 	a := r.publishAs("application/json", `{"events":[{"event_type":"a","data":1},{"event_type":"a","data":2}]}`).want(429)
 	if a.Header().Get("Retry-After") != "32400" {
-		t.Errorf("with no room for any: Retry-After %q, want the seconds until midnight", a.Header().Get("Retry-After"))
+		t.Errorf("with an exhausted quota: Retry-After %q, want the seconds until midnight", a.Header().Get("Retry-After"))
 	}
 }
 
-func TestABatchThatTheGatewayCannotStore(t *testing.T) {
+func TestBatchFailsAsAWholeForFaultsOfTheGateway(t *testing.T) {
 	r := setUp(t)
 	const batch = `{"events":[{"event_type":"a","data":1},{"event_type":"a","data":2}]}`
 	r.down = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "Too much at once.", RetryAfter: time.Second}
@@ -192,7 +192,7 @@ func TestCloudEventsArePublished(t *testing.T) {
 	}
 	items := r.publishAs(cloudEvents, `[`+event+`,`+strings.Replace(event, `"id":"7"`, `"id":"8"`, 1)+`]`).outcomes()
 	if len(items) != 2 || !items[0].Duplicate || items[0].EventID != one["event_id"] || items[1].Duplicate || items[1].EventID != r.last().ID.String() {
-		t.Errorf("got %+v, want the first as a duplicate, and another", items)
+		t.Errorf("got %+v, want a duplicate and a new event", items)
 	}
 }
 
@@ -225,24 +225,24 @@ func TestFaultsOfCloudEvents(t *testing.T) {
 		claim, body string
 		want        []string
 	}{
-		{"nothing", `{}`, []string{"specversion", "type", "source", "id"}},
-		{"no object", `1`, []string{""}},
+		{"no attributes", `{}`, []string{"specversion", "type", "source", "id"}},
+		{"not an object", `1`, []string{""}},
 		{"another version", `{"specversion":"0.3","id":"1","source":"/s","type":"a"}`, []string{"specversion"}},
-		{"empty texts", `{"specversion":"1.0","id":"","source":"","type":""}`, []string{"type", "source", "id"}},
+		{"empty strings", `{"specversion":"1.0","id":"","source":"","type":""}`, []string{"type", "source", "id"}},
 		{"null for an id", `{"specversion":"1.0","id":null,"source":"/s","type":"a"}`, []string{"id"}},
 		{"a number for an id", `{"specversion":"1.0","id":1,"source":"/s","type":"a"}`, []string{"id"}},
-		{"a type of the gateway's own", `{"specversion":"1.0","id":"1","source":"/s","type":"webhook.created"}`, []string{"type"}},
+		{"a reserved type", `{"specversion":"1.0","id":"1","source":"/s","type":"webhook.created"}`, []string{"type"}},
 		{"a source with a space", `{"specversion":"1.0","id":"1","source":"/s t","type":"a"}`, []string{"source"}},
-		{"a member twice", whole(`,"id":"2"`), []string{"id"}},
+		{"a duplicate member", whole(`,"id":"2"`), []string{"id"}},
 		{"an extension that is an object", whole(`,"x":{}`), []string{"x"}},
-		{"an extension that is no name", whole(`,"X-y":1`), []string{"X-y"}},
-		{"a time that is none", whole(`,"time":"today"`), []string{"time"}},
+		{"an invalid name of an extension", whole(`,"X-y":1`), []string{"X-y"}},
+		{"an invalid time", whole(`,"time":"today"`), []string{"time"}},
 		{"both kinds of data", whole(`,"data":1,"data_base64":"MTI="`), []string{"data_base64"}},
-		{"what is not base64", whole(`,"data_base64":"*"`), []string{"data_base64"}},
+		{"data_base64 that is not base64", whole(`,"data_base64":"*"`), []string{"data_base64"}},
 		{"a subject that is too long", whole(`,"subject":"` + strings.Repeat("s", 16<<10) + `"`), []string{"subject"}},
 		{"attributes that are too long", whole(`,"x":"` + strings.Repeat("s", 16<<10) + `"`), []string{"metadata"}},
 		{"too many attributes", whole(manyAttributes(101)), []string{""}},
-		{"what is not UTF-8", whole(`,"x":"` + "\xff" + `"`), []string{"x"}},
+		{"a string that is not UTF-8", whole(`,"x":"` + "\xff" + `"`), []string{"x"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -264,7 +264,7 @@ func TestFaultsOfCloudEvents(t *testing.T) {
 	for _, members := range []string{`,"data_base64":"` + large[:api.MaxData+1000] + `"`, `,"data":"` + strings.Repeat("x", api.MaxData) + `"`} {
 		status := 413
 		if strings.Contains(members, "base64") {
-			status = 202 // it is smaller than its base64
+			status = 202 // the decoded data is smaller
 		}
 		r.publishAs("application/cloudevents+json", whole(members)).want(status)
 	}
@@ -279,9 +279,9 @@ func manyAttributes(n int) string {
 	return b.String()
 }
 
-// TestPublishingWithAFaultInTheQuery holds that what is wrong with a batch's body
-// is not told as of one event.
-func TestPublishingWithAFaultInTheQuery(t *testing.T) {
+// TestPublishWithFaultInTheQuery: the body of a batch is not checked as a single
+// event.
+func TestPublishWithFaultInTheQuery(t *testing.T) {
 	r := setUp(t)
 	for contentType, body := range map[string]string{"application/json": `{"events":[]}`, cloudEvents: `[]`, "application/cloudevents+json": `{}`} {
 		req := httptest.NewRequestWithContext(r.Context(), "POST", T("acme")+"/events?x=1", strings.NewReader(body))

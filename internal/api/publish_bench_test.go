@@ -17,7 +17,8 @@ import (
 	"github.com/eventhook/eventhook/internal/clients"
 )
 
-// publishKey is a key of the tenant acme with the scope publish.
+// publishKey is a KeyStore for which every key belongs to acme and has the scope
+// publish.
 type publishKey struct{ oneTenant }
 
 func (publishKey) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
@@ -25,7 +26,7 @@ func (publishKey) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhoo
 		eventhook.Tenant{ID: eventhook.TenantID{1}, Slug: "acme", Status: eventhook.TenantActive}, nil
 }
 
-// discard is a ResponseWriter that keeps only the status.
+// discard is a ResponseWriter that stores only the status.
 type discard struct {
 	header http.Header
 	status int
@@ -35,11 +36,12 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// BenchmarkPublish is a publish request of 1 KB without network and database.
+// BenchmarkPublish sends requests to publish an event of 1 KB, without network and
+// database.
 func BenchmarkPublish(b *testing.B) {
 	e := echo.New()
 	var trusted clients.Ranges
-	Register(e, Deps{Keys: publishKey{}, Publisher: noPublisher{}, AdminKey: eventhook.NewSecret("the admin's"), OnWorkerAct: func(string, int) {},
+	Register(e, Deps{Keys: publishKey{}, Publisher: stubPublisher{}, AdminKey: eventhook.NewSecret("the admin's"), OnWorkerAct: func(string, int) {},
 		ClientAddress: func(r *http.Request) netip.Addr { return trusted.Sender(r) }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	for name, body := range map[string]string{
 		"plain":   `{"event_type":"order.made","data":{"text":"` + strings.Repeat("x", 1000) + `"}}`,

@@ -14,8 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// CloudEvent is an event in the JSON format of CloudEvents 1.0, with its
-// extensions.
+// CloudEvent is an event in the JSON format of CloudEvents 1.0, with extensions.
 type CloudEvent struct {
 	_               struct{}        `json:"-" additionalProperties:"true"`
 	SpecVersion     string          `json:"specversion" enum:"1.0"`
@@ -35,7 +34,7 @@ const (
 	maxSource     = 2048 // bytes
 )
 
-// cloudEvent publishes one CloudEvent and answers.
+// publishCloudEvent publishes one CloudEvent and writes the response.
 func (p *publishCall) publishCloudEvent(raw []byte) {
 	var x parsedEvent
 	var err error
@@ -45,7 +44,7 @@ func (p *publishCall) publishCloudEvent(raw []byte) {
 	case !s.skipValue() || !s.isAtEnd():
 		err = notJSON(raw)
 	case p.ctx.Header("Idempotency-Key") != "":
-		err = invalid("header.Idempotency-Key", "the key of a CloudEvent is its source and id")
+		err = invalid("header.Idempotency-Key", "must not be set for a CloudEvent: source and id form its idempotency key")
 	default:
 		x, err = readCloudEvent(raw)
 	}
@@ -59,7 +58,7 @@ func (p *publishCall) publishCloudEvent(raw []byte) {
 	p.publishSingle(x)
 }
 
-// cloudEvents publishes a batch of CloudEvents and answers.
+// publishCloudEvents publishes a batch of CloudEvents and writes the response.
 func (p *publishCall) publishCloudEvents(raw []byte) {
 	var faults eventhook.Faults
 	s := scanner{raw: raw}
@@ -71,7 +70,7 @@ func (p *publishCall) publishCloudEvents(raw []byte) {
 	p.publishBatch(list, faults, "body", readCloudEvent)
 }
 
-// readCloudEvent reads a CloudEvent. raw is JSON.
+// readCloudEvent parses a CloudEvent. raw must be JSON.
 func readCloudEvent(raw []byte) (parsedEvent, error) {
 	if !utf8.Valid(raw) {
 		return parsedEvent{}, checkTexts(raw).Err(notValid)
@@ -91,16 +90,18 @@ func readCloudEvent(raw []byte) (parsedEvent, error) {
 	return x, combinedError(c.faults, rules)
 }
 
-// attributeByMember are the attributes from which members of EventPublish are made.
+// attributeByMember maps locations of members of EventPublish to the attributes of
+// their values.
 var attributeByMember = map[string]string{"body.event_type": "body.type", "body.scope": "body.subject", "body.correlation_id": "body.correlationid"}
 
-// cloudEventReader reads the members of a CloudEvent.
+// cloudEventReader parses the attributes of a CloudEvent.
 type cloudEventReader struct {
-	members map[string][]byte // values, as they are written; null is left out
+	members map[string][]byte // values as JSON, without nulls
 	faults  eventhook.Faults
 }
 
-// readMembers reports whether the event is an object that can be read on.
+// readMembers collects the members of the event. It returns false if raw is not an
+// object or has too many members.
 func (c *cloudEventReader) readMembers(raw []byte) bool {
 	c.members = map[string][]byte{}
 	s := scanner{raw: raw}
@@ -117,7 +118,7 @@ func (c *cloudEventReader) readMembers(raw []byte) bool {
 		case seen[known]:
 			c.faults.Add("body."+readable(known), "is given twice")
 		case known != "data_base64" && strings.Trim(known, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || known == "":
-			c.faults.Add("body."+readable(known), "is no name of an attribute: lower-case letters and digits")
+			c.faults.Add("body."+readable(known), "is not an attribute name: use lower-case letters and digits")
 		case string(value) != "null" || known == "data":
 			c.members[known] = value
 		}
@@ -131,7 +132,8 @@ func (c *cloudEventReader) readMembers(raw []byte) bool {
 	return true
 }
 
-// take removes a member that must be a text, and returns the text.
+// takeString removes a member and returns its value, which must be a non-empty
+// string.
 func (c *cloudEventReader) takeString(name string, isRequired bool) string {
 	value, isPresent := c.members[name]
 	delete(c.members, name)
@@ -153,7 +155,7 @@ func (c *cloudEventReader) takeString(name string, isRequired bool) string {
 	return t.decoded()
 }
 
-// publication maps the attributes, and removes those that it has mapped.
+// mapAttributes maps the attributes to an event and removes them from members.
 func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
 	if v := c.takeString("specversion", true); v != "" && v != "1.0" {
 		c.faults.Add("body.specversion", "must be 1.0")
@@ -164,7 +166,7 @@ func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
 	}
 	x.EventType, x.source = c.takeString("type", true), c.takeString("source", true)
 	x.CorrelationID, x.traceparent = c.takeString("correlationid", false), c.takeString("traceparent", false)
-	if isNoReference := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.source, isNoReference) || len(x.source) > maxSource {
+	if isForbidden := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.source, isForbidden) || len(x.source) > maxSource {
 		c.faults.Add("body.source", "must be a URI reference of at most %d bytes", maxSource)
 	}
 	if x.Data, err = c.takeData(kind); err != nil {
@@ -173,13 +175,13 @@ func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
 	id := c.members["id"]
 	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.takeString("id", true))
 	if id != nil {
-		c.members["id"] = id // subscribers are told
+		c.members["id"] = id // also part of the metadata
 	}
 	x.Metadata = c.metadata()
 	return x, nil
 }
 
-// data removes the data and returns it as JSON.
+// takeData removes the data and returns it as JSON.
 func (c *cloudEventReader) takeData(kind []byte) (json.RawMessage, error) {
 	data, isJSON := c.members["data"]
 	_, isBase64 := c.members["data_base64"]
@@ -187,7 +189,7 @@ func (c *cloudEventReader) takeData(kind []byte) (json.RawMessage, error) {
 	encoded := c.takeOptionalString("data_base64")
 	switch {
 	case isJSON && isBase64:
-		c.faults.Add("body.data_base64", "stands beside data; an event has one of them")
+		c.faults.Add("body.data_base64", "must not be given together with data")
 	case isBase64:
 		decoded, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
@@ -204,7 +206,7 @@ func (c *cloudEventReader) takeData(kind []byte) (json.RawMessage, error) {
 	return data, nil
 }
 
-// optionalText is take for a text that may be empty.
+// takeOptionalString is takeString for an optional string that may be empty.
 func (c *cloudEventReader) takeOptionalString(name string) string {
 	if string(c.members[name]) == `""` {
 		delete(c.members, name)
@@ -213,8 +215,9 @@ func (c *cloudEventReader) takeOptionalString(name string) string {
 	return c.takeString(name, false)
 }
 
-// asJSON returns bytes as JSON: themselves, a text, or an object with their base64.
-// kind is the attribute datacontenttype as it is written.
+// asJSON converts binary data to JSON: unchanged if it is JSON, else a string, or an
+// object with the base64 if it is not UTF-8. kind is the attribute datacontenttype
+// as JSON.
 func asJSON(kind, decoded []byte) []byte {
 	contentType := scanner{raw: kind}
 	isJSON := kind == nil
@@ -231,7 +234,7 @@ func asJSON(kind, decoded []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode([]byte(`{"base64":"`), decoded), `"}`...)
 }
 
-// metadata is an object of the attributes that are left.
+// metadata returns an object of the remaining attributes.
 func (c *cloudEventReader) metadata() jsonObject {
 	b := []byte{'{'}
 	for _, name := range slices.Sorted(maps.Keys(c.members)) {
@@ -250,16 +253,17 @@ func (c *cloudEventReader) metadata() jsonObject {
 	return b
 }
 
-// checkAttribute says what is wrong with the value of an attribute, "" if nothing.
+// checkAttribute returns the fault of the value of an attribute, "" if there is
+// none.
 func checkAttribute(name string, value []byte) string {
 	isText := value[0] == '"'
 	switch {
 	case !isText && slices.Contains([]string{"time", "datacontenttype", "dataschema"}, name):
 		return "expected string"
 	case value[0] == '{' || value[0] == '[':
-		return "an extension must be a string, a number or a truth value"
+		return "must be a string, a number or a boolean"
 	case hasHugeNumber(value):
-		return "is too large a number"
+		return "is a number that is too large"
 	case name != "time":
 		return ""
 	}

@@ -16,13 +16,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxSingleBody bounds the body of a request that publishes one event.
+// maxSingleBody is the limit of the body of a request with one event, in bytes.
 const maxSingleBody = MaxData + maxBesideData
 
-// publish answers a request to publish that was admitted. It answers one event in
-// order and every batch itself, without the framework's reflection. It passes
-// every other request on to the framework, whose handler publishes one event too,
-// and names all faults of a request.
+// publish handles authorized requests to publish. It handles valid single events and
+// all batches without the reflection of the framework. It passes all other requests
+// to the framework, whose handler reports all faults.
 func (s *server) publish(api huma.API, op operation, ctx huma.Context, next func(huma.Context)) {
 	raw, err := readAndRestoreBody(ctx)
 	if err != nil {
@@ -54,12 +53,12 @@ func (s *server) publish(api huma.API, op operation, ctx huma.Context, next func
 	next(ctx)
 }
 
-// Kinds of bodies, by their content type.
+// Formats of bodies, by content type.
 const (
 	kindOther       = iota
 	kindEvent       // an event, or {"events":[…]}
-	kindCloudEvent  // in the JSON format of CloudEvents 1.0
-	kindCloudEvents // in its JSON batch format
+	kindCloudEvent  // JSON format of CloudEvents 1.0
+	kindCloudEvents // JSON batch format of CloudEvents 1.0
 )
 
 const (
@@ -85,17 +84,18 @@ func publishKind(contentType string) int {
 	return kindOther
 }
 
-// readAndRestoreBody reads the body of a request, which then can be read again. On an
-// error the next reader gets the same bytes and the same error.
+// readAndRestoreBody reads the body of a request and replaces it by one with the
+// same bytes. After an error, the new body returns the bytes read so far and the
+// same error.
 func readAndRestoreBody(ctx huma.Context) ([]byte, error) {
 	const step = 32 << 10
 	r := requestOf(ctx)
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil, nil
 	}
-	_ = ctx.SetReadDeadline(time.Now().Add(bodyGrace)) // a recorder has none
+	_ = ctx.SetReadDeadline(time.Now().Add(bodyGrace)) // not supported by httptest.ResponseRecorder
 	from, announced := r.Body, int(r.ContentLength)
-	raw := make([]byte, 0, min(uint(announced)+1, step)) // one more, to see the end
+	raw := make([]byte, 0, min(uint(announced)+1, step)) // one more, to detect the end
 	var err error
 	for err == nil {
 		if len(raw) == cap(raw) {
@@ -118,13 +118,14 @@ func readAndRestoreBody(ctx huma.Context) ([]byte, error) {
 	return nil, err
 }
 
-// reread is a body that is read again. It closes the first one.
+// restoredBody is a body whose bytes were read before. Close closes the original
+// body.
 type restoredBody struct {
 	io.Reader
 	io.Closer
 }
 
-// publishing is a request to publish.
+// publishCall is a request to publish.
 type publishCall struct {
 	*server
 	api huma.API
@@ -133,7 +134,7 @@ type publishCall struct {
 	by  caller
 }
 
-// parse reads a body in order, with one event. It reports false for any other.
+// parse parses a body with one valid event. ok is false for any other body.
 func (p *publishCall) parse(raw []byte) (x parsedEvent, ok bool) {
 	key := p.ctx.Header("Idempotency-Key")
 	body, ok := parsePublish(raw)
@@ -144,7 +145,7 @@ func (p *publishCall) parse(raw []byte) (x parsedEvent, ok bool) {
 	return parsedEvent{EventPublish: body, traceparent: p.ctx.Header("traceparent")}, true
 }
 
-// one publishes an event and answers.
+// publishSingle publishes one event and writes the response.
 func (p *publishCall) publishSingle(x parsedEvent) {
 	result, err := p.publishOne(p.ctx.Context(), p.by, p.ctx.Param("tenant"), x)
 	if err != nil {
@@ -159,12 +160,12 @@ func (p *publishCall) publishSingle(x parsedEvent) {
 		b = append(b, `,"duplicate":true`...)
 	}
 	p.writeHeader(http.StatusAccepted)
-	_, _ = p.ctx.BodyWriter().Write(append(b, "}\n"...)) // the client may be gone
+	_, _ = p.ctx.BodyWriter().Write(append(b, "}\n"...)) // the client may have disconnected
 }
 
-// begin writes the head of an answer.
+// writeHeader writes the header of the response.
 func (p *publishCall) writeHeader(status int) {
-	_ = requestOf(p.ctx).Body.Close() // it was read to its end
+	_ = requestOf(p.ctx).Body.Close() // read to the end
 	kind, err := p.api.Negotiate(p.ctx.Header("Accept"))
 	if err != nil || status >= http.StatusBadRequest {
 		kind = map[bool]string{true: problemType, false: "application/json"}[status >= http.StatusBadRequest]
@@ -173,7 +174,7 @@ func (p *publishCall) writeHeader(status int) {
 	p.ctx.SetStatus(status)
 }
 
-// refuse answers an error.
+// writeError writes an error response.
 func (p *publishCall) writeError(err error) {
 	answer := p.problem(p.ctx.Context(), p.op, err)
 	if h, ok := errors.AsType[huma.HeadersError](answer); ok {
@@ -184,10 +185,10 @@ func (p *publishCall) writeError(err error) {
 		whole = &problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError}
 	}
 	p.writeHeader(whole.Status)
-	_ = p.api.Marshal(p.ctx.BodyWriter(), problemType, whole) // the client may be gone
+	_ = p.api.Marshal(p.ctx.BodyWriter(), problemType, whole) // the client may have disconnected
 }
 
-// notJSON is the error for a body that is not JSON.
+// notJSON returns the error for a body that is not JSON.
 func notJSON(raw []byte) error {
 	return &eventhook.Error{Kind: eventhook.KindMalformed, Message: notValid, Faults: eventhook.Faults{{Location: "body", Message: syntaxMessage(raw)}}}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxFastBesideData bounds the bytes beside the data that parsePublish reads: fewer
-// than maxValues, so that it need not count them.
+// maxFastBesideData bounds the bytes besides the data that parsePublish accepts. It
+// is less than maxValues, so that parsePublish need not count values.
 const maxFastBesideData = 8 << 10
 
-// parsePublish reads the document of an event in one pass and without a copy of
-// its data. It reports false for every document with a fault, and for unusual ones
-// without: readPublish decides these, and names the faults. For a document that
-// both accept they return the same.
+// parsePublish parses a single event in one pass and without copying its data. ok is
+// false for every document with a fault and for some unusual valid documents;
+// readPublish decides these and reports the faults. For a document that both accept,
+// both return the same event.
 func parsePublish(raw []byte) (b EventPublish, ok bool) {
 	if !utf8.Valid(raw) {
 		return b, false
@@ -38,10 +38,11 @@ func parsePublish(raw []byte) (b EventPublish, ok bool) {
 	return b, isWhole && b.EventType != "" && len(b.Data) > 0 && len(b.Data) <= MaxData && len(raw)-len(b.Data) <= maxFastBesideData
 }
 
-// seenMembers are the names that a document has had.
+// seenMembers records the members that a document has had so far.
 type seenMembers struct{ eventType, data, key, scope, actor, correlation, metadata bool }
 
-// read reads the value of a member, which must be known and not read before.
+// read parses the value of a member. It returns false if the member is unknown or a
+// duplicate.
 func (p *seenMembers) read(s *scanner, b *EventPublish, name string) bool {
 	switch name {
 	case "event_type":
@@ -62,13 +63,14 @@ func (p *seenMembers) read(s *scanner, b *EventPublish, name string) bool {
 	return false
 }
 
+// markSeen sets seen and reports whether it was false before.
 func markSeen(seen *bool) bool {
 	before := *seen
 	*seen = true
 	return !before
 }
 
-// shortText reads a string of at most as many bytes as a key may have.
+// shortText consumes a string of at most eventhook.MaxKeyBytes bytes.
 func (s *scanner) shortText(into *string) bool {
 	if s.next() != '"' {
 		return false
@@ -87,8 +89,8 @@ func (s *scanner) readRaw(into *json.RawMessage, isStrict bool) (ok bool) {
 	return ok
 }
 
-// readPublish reads the document of an event and names all its faults. header is
-// the header with the key.
+// readPublish parses a single event and reports all its faults. header is the value
+// of the header Idempotency-Key.
 func (s *server) readPublish(d document[EventPublish], header string) (EventPublish, error) {
 	body, shape, err := d.shapeWithRaw(s, maxBesideData, "data")
 	if err != nil {

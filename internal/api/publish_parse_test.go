@@ -20,10 +20,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// publishedTo keeps the events of a publisher.
-type publishedTo struct{ events []*eventhook.Event }
+// recordingPublisher records the published events.
+type recordingPublisher struct{ events []*eventhook.Event }
 
-func (p *publishedTo) Publish(_ context.Context, _ eventhook.TenantID, events []*eventhook.Event) []PublishResult {
+func (p *recordingPublisher) Publish(_ context.Context, _ eventhook.TenantID, events []*eventhook.Event) []PublishResult {
 	p.events = append(p.events, events...)
 	outcomes := make([]PublishResult, len(events))
 	for i := range events {
@@ -32,7 +32,7 @@ func (p *publishedTo) Publish(_ context.Context, _ eventhook.TenantID, events []
 	return outcomes
 }
 
-// newPublishServer returns a server whose clock stands still.
+// newPublishServer returns the API with a fixed clock.
 func newPublishServer(publisher Publisher) *echo.Echo {
 	e := echo.New()
 	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
@@ -41,8 +41,8 @@ func newPublishServer(publisher Publisher) *echo.Echo {
 	return e
 }
 
-// bySchema is a content type that only the framework's handler takes.
-const bySchema = "application/json; x=1"
+// frameworkType is a content type that only the handler of the framework accepts.
+const frameworkType = "application/json; x=1"
 
 func post(e *echo.Echo, contentType, key string, body []byte) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/api/tenants/acme/eventhook/events", bytes.NewReader(body))
@@ -55,7 +55,7 @@ func post(e *echo.Echo, contentType, key string, body []byte) *httptest.Response
 	return a
 }
 
-// publishDocuments are documents from which the others are made.
+// publishDocuments are the documents that the tests mutate.
 var publishDocuments = []string{
 	`{"event_type":"order.made","data":{"n":1},"idempotency_key":"k","scope":{"shop":7},"actor":"ann","correlation_id":"c","metadata":{"a":1}}`,
 	` { "data" : [1, 2.50 ,-0, 1e400, "\ud800 é", {"a":1,"a":2}, null, true] , "event_type" : "a" } `,
@@ -75,9 +75,9 @@ var publishDocuments = []string{
 }
 
 // TestBothHandlersPublishTheSame sends random documents to both handlers and
-// compares the answers and the events.
+// compares the responses and the events.
 func TestBothHandlersPublishTheSame(t *testing.T) {
-	var fast, slow publishedTo
+	var fast, slow recordingPublisher
 	fastServer, slowServer := newPublishServer(&fast), newPublishServer(&slow)
 	random, statuses := rand.New(rand.NewPCG(1, 2)), map[int]int{}
 	documents := slices.Clone(publishDocuments)
@@ -87,9 +87,9 @@ func TestBothHandlersPublishTheSame(t *testing.T) {
 	for _, body := range documents {
 		key := []string{"", "", "k", "l"}[random.IntN(4)]
 		fast.events, slow.events = nil, nil
-		got, want := post(fastServer, "application/json", key, []byte(body)), post(slowServer, bySchema, key, []byte(body))
+		got, want := post(fastServer, "application/json", key, []byte(body)), post(slowServer, frameworkType, key, []byte(body))
 		statuses[want.Code]++
-		if got.Code != want.Code || inOrder(t, got) != inOrder(t, want) {
+		if got.Code != want.Code || comparablePart(t, got) != comparablePart(t, want) {
 			t.Fatalf("%q: got %d %s, want %d %s", body, got.Code, got.Body, want.Code, want.Body)
 		}
 		if diff := cmp.Diff(want.Header(), got.Header()); diff != "" {
@@ -104,15 +104,15 @@ func TestBothHandlersPublishTheSame(t *testing.T) {
 	}
 	for _, status := range []int{202, 400, 422} {
 		if statuses[status] < 100 {
-			t.Errorf("answers: got %v, want at least 100 with %d", statuses, status)
+			t.Errorf("statuses: got %v, want at least 100 of %d", statuses, status)
 		}
 	}
 }
 
-// inOrder is the body of an answer without the parts that differ from one request
-// to the next: the framework reports unknown members in the order of a map, and some
-// twice or under a wrong name if a name has a dot.
-func inOrder(t *testing.T, a *httptest.ResponseRecorder) string {
+// comparablePart returns the comparable part of a response. Faults of unknown members
+// are omitted: the framework reports them in random order, and some twice or under a
+// wrong name if a name contains a dot.
+func comparablePart(t *testing.T, a *httptest.ResponseRecorder) string {
 	var p problem
 	if a.Code < 400 {
 		return a.Body.String()
@@ -130,7 +130,7 @@ func inOrder(t *testing.T, a *httptest.ResponseRecorder) string {
 	return strings.Join(lines, "\n")
 }
 
-// mutated changes a document at up to three places.
+// mutated changes a document at up to three positions.
 func mutated(random *rand.Rand, document string) string {
 	pieces := []string{`"`, `\`, `{`, `}`, `[`, `]`, `,`, `:`, `1`, `-`, `.`, `e5`, ` `, "\n", `null`, `"a":`, `"data":1,`, `"\u0061"`, "\x00", "\xc3", `é`, `"x"`, `{}`}
 	for range random.IntN(4) {
@@ -141,21 +141,22 @@ func mutated(random *rand.Rand, document string) string {
 	return document
 }
 
-// TestTheFastHandlerTakesUsualDocuments keeps them off the framework's handler.
-func TestTheFastHandlerTakesUsualDocuments(t *testing.T) {
+// TestFastParserAcceptsUsualDocuments ensures that usual documents do not need the
+// framework.
+func TestFastParserAcceptsUsualDocuments(t *testing.T) {
 	for _, body := range append(slices.Clone(publishDocuments[:4]),
 		`{"event_type":"a","data":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`,
 		`{"event_type":"a","data":"`+strings.Repeat("x", MaxData-2)+`"}`,
 		"{\n  \"event_type\": \"a\",\n  \"data\": {\"a\": [1.5e3, false]},\n  \"metadata\": {\"é\": {\"a\": 1, \"b\": null}}\n}\n",
 	) {
 		if _, ok := parsePublish([]byte(body)); !ok {
-			t.Errorf("%.100s: not taken", body)
+			t.Errorf("%.100s: not accepted", body)
 		}
 	}
 }
 
-// TestTheFastHandlerCopiesNoData holds that the data is a part of the body.
-func TestTheFastHandlerCopiesNoData(t *testing.T) {
+// TestFastParserDoesNotCopyData compares addresses of the data and the body.
+func TestFastParserDoesNotCopyData(t *testing.T) {
 	raw := []byte(`{"event_type":"a","data":{"n":1}}`)
 	b, ok := parsePublish(raw)
 	if !ok || &b.Data[0] != &raw[25] || cap(b.Data) != len(b.Data) {
@@ -163,8 +164,8 @@ func TestTheFastHandlerCopiesNoData(t *testing.T) {
 	}
 }
 
-// FuzzParsePublish holds that parsePublish accepts nothing with a fault, and
-// reads the same as readPublish.
+// FuzzParsePublish checks that parsePublish accepts no document with a fault, and
+// parses the same event as readPublish.
 func FuzzParsePublish(f *testing.F) {
 	for _, body := range publishDocuments {
 		f.Add([]byte(body))

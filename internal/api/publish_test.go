@@ -15,13 +15,13 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// publish has acme publish an event.
+// publish publishes an event of acme.
 func (r *fixture) publish(body any) *answer {
 	r.Helper()
 	return r.admin("POST", T("acme")+"/events", body)
 }
 
-// last is the event that was published last.
+// last returns the last event that was published.
 func (r *fixture) last() *eventhook.Event {
 	r.Helper()
 	if len(r.published) == 0 {
@@ -62,7 +62,7 @@ func TestEventIsPublished(t *testing.T) {
 	}
 }
 
-func TestDataIsKeptToTheByte(t *testing.T) {
+func TestDataIsStoredUnchanged(t *testing.T) {
 	r := setUp(t)
 	for _, data := range []string{
 		`{ "a" : 1.50 ,"b":[ ]}`, "{\"a\":\r\n\t1}", `12345678901234567890.10`, `1e400`, `{"a":1,"a":2}`, `"\u0000\ud800é\u00e9"`, `null`, `false`, `""`, `[]`,
@@ -80,15 +80,15 @@ func TestDataIsKeptToTheByte(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSaidOfAnEventIsLeftOut(t *testing.T) {
+func TestEmptyMembersAreOmitted(t *testing.T) {
 	r := setUp(t)
 	r.publish(`{"event_type":"a","data":1,"scope":null,"actor":null,"idempotency_key":"","correlation_id":""}`).want(http.StatusAccepted)
 	e := r.last()
 	if diff := cmp.Diff(&eventhook.Envelope{}, e.Envelope); diff != "" || e.IdempotencyKey != "" || e.CorrelationID != "" || e.TraceID != "" {
-		t.Errorf("got %+v with the envelope %+v, want nothing in it", e, e.Envelope)
+		t.Errorf("got %+v with the envelope %+v, want an empty envelope", e, e.Envelope)
 	}
 	if e.RequestID == "" {
-		t.Error("it has no request id, and the answer had one")
+		t.Error("the event has no request id")
 	}
 }
 
@@ -99,20 +99,20 @@ func TestPublishFaults(t *testing.T) {
 		claim, body string
 		want        []string
 	}{
-		{"nothing", `{}`, []string{"body.data", "body.event_type"}},
+		{"no members", `{}`, []string{"body.data", "body.event_type"}},
 		{"an empty type", `{"event_type":"","data":1}`, []string{"body.event_type"}},
 		{"a pattern", `{"event_type":"a.*","data":1}`, []string{"body.event_type"}},
-		{"a type of the gateway's own", `{"event_type":"webhook.created","data":1}`, []string{"body.event_type"}},
-		{"one that looks so", `{"event_type":"Tenant.reopened","data":1}`, []string{"body.event_type"}},
-		{"what it does not have", `{"event_type":"a","data":1,"colour":1,"DATA":2}`, []string{"body.colour", "body.DATA"}},
-		{"its data twice", `{"event_type":"a","data":1,"data":2}`, []string{"body.data"}},
-		{"a scope with a member twice", `{"event_type":"a","data":1,"scope":{"a":1,"a":2}}`, []string{"body.scope.a"}},
-		{"metadata that is no object", `{"event_type":"a","data":1,"metadata":[]}`, []string{"body.metadata"}},
-		{"texts that are too long", `{"event_type":"a","data":1,"idempotency_key":"` + long + `","correlation_id":"` + long + `"}`, []string{"body.idempotency_key", "body.correlation_id"}},
+		{"a reserved type", `{"event_type":"webhook.created","data":1}`, []string{"body.event_type"}},
+		{"a reserved type in another case", `{"event_type":"Tenant.reopened","data":1}`, []string{"body.event_type"}},
+		{"unknown members", `{"event_type":"a","data":1,"colour":1,"DATA":2}`, []string{"body.colour", "body.DATA"}},
+		{"duplicate data", `{"event_type":"a","data":1,"data":2}`, []string{"body.data"}},
+		{"a scope with a duplicate member", `{"event_type":"a","data":1,"scope":{"a":1,"a":2}}`, []string{"body.scope.a"}},
+		{"metadata that is not an object", `{"event_type":"a","data":1,"metadata":[]}`, []string{"body.metadata"}},
+		{"strings that are too long", `{"event_type":"a","data":1,"idempotency_key":"` + long + `","correlation_id":"` + long + `"}`, []string{"body.idempotency_key", "body.correlation_id"}},
 		{"a key with a NUL", `{"event_type":"a","data":1,"idempotency_key":"\u0000"}`, []string{"body.idempotency_key"}},
-		{"an actor of many bytes", `{"event_type":"a","data":1,"actor":"` + strings.Repeat("a", 16<<10) + `"}`, []string{"body.actor"}},
+		{"an actor that is too large", `{"event_type":"a","data":1,"actor":"` + strings.Repeat("a", 16<<10) + `"}`, []string{"body.actor"}},
 		{"data that is not UTF-8", "{\"event_type\":\"a\",\"data\":\"\xff\"}", []string{"body.data"}},
-		{"no object", `[]`, []string{"body"}},
+		{"not an object", `[]`, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -122,7 +122,7 @@ func TestPublishFaults(t *testing.T) {
 	r.publish(`{"event_type":"a","data":}`).want(http.StatusBadRequest)
 	r.publish("").want(http.StatusBadRequest)
 	if len(r.published) > 0 {
-		t.Errorf("published %d events, want none of these", len(r.published))
+		t.Errorf("published %d events, want none", len(r.published))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestDataIsBounded(t *testing.T) {
 	r.publish(sized(2 * api.MaxData)).want(http.StatusRequestEntityTooLarge)
 }
 
-func TestTheKeyMayBeAHeader(t *testing.T) {
+func TestIdempotencyKeyHeader(t *testing.T) {
 	r := setUp(t)
 	publish := func(header, body string) *answer {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/events", strings.NewReader(body))
@@ -145,10 +145,10 @@ func TestTheKeyMayBeAHeader(t *testing.T) {
 	}
 	publish("k", `{"event_type":"a","data":1}`).want(http.StatusAccepted)
 	if got := r.last().IdempotencyKey; got != "k" {
-		t.Errorf("its key is %q, want the header's", got)
+		t.Errorf("the key is %q, want that of the header", got)
 	}
 	if got := publish("k", `{"event_type":"a","data":1,"idempotency_key":"k"}`).want(http.StatusAccepted).object(); got["duplicate"] != true {
-		t.Errorf("said twice it is %v, want a duplicate", got)
+		t.Errorf("in header and body: got %v, want a duplicate", got)
 	}
 	r.wantFaults(publish("k", `{"event_type":"a","data":1,"idempotency_key":"l"}`), 422, []string{"header.Idempotency-Key"})
 	r.wantFaults(publish(strings.Repeat("k", 256), `{"event_type":"a","data":1}`), 422, []string{"header.Idempotency-Key"})
@@ -163,16 +163,16 @@ func TestPublishedEventsCountAgainstTheQuota(t *testing.T) {
 	r.admin("PATCH", "/api/admin/tenants/acme", object{"max_events_per_day": 2}).want(http.StatusOK)
 	event := object{"event_type": "a", "data": 1, "idempotency_key": "one"}
 	r.publish(event).want(http.StatusAccepted)
-	r.publish(event).want(http.StatusAccepted) // a duplicate is not stored, and does not count
+	r.publish(event).want(http.StatusAccepted) // a duplicate does not count
 	r.down = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "Too much at once.", RetryAfter: time.Second}
 	if a := r.publish(object{"event_type": "a", "data": 1}).want(http.StatusServiceUnavailable); a.Header().Get("Retry-After") != "1" {
-		t.Errorf("load that is shed: Retry-After %q, want 1", a.Header().Get("Retry-After"))
+		t.Errorf("on overload: Retry-After %q, want 1", a.Header().Get("Retry-After"))
 	}
-	r.down = nil // what was not stored did not count either
+	r.down = nil // a failed event does not count
 	r.publish(object{"event_type": "a", "data": 1}).want(http.StatusAccepted)
 	a := r.publish(object{"event_type": "a", "data": 1}).want(http.StatusTooManyRequests)
 	if !strings.Contains(a.problem().Detail, "max_events_per_day") || a.Header().Get("Retry-After") != "32400" {
-		t.Errorf("over the quota: %s, Retry-After %s; want which, and the seconds until midnight", a.Body, a.Header().Get("Retry-After"))
+		t.Errorf("over the quota: %s, Retry-After %s; want the name of the quota, and the seconds until midnight", a.Body, a.Header().Get("Retry-After"))
 	}
 	r.must(meter.Flush(t.Context()))
 	if used := r.admin("GET", "/api/admin/tenants/acme", nil).object()["usage"].(object); used["events_today"] != 2.0 {
@@ -183,7 +183,7 @@ func TestPublishedEventsCountAgainstTheQuota(t *testing.T) {
 	r.publish(object{"event_type": "a", "data": 1}).want(http.StatusAccepted)
 }
 
-func TestASuspendedTenantPublishesNothing(t *testing.T) {
+func TestSuspendedTenantCannotPublish(t *testing.T) {
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.ScopePublish)
 	event := object{"event_type": "a", "data": 1}
@@ -191,7 +191,7 @@ func TestASuspendedTenantPublishesNothing(t *testing.T) {
 	r.admin("PATCH", "/api/admin/tenants/acme", object{"status": "suspended"}).want(http.StatusOK)
 	r.call(key, "POST", T("acme")+"/events", event).want(http.StatusForbidden)
 	r.publish(event).want(http.StatusConflict)
-	r.admin("PATCH", subscriptionPath(r.subscribe("*")), object{"name": "set right"}).want(http.StatusOK)
+	r.admin("PATCH", subscriptionPath(r.subscribe("*")), object{"name": "renamed"}).want(http.StatusOK)
 	r.admin("POST", "/api/admin/tenants/acme/close", nil).want(http.StatusOK)
 	r.publish(event).want(http.StatusConflict)
 }

@@ -2,6 +2,6 @@
 
 package api
 
-// raceMemoryFactor is how many times the memory the race detector makes of an
-// allocation: it keeps pools from being used again.
+// raceMemoryFactor is the factor by which the race detector increases allocations:
+// it prevents the reuse of pooled memory.
 const raceMemoryFactor = 2

@@ -14,23 +14,24 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// checkNoBody refuses what is sent to an operation that takes no body: whoever
-// sends it means something by it. Nothing, null and {} say nothing. The error
-// is that of a body that cannot be read to its end.
+// checkNoBody adds a fault if a request has a body although the operation takes
+// none, since the caller expects an effect of it. Nothing, null and {} are accepted.
+// The error is that of a body that cannot be read to its end.
 func checkNoBody(ctx huma.Context, f *requestFaults) error {
 	if requestOf(ctx).ContentLength == 0 {
 		return nil
 	}
 	raw, err := readBody(ctx, emptyBody+1)
-	if err == nil && !saysNothing(raw) {
-		f.addUnparsable("body", "this operation takes no body")
+	if err == nil && !isEmptyBody(raw) {
+		f.addUnparsable("body", "must be empty: this operation takes no body")
 	}
 	return err
 }
 
 const jsonSpace = " \t\r\n"
 
-func saysNothing(body []byte) bool {
+// isEmptyBody reports whether a body is absent, null or {}.
+func isEmptyBody(body []byte) bool {
 	body = bytes.Trim(body, jsonSpace)
 	if inner, opened := bytes.CutPrefix(body, []byte("{")); opened {
 		return string(bytes.TrimLeft(inner, jsonSpace)) == "}"
@@ -38,13 +39,13 @@ func saysNothing(body []byte) bool {
 	return len(body) == 0 || string(body) == "null"
 }
 
-// readBody reads a body of less bytes than a limit. The error is a problem.
+// readBody reads a body of fewer bytes than limit. The error is a *problem.
 func readBody(ctx huma.Context, limit int64) ([]byte, error) {
 	from := ctx.BodyReader()
 	if from == nil {
 		return nil, nil
 	}
-	_ = ctx.SetReadDeadline(time.Now().Add(bodyGrace)) // a recorder has none
+	_ = ctx.SetReadDeadline(time.Now().Add(bodyGrace)) // not supported by httptest.ResponseRecorder
 	defer func() { _ = ctx.SetReadDeadline(time.Time{}) }()
 	raw, err := io.ReadAll(io.LimitReader(from, limit))
 	timeout, isNet := errors.AsType[net.Error](err)
@@ -52,16 +53,18 @@ func readBody(ctx huma.Context, limit int64) ([]byte, error) {
 	case int64(len(raw)) == limit:
 		return nil, tooLarge("The body", limit-1)
 	case isNet && timeout.Timeout():
-		return nil, newProblem(http.StatusRequestTimeout, "The body took too long to come.")
+		return nil, newProblem(http.StatusRequestTimeout, bodyLate)
 	case err != nil:
 		return nil, newProblem(http.StatusBadRequest, unreadBody, err)
 	}
 	return raw, nil
 }
 
-// checkBody tells of a body whose request is refused anyway what is wrong with
-// it. What a patch makes can be told only by what it changes, and what is no
-// JSON by its type, or cannot be read, is another request's fault.
+// checkBody adds the faults of the body of a request that already has faults, so
+// that the response names all of them. Not checked: the shape of a merge patch,
+// which depends on the current state of the resource; bodies of content types other
+// than JSON; bodies that cannot be read; and bodies with more than maxValues values,
+// whose check would cost too much for a request that fails anyway.
 func (s *server) checkBody(ctx huma.Context, f *requestFaults) {
 	op := ctx.Operation()
 	media := op.RequestBody.Content["application/json"]
@@ -77,7 +80,7 @@ func (s *server) checkBody(ctx huma.Context, f *requestFaults) {
 	}
 	switch {
 	case err != nil:
-	case hasMoreValues(raw, maxValues): // a request that is answered costs less
+	case hasMoreValues(raw, maxValues):
 	case len(raw) == 0:
 		if op.RequestBody.Required {
 			f.addUnparsable("body", "is required")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhatTakesNoBodyRefusesOne(t *testing.T) {
+func TestOperationsWithoutBodyRefuseOne(t *testing.T) {
 	r := setUp(t)
 	closing := tenants + "/umbrella/close"
 	for _, body := range []string{"garbage", `{"reason":"x"}`, `[]`, `0`, `{}{}`, `{`, "\x00", `nullx`, `{} x`} {
@@ -26,7 +26,7 @@ func TestWhatTakesNoBodyRefusesOne(t *testing.T) {
 	r.admin("DELETE", T("acme")+"/sources/crm?cascade=true", "garbage").want(http.StatusBadRequest)
 	r.admin("GET", T("acme")+"/sources/crm", "garbage").want(http.StatusBadRequest)
 	if got := r.admin("GET", tenants+"/umbrella", nil).object()["status"]; got != "active" {
-		t.Errorf("the tenant is %v, want that nothing has closed it", got)
+		t.Errorf("the tenant is %v, want active", got)
 	}
 	for _, body := range []string{"", " \r\n\t", "null", " null\n", "{}", " { \n}\t", strings.Repeat(" ", 4<<10)} {
 		r.admin("GET", T("acme")+"/sources/crm", body).want(http.StatusOK)
@@ -34,8 +34,8 @@ func TestWhatTakesNoBodyRefusesOne(t *testing.T) {
 	r.admin("POST", closing, "{}").want(http.StatusOK)
 }
 
-// TestABodyOfUnknownLengthIsLookedAt holds for one that comes in chunks.
-func TestABodyOfUnknownLengthIsLookedAt(t *testing.T) {
+// TestBodyOfUnknownLengthIsChecked sends chunked bodies.
+func TestBodyOfUnknownLengthIsChecked(t *testing.T) {
 	r := setUp(t)
 	server := httptest.NewServer(r.router)
 	t.Cleanup(server.Close)

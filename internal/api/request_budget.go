@@ -11,19 +11,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Limits bound what requests to the API hold on one instance. A request weighs
-// what its body and its answer take in memory once they are decoded, about: see
-// bodyCost. A field that is 0 is its default.
+// Limits bound the concurrent requests of one instance. The bytes of a request are
+// the approximate memory of its decoded body and its response: see bodyCost. Zero
+// fields have defaults.
 type Limits struct {
 	Bytes       int64 // of all requests
 	TenantBytes int64 // of one tenant's requests
 	KeyBytes    int64 // of one key's requests
 
-	TenantRequests int // of one tenant at once; those that wait for work, promises and events have limits of their own
-	KeyRequests    int // of one key at once
+	TenantRequests int // concurrent requests of one tenant; requests that wait for work, promises or events do not count
+	KeyRequests    int // concurrent requests of one key
 
-	ListConns int // connections for lists: as many reads run at once, half of them for one tenant
-	WorkConns int // connections for all else: as many workers' requests run at once, three quarters of them for one tenant
+	ListConns int // database connections for lists; also the number of concurrent reads, half of them for one tenant
+	WorkConns int // other database connections; also the number of concurrent requests of workers, three quarters of them for one tenant
 }
 
 func (l Limits) withDefaults() Limits {
@@ -46,11 +46,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// smallRequestShare is the part of Limits.Bytes that only small requests may use, each
-// with a hundredth of all at most: one in so many.
+// smallRequestShare is the denominator of the part of Limits.Bytes that is reserved
+// for small requests, which hold at most one hundredth of Limits.Bytes. So large
+// requests cannot crowd out small ones.
 const smallRequestShare = 4
 
-// Reasons for which a request is refused, as the metrics count them.
+// Reasons of refusals in the metrics.
 const (
 	refusedTenantRequests = "tenant_requests"
 	refusedKeyRequests    = "key_requests"
@@ -61,16 +62,17 @@ const (
 	refusedWait           = "no_slot_in_time"
 )
 
-// budget counts what requests in flight hold. It is safe for concurrent use.
+// budget counts the requests in flight and their memory. It is safe for concurrent
+// use.
 type budget struct {
 	Limits
 	mu      sync.Mutex
 	bytes   int64
-	tenants map[eventhook.TenantID]inFlight // zero is the admin key
+	tenants map[eventhook.TenantID]inFlight // zero: the admin key
 	keys    map[eventhook.KeyID]inFlight
 }
 
-// held is what the requests of one tenant or key hold.
+// inFlight counts the requests in flight of one tenant or key.
 type inFlight struct {
 	requests int
 	bytes    int64
@@ -80,20 +82,21 @@ func newBudget(l Limits) *budget {
 	return &budget{Limits: l, tenants: map[eventhook.TenantID]inFlight{}, keys: map[eventhook.KeyID]inFlight{}}
 }
 
-// hold is what one request holds of the budgets. Only the goroutine that serves
-// the request may use it.
+// reservation is the share of the budgets that one request holds. Only the goroutine
+// that serves the request may use it.
 type reservation struct {
 	*server
-	header           http.Header // of the answer
+	header           http.Header // of the response
 	tenant           eventhook.TenantID
-	key              eventhook.KeyID // zero is the admin key
-	counted          bool            // as a request in flight
+	key              eventhook.KeyID // zero: the admin key
+	counted          bool            // is counted as a request in flight
 	bytes            int64
-	releaseLargeSlot func() // gives back the slot of a large body; nil without one
+	releaseLargeSlot func() // nil without a large body
 }
 
-// enter counts a request in flight, and reserves what it takes without its body.
-// Its hold must be released.
+// reserveRequest counts a request in flight and reserves its memory without the
+// body. The reservation must be released. The error is KindRateLimited or
+// KindUnavailable.
 func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, error) {
 	h := &reservation{server: s, header: headerOf(ctx), key: by.key}
 	if !by.admin {
@@ -105,9 +108,9 @@ func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, erro
 	t, k := b.tenants[h.tenant], b.keys[h.key]
 	switch {
 	case t.requests >= b.TenantRequests:
-		return nil, h.limitExceeded(refusedTenantRequests, fmt.Sprintf("The tenant has %d requests in flight, which is the limit; try again.", b.TenantRequests))
+		return nil, h.limitExceeded(refusedTenantRequests, fmt.Sprintf("The tenant has reached its limit of %d concurrent requests; try again.", b.TenantRequests))
 	case !h.key.IsZero() && k.requests >= b.KeyRequests:
-		return nil, h.limitExceeded(refusedKeyRequests, fmt.Sprintf("The key has %d requests in flight, which is the limit; try again.", b.KeyRequests))
+		return nil, h.limitExceeded(refusedKeyRequests, fmt.Sprintf("The key has reached its limit of %d concurrent requests; try again.", b.KeyRequests))
 	}
 	if err := b.reserve(h, requestMemory); err != nil {
 		return nil, err
@@ -117,8 +120,8 @@ func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, erro
 	return h, nil
 }
 
-// park gives back what a request holds that waits for something to happen: such
-// requests have limits of their own.
+// releaseForWait releases the memory and the count of a request that waits for work,
+// promises or events. The limits of waiting requests apply instead.
 func (h *reservation) releaseForWait() {
 	requests := 0
 	if h.counted {
@@ -131,8 +134,10 @@ func (h *reservation) releaseForWait() {
 	h.counted, h.bytes = false, 0
 }
 
-// take reserves bytes for the request, or tells why there is no room. A tenant
-// and a key whose other requests hold nothing may exceed their limits with one.
+// reserve reserves n bytes for the request. The error is KindRateLimited if a limit
+// of the tenant or key is exceeded, and KindUnavailable if that of the instance is.
+// A tenant or key whose other requests hold nothing may exceed its limit with one
+// request.
 func (h *reservation) reserve(n int64) error {
 	b := h.budget
 	b.mu.Lock()
@@ -141,30 +146,30 @@ func (h *reservation) reserve(n int64) error {
 }
 
 func (b *budget) reserve(h *reservation, n int64) error {
-	all := b.Bytes
-	if h.bytes+n > all/100 {
-		all -= all / smallRequestShare
+	available := b.Bytes
+	if isSmall := h.bytes+n <= b.Bytes/100; !isSmall {
+		available -= b.Bytes / smallRequestShare
 	}
 	switch {
 	case exceeds(b.tenants[h.tenant].bytes, h.bytes, n, b.TenantBytes):
-		return h.limitExceeded(refusedTenantBytes, "The tenant's requests in flight hold as much memory as they may; try again, or send less at once.")
+		return h.limitExceeded(refusedTenantBytes, "The concurrent requests of the tenant have reached their memory limit; try again, or send smaller requests.")
 	case !h.key.IsZero() && exceeds(b.keys[h.key].bytes, h.bytes, n, b.KeyBytes):
-		return h.limitExceeded(refusedKeyBytes, "The key's requests in flight hold as much memory as they may; try again, or send less at once.")
-	case b.bytes+n > all:
+		return h.limitExceeded(refusedKeyBytes, "The concurrent requests of the key have reached their memory limit; try again, or send smaller requests.")
+	case b.bytes+n > available:
 		return h.countRefusal(refusedBytes, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
-			Message: "The requests in flight hold as much memory as they may; try again."})
+			Message: "The concurrent requests on this instance have reached its memory limit; try again."})
 	}
 	b.add(h, 0, n)
 	h.bytes += n
 	return nil
 }
 
-// exceeds reports whether n more bytes are too many beside those held, of which
-// own are the request's.
+// exceeds reports whether n more bytes exceed a limit. held are the bytes of all
+// requests, own are the bytes of this request.
 func exceeds(held, own, n, limit int64) bool { return held > own && held+n > limit }
 
-// add reserves bytes that are there already, whatever the limits: requests that
-// come later are refused for them.
+// addUnchecked counts n bytes that are in memory already, without checking the
+// limits. Later requests are refused instead.
 func (h *reservation) addUnchecked(n int64) {
 	b := h.budget
 	b.mu.Lock()
@@ -173,11 +178,11 @@ func (h *reservation) addUnchecked(n int64) {
 	h.bytes += n
 }
 
-// release gives everything back.
+// release releases the whole reservation.
 func (h *reservation) release() {
 	h.releaseForWait()
 	if h.releaseLargeSlot != nil {
-		h.releaseLargeSlot() // the next one finds the bytes free
+		h.releaseLargeSlot() // after the bytes, so that the next large body finds them free
 	}
 }
 
@@ -190,17 +195,18 @@ func (b *budget) add(h *reservation, requests int, bytes int64) {
 }
 
 func addTo[K comparable](all map[K]inFlight, key K, requests int, bytes int64) {
-	u := all[key]
-	u.requests += requests
-	u.bytes += bytes
-	if u == (inFlight{}) {
+	f := all[key]
+	f.requests += requests
+	f.bytes += bytes
+	if f == (inFlight{}) {
 		delete(all, key)
 		return
 	}
-	all[key] = u
+	all[key] = f
 }
 
-// limitExceeded is the refusal of a request whose tenant or key has used its share up.
+// limitExceeded returns the refusal of a request whose tenant or key has reached a
+// limit.
 func (s *server) limitExceeded(reason, message string) error {
 	return s.countRefusal(reason, &eventhook.Error{Kind: eventhook.KindRateLimited, Message: message, RetryAfter: time.Second})
 }

@@ -21,25 +21,25 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// shared is a gateway that two tenants use, on a store whose answers wait until
-// the test lets them go.
+// budgetHarness is the API on a store whose calls block until the test releases
+// them.
 type budgetHarness struct {
 	api.EventStore
 	api.WorkStore
 	api.KeyStore
 	t      *testing.T
 	router *echo.Echo
-	keys   map[string]eventhook.Tenant // by key
+	keys   map[string]eventhook.Tenant // by hash of the key
 
 	mu      sync.Mutex
-	running []string // tenants whose requests are in the store, as they came
-	goOn    chan struct{}
+	running []string // tenants of the blocked calls, in order
+	unblock chan struct{}
 	refused map[string]int
-	size    int // of every event's body
+	size    int // bytes of the body of every event
 }
 
 func newBudgetHarness(t *testing.T, limits api.Limits) *budgetHarness {
-	s := &budgetHarness{t: t, router: echo.New(), keys: map[string]eventhook.Tenant{}, goOn: make(chan struct{}), refused: map[string]int{}}
+	s := &budgetHarness{t: t, router: echo.New(), keys: map[string]eventhook.Tenant{}, unblock: make(chan struct{}), refused: map[string]int{}}
 	api.Register(s.router, api.Deps{
 		Events: s, Work: s, Keys: s, Limits: limits, OnWorkerAct: func(string, int) {}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		OnRefusal: func(reason string) {
@@ -51,7 +51,7 @@ func newBudgetHarness(t *testing.T, limits api.Limits) *budgetHarness {
 	return s
 }
 
-// key makes a key with all scopes.
+// key creates a key with the scopes read and work.
 func (s *budgetHarness) key(tenant string) string {
 	text := api.NewKey()
 	hash := sha256.Sum256([]byte(text))
@@ -68,8 +68,8 @@ func (s *budgetHarness) KeyByHash(_ context.Context, hash []byte) (eventhook.API
 	return eventhook.APIKey{ID: eventhook.KeyID(hash[:16]), TenantID: t.ID, Scopes: []eventhook.Scope{eventhook.ScopeRead, eventhook.ScopeWork}}, t, nil
 }
 
-// visit is a request in the store.
-func (s *budgetHarness) visit(ctx context.Context, tenant eventhook.TenantID) error {
+// call blocks a call of the store until the test releases it.
+func (s *budgetHarness) call(ctx context.Context, tenant eventhook.TenantID) error {
 	for _, t := range s.keys {
 		if t.ID == tenant {
 			s.mu.Lock()
@@ -79,7 +79,7 @@ func (s *budgetHarness) visit(ctx context.Context, tenant eventhook.TenantID) er
 		}
 	}
 	select {
-	case <-s.goOn:
+	case <-s.unblock:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -87,7 +87,7 @@ func (s *budgetHarness) visit(ctx context.Context, tenant eventhook.TenantID) er
 }
 
 func (s *budgetHarness) Events(ctx context.Context, tenant eventhook.TenantID, _ eventhook.EventFilter) ([]eventhook.Event, error) {
-	return nil, s.visit(ctx, tenant)
+	return nil, s.call(ctx, tenant)
 }
 
 func (s *budgetHarness) Event(_ context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error) {
@@ -95,16 +95,16 @@ func (s *budgetHarness) Event(_ context.Context, tenant eventhook.TenantID, id e
 }
 
 func (s *budgetHarness) Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
-	return map[eventhook.EventID]eventhook.Payload{ids[0]: {Headers: []byte("A: b"), Body: []byte("{}")}}, s.visit(ctx, eventhook.TenantID{})
+	return map[eventhook.EventID]eventhook.Payload{ids[0]: {Headers: []byte("A: b"), Body: []byte("{}")}}, s.call(ctx, eventhook.TenantID{})
 }
 
 func (s *budgetHarness) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
-	return x, s.visit(ctx, x.TenantID)
+	return x, s.call(ctx, x.TenantID)
 }
 
-// entered are the tenants whose requests have come to the store since the last
-// call.
-func (s *budgetHarness) entered() (list []string) {
+// calls returns the tenants whose requests have reached the store since the last
+// call, in order.
+func (s *budgetHarness) calls() (list []string) {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *budgetHarness) entered() (list []string) {
 	return list
 }
 
-// start sends requests one after the other; the answers come later.
+// start sends n requests, one after the other, without waiting for the responses.
 func (s *budgetHarness) start(n int, key, method, path string, body func() io.Reader) *answers {
 	all := &answers{t: s.t}
 	for range n {
@@ -134,7 +134,7 @@ func (s *budgetHarness) start(n int, key, method, path string, body func() io.Re
 	return all
 }
 
-// answers are those that have come.
+// answers collects the responses of requests.
 type answers struct {
 	t    *testing.T
 	wait sync.WaitGroup
@@ -142,19 +142,20 @@ type answers struct {
 	list []*httptest.ResponseRecorder
 }
 
-// statuses counts the answers, and holds that refusals say when to come again.
+// statuses counts the responses by status. It checks that refusals have a
+// Retry-After.
 func (a *answers) statuses() map[int]int {
 	a.t.Helper()
 	synctest.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := map[int]int{}
-	for _, one := range a.list {
-		n[one.Code]++
-		if one.Code == http.StatusTooManyRequests || one.Code == http.StatusServiceUnavailable {
+	for _, response := range a.list {
+		n[response.Code]++
+		if response.Code == http.StatusTooManyRequests || response.Code == http.StatusServiceUnavailable {
 			var p problem
-			if err := json.Unmarshal(one.Body.Bytes(), &p); err != nil || p.Detail == "" || one.Header().Get("Retry-After") == "" {
-				a.t.Errorf("answered %d %s with Retry-After %q, want a problem that says when to come again", one.Code, one.Body, one.Header().Get("Retry-After"))
+			if err := json.Unmarshal(response.Body.Bytes(), &p); err != nil || p.Detail == "" || response.Header().Get("Retry-After") == "" {
+				a.t.Errorf("answered %d %s with Retry-After %q, want a problem and a Retry-After", response.Code, response.Body, response.Header().Get("Retry-After"))
 			}
 		}
 	}
@@ -184,42 +185,41 @@ func count(list []string, of string) (n int) {
 	return n
 }
 
-// TestListsTakeTurns is attack 11: a tenant's many slow lists leave room for
-// another tenant's, which is next.
-func TestListsTakeTurns(t *testing.T) {
+// TestSlowListsOfATenantLeaveSlotsFree: a tenant with many slow lists leaves slots
+// for other tenants, which are served next.
+func TestSlowListsOfATenantLeaveSlotsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{ListConns: 4})
 		loud, quiet, third := s.key("loud"), s.key("quiet"), s.key("third")
 		lists := s.start(50, loud, "GET", T("loud")+"/events?status=delivered", nil)
-		if in := s.entered(); len(in) != 2 {
+		if in := s.calls(); len(in) != 2 {
 			t.Fatalf("%d lists of one tenant run, want half of the 4 connections", len(in))
 		}
 		lists.want("with 2 running and 32 waiting", map[int]int{429: 16})
 		s.start(3, quiet, "GET", T("quiet")+"/events", nil)
-		if in := s.entered(); !slices.Equal(in, []string{"quiet", "quiet"}) {
+		if in := s.calls(); !slices.Equal(in, []string{"quiet", "quiet"}) {
 			t.Fatalf("another tenant's lists: %v run, want 2 at once", in)
 		}
 		s.start(1, third, "GET", T("third")+"/events", nil)
-		for range 3 { // three slots become free, whosever they are
-			s.goOn <- struct{}{}
+		for range 3 { // release three slots of any tenant
+			s.unblock <- struct{}{}
 		}
-		if in := s.entered(); len(in) != 3 || count(in, "third") != 1 {
+		if in := s.calls(); len(in) != 3 || count(in, "third") != 1 {
 			t.Errorf("then %v run, want the third tenant among them", in)
 		}
-		time.Sleep(6 * time.Second) // nobody waits longer for a turn than 5 s
+		time.Sleep(6 * time.Second) // the longest wait for a slot is 5 s
 		synctest.Wait()
 		if s.refused["no_slot_in_time"] == 0 || s.refused["queue_full"] != 16 {
-			t.Errorf("refused %v, want 16 for a full queue and the others for their time", s.refused)
+			t.Errorf("refused %v, want 16 for a full queue and some for the timeout", s.refused)
 		}
-		time.Sleep(10 * time.Second) // and no read goes on for more than 10 s
+		time.Sleep(10 * time.Second) // no read takes longer than 10 s
 		if n := lists.statuses(); n[200]+n[429]+n[503] != 50 {
 			t.Errorf("answered %v, want all 50", n)
 		}
 	})
 }
 
-// TestLargeBodiesAreBounded is attack 9: the bytes that one key, one tenant and
-// all of them may hold.
+// TestLargeBodiesAreBounded sends many large bodies of one tenant.
 func TestLargeBodiesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{})
@@ -231,37 +231,37 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 		large := func() io.Reader { return strings.NewReader(text) }
 		small := func() io.Reader { return strings.NewReader(`{"lease_token":1}`) }
 		all := s.start(40, loud, "POST", path("loud"), large)
-		if in := s.entered(); len(in) != 2 {
+		if in := s.calls(); len(in) != 2 {
 			t.Errorf("%d large bodies of one tenant are decoded at once, want 2", len(in))
 		}
 		all.want("with 2 being decoded and 32 waiting", map[int]int{429: 6})
 		s.start(1, quiet, "POST", path("quiet"), small)
 		s.start(1, quiet, "POST", path("quiet"), large)
-		if in := s.entered(); !slices.Equal(in, []string{"quiet", "quiet"}) {
-			t.Errorf("%v came to the store, want both requests of the other tenant", in)
+		if in := s.calls(); !slices.Equal(in, []string{"quiet", "quiet"}) {
+			t.Errorf("%v reached the store, want both requests of the other tenant", in)
 		}
 		s.start(1, loud, "POST", path("loud"), small)
-		if in := s.entered(); len(in) != 1 {
+		if in := s.calls(); len(in) != 1 {
 			t.Errorf("a small request beside large ones: %v, want it served", in)
 		}
-		for s.let() > 0 {
-			if in := s.entered(); len(in) > 2 {
+		for s.release() > 0 {
+			if in := s.calls(); len(in) > 2 {
 				t.Errorf("%d large bodies were decoded at once, want at most 2", len(in))
 			}
 		}
-		all.want("when all had their turn", map[int]int{200: 34, 429: 6})
+		all.want("when all are processed", map[int]int{200: 34, 429: 6})
 		again := s.start(1, loud, "POST", path("loud"), large)
-		s.let()
-		again.want("when the others are gone", map[int]int{200: 1})
+		s.release()
+		again.want("when the other requests have ended", map[int]int{200: 1})
 	})
 }
 
-// let lets the requests go on that are in the store, and counts them.
-func (s *budgetHarness) let() (n int) {
+// release releases the blocked calls of the store and returns their number.
+func (s *budgetHarness) release() (n int) {
 	synctest.Wait()
 	for {
 		select {
-		case s.goOn <- struct{}{}:
+		case s.unblock <- struct{}{}:
 			n++
 		default:
 			synctest.Wait()
@@ -270,8 +270,8 @@ func (s *budgetHarness) let() (n int) {
 	}
 }
 
-// TestBytesAreHeldAsTheyCome has bodies announced that do not come.
-func TestBytesAreHeldAsTheyCome(t *testing.T) {
+// TestAnnouncedBytesAreNotReserved announces large bodies and does not send them.
+func TestAnnouncedBytesAreNotReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{})
 		key := s.key("acme")
@@ -283,18 +283,17 @@ func TestBytesAreHeldAsTheyCome(t *testing.T) {
 			return r
 		})
 		s.start(1, key, "POST", path, func() io.Reader { return strings.NewReader(`{"lease_token":1}`) })
-		if in := s.entered(); len(in) != 1 {
-			t.Errorf("beside bodies that do not come: %v, want the request served", in)
+		if in := s.calls(); len(in) != 1 {
+			t.Errorf("beside stalled bodies: %v, want the request served", in)
 		}
 		for _, w := range bodies {
 			w.CloseWithError(io.ErrUnexpectedEOF)
 		}
-		stalled.want("when they break off", map[int]int{400: 5})
-		s.let()
+		stalled.want("when the connections break", map[int]int{400: 5})
+		s.release()
 	})
 }
 
-// TestLimitsOfRequestsInFlight holds them for a key and for a tenant.
 func TestLimitsOfRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{TenantRequests: 6, KeyRequests: 4})
@@ -302,22 +301,22 @@ func TestLimitsOfRequestsInFlight(t *testing.T) {
 		path := T("acme") + "/work/" + eventhook.NewID[eventhook.Execution](noon).String() + "/complete"
 		small := func() io.Reader { return strings.NewReader(`{"lease_token":1}`) }
 		s.start(6, one, "POST", path, small).want("of one key", map[int]int{429: 2})
-		s.start(6, two, "POST", path, small).want("of another of the tenant's", map[int]int{429: 4})
+		s.start(6, two, "POST", path, small).want("of another key of the tenant", map[int]int{429: 4})
 		s.start(1, other, "POST", T("umbrella")+"/work/"+eventhook.NewID[eventhook.Execution](noon).String()+"/complete", small)
-		if in := s.entered(); len(in) != 7 || in[6] != "umbrella" {
-			t.Errorf("%v came to the store, want 6 of one tenant and then the other's", in)
+		if in := s.calls(); len(in) != 7 || in[6] != "umbrella" {
+			t.Errorf("%v reached the store, want 6 of one tenant and then the other tenant", in)
 		}
 		if s.refused["key_requests"] != 2 || s.refused["tenant_requests"] != 4 {
 			t.Errorf("refused %v, want 2 for the key and 4 for the tenant", s.refused)
 		}
-		s.let()
-		s.start(4, one, "POST", path, small).want("when they have ended", map[int]int{})
-		s.let()
+		s.release()
+		s.start(4, one, "POST", path, small).want("when these requests have ended", map[int]int{})
+		s.release()
 	})
 }
 
-// TestStoredBodiesAreShownWithinTheBudget has one tenant read large events.
-func TestStoredBodiesAreShownWithinTheBudget(t *testing.T) {
+// TestStoredBodiesAreReturnedWithinTheBudget reads large events of one tenant.
+func TestStoredBodiesAreReturnedWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{ListConns: 8})
 		s.size = eventhook.LargestMaxBodyBytes
@@ -325,15 +324,15 @@ func TestStoredBodiesAreShownWithinTheBudget(t *testing.T) {
 		path := func(tenant string) string {
 			return T(tenant) + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
 		}
-		s.start(4, loud, "GET", path("loud"), nil).want("beside one that is read", map[int]int{429: 3})
+		s.start(4, loud, "GET", path("loud"), nil).want("beside a request that reads", map[int]int{429: 3})
 		read := s.start(1, quiet, "GET", path("quiet"), nil)
-		read.want("while it is read", map[int]int{})
-		s.let()
+		read.want("while it reads", map[int]int{})
+		s.release()
 		read.want("in the end", map[int]int{200: 1})
 	})
 }
 
-// unread fails the test when it is read.
+// unread is a body that fails the test when it is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -341,8 +340,9 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesAreNotReadInVain holds for requests that are refused anyway.
-func TestBodiesAreNotReadInVain(t *testing.T) {
+// TestBodiesOfRefusedRequestsAreNotRead covers refusals that do not depend on the
+// body.
+func TestBodiesOfRefusedRequestsAreNotRead(t *testing.T) {
 	s := newBudgetHarness(t, api.Limits{})
 	key := s.key("acme")
 	for _, c := range []struct {
@@ -367,8 +367,8 @@ func TestBodiesAreNotReadInVain(t *testing.T) {
 	}
 }
 
-// TestBytesInFlightAreBounded holds the limits of a key, of a tenant and of all,
-// with requests of 1.4 MB each, decoded.
+// TestBytesInFlightAreBounded reaches the limits of a key, of a tenant and of the
+// instance with requests of 1.4 MB each, decoded.
 func TestBytesInFlightAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBudgetHarness(t, api.Limits{Bytes: 8 << 20, TenantBytes: 3 << 20, KeyBytes: 2 << 20})
@@ -380,23 +380,23 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 		}
 		send(3, "acme", s.key("acme")).want("of one key", map[int]int{429: 2})
 		send(1, "acme", s.key("acme")).want("of another key", map[int]int{})
-		send(1, "acme", s.key("acme")).want("beyond the tenant's share", map[int]int{429: 1})
+		send(1, "acme", s.key("acme")).want("beyond the limit of the tenant", map[int]int{429: 1})
 		last := s.key("last")
 		for _, tenant := range []string{"b", "c"} {
 			send(1, tenant, s.key(tenant)).want("of another tenant", map[int]int{})
 		}
-		send(1, "last", last).want("beyond what all may hold", map[int]int{503: 1})
+		send(1, "last", last).want("beyond the limit of the instance", map[int]int{503: 1})
 		list := s.start(1, last, "GET", T("last")+"/events", nil)
-		list.want("a small request then", map[int]int{})
-		if in := s.entered(); !slices.Equal(in, []string{"acme", "acme", "b", "c", "last"}) {
-			t.Errorf("%v came to the store", in)
+		list.want("a small request", map[int]int{})
+		if in := s.calls(); !slices.Equal(in, []string{"acme", "acme", "b", "c", "last"}) {
+			t.Errorf("%v reached the store", in)
 		}
 		if s.refused["key_bytes"] != 2 || s.refused["tenant_bytes"] != 1 || s.refused["instance_bytes"] != 1 {
-			t.Errorf("refused %v, want 2 for the key, 1 for the tenant and 1 for all", s.refused)
+			t.Errorf("refused %v, want 2 for the key, 1 for the tenant and 1 for the instance", s.refused)
 		}
-		s.let()
+		s.release()
 		list.want("in the end", map[int]int{200: 1})
-		send(1, "last", last).want("when the others have ended", map[int]int{})
-		s.let()
+		send(1, "last", last).want("when the other requests have ended", map[int]int{})
+		s.release()
 	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// decodePath gives the path's parameters the text that they stand for, once.
-// The router leaves them as they are written, but for paths of which there is
-// one way to write them. What cannot be decoded stays, and is a fault.
+// decodePath decodes the percent-encoded parameters of the path. The router returns
+// them encoded if the path has several encodings. A parameter that cannot be decoded
+// stays as it is and is reported as a fault.
 func decodePath(ctx huma.Context) (faults eventhook.Faults) {
 	c := humaecho.Unwrap(ctx)
 	if c.Request().URL.RawPath == "" {
@@ -27,7 +27,7 @@ func decodePath(ctx huma.Context) (faults eventhook.Faults) {
 	for i, raw := range values {
 		text, err := url.PathUnescape(raw)
 		if err != nil {
-			faults.Add("path."+names[i], "is not percent-encoded as it must be")
+			faults.Add("path."+names[i], "is not valid percent-encoding")
 			continue
 		}
 		values[i] = text
@@ -36,8 +36,9 @@ func decodePath(ctx huma.Context) (faults eventhook.Faults) {
 	return faults
 }
 
-// findings are what is wrong with a request: with one thing that cannot be
-// parsed it is malformed, whatever else is wrong with it.
+// requestFaults collects the faults of a request. With one part that cannot be
+// parsed, the request is malformed (400), whatever other faults it has; else it is
+// invalid (422).
 type requestFaults struct {
 	faults   eventhook.Faults
 	unparsed bool
@@ -56,9 +57,10 @@ func (f *requestFaults) err() error {
 	return all.Err(notValid)
 }
 
-// checkRequest tells all that is wrong with a request's parameters at once,
-// with the shape of its body as far as that can be told; and refuses a body
-// where none is taken. It reads no body that a handler shall have.
+// checkRequest returns an error with all faults of the parameters and, if there are
+// any, of the body as far as checkBody can find them. It also refuses a body for
+// operations without one. Without faults, a body that the handler decodes stays
+// unread.
 func (s *server) checkRequest(ctx huma.Context, undecoded eventhook.Faults) error {
 	f := requestFaults{undecoded, len(undecoded) > 0}
 	s.checkPath(ctx, &f)
@@ -74,8 +76,8 @@ func (s *server) checkRequest(ctx huma.Context, undecoded eventhook.Faults) erro
 	return f.err()
 }
 
-// checkPath refuses ids that are none. Slugs and names that are none are those
-// of nothing that is there.
+// checkPath reports ids that are not UUIDs. Slugs and names of the wrong form are
+// not reported here: no resource has them, so that the handler returns 404.
 func (s *server) checkPath(ctx huma.Context, f *requestFaults) {
 	for _, p := range ctx.Operation().Parameters {
 		if p.In != "path" || p.Schema.Format != "uuid" {
@@ -87,8 +89,9 @@ func (s *server) checkPath(ctx huma.Context, f *requestFaults) {
 	}
 }
 
-// checkQuery looks at what is named in the query. What cannot be read would
-// else filter nothing, and a second value would be left out.
+// checkQuery reports unknown, repeated and invalid query parameters. The framework
+// would ignore unknown parameters and further values, so that a filter with a typo
+// would have no effect.
 func (s *server) checkQuery(ctx huma.Context, f *requestFaults) {
 	known := map[string]*huma.Param{}
 	for _, p := range ctx.Operation().Parameters {
@@ -110,7 +113,7 @@ func (s *server) checkQuery(ctx huma.Context, f *requestFaults) {
 			f.faults.Add(readable(at), "unknown query parameter")
 		case len(values) > 1:
 			f.addUnparsable(at, "is given more than once")
-		case values[0] != "": // what is empty is not there
+		case values[0] != "": // an empty value counts as absent
 			s.checkParameter(at, p.Schema, values[0], f)
 		}
 	}
@@ -118,8 +121,8 @@ func (s *server) checkQuery(ctx huma.Context, f *requestFaults) {
 
 func hasInvalidText(s string) bool { return eventhook.SanitizeText(s) != s }
 
-// checkParameter holds what a parameter says against its schema. The elements
-// of lists have commas between them.
+// checkParameter checks the value of a parameter against its schema. Elements of
+// lists are separated by commas.
 func (s *server) checkParameter(at string, schema *huma.Schema, text string, f *requestFaults) {
 	if schema.Type == huma.TypeArray {
 		var list []any
@@ -137,13 +140,14 @@ func (s *server) checkParameter(at string, schema *huma.Schema, text string, f *
 	f.faults = append(f.faults, s.checkValue(schema, at, value)...)
 }
 
-// parse reads a text as what a schema describes.
+// parse converts the text of a parameter to the type of its schema. wrong is the
+// fault, "" if the conversion succeeds.
 func parse(schema *huma.Schema, text string) (value any, wrong string) {
 	var err error
 	switch {
 	case schema.Type == huma.TypeInteger:
 		value, err = strconv.ParseInt(text, 10, 64)
-		wrong = "must be a whole number"
+		wrong = "must be an integer"
 	case schema.Type == huma.TypeBoolean:
 		value, err = strconv.ParseBool(text)
 		wrong = "must be true or false"
@@ -162,7 +166,7 @@ func parse(schema *huma.Schema, text string) (value any, wrong string) {
 	return value, ""
 }
 
-// retryAfter documents the header of an answer that is not for ever.
+// retryAfter documents the header Retry-After of temporary failures.
 func retryAfter(answers map[string]*huma.Response) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		if r := answers[strconv.Itoa(status)]; r != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-func TestNamesComeBackAsTheyWereSent(t *testing.T) {
+func TestNamesSurviveARoundTrip(t *testing.T) {
 	r := setUp(t)
 	server := httptest.NewServer(r.router)
 	t.Cleanup(server.Close)
@@ -37,7 +37,7 @@ func TestNamesComeBackAsTheyWereSent(t *testing.T) {
 	}
 }
 
-// rawPath calls with a path that is written as it is.
+// rawPath sends a request with an encoded path.
 func (r *fixture) rawPath(key, method, path string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, "/", nil)
@@ -54,14 +54,14 @@ func TestPathsAreDecodedOnce(t *testing.T) {
 		claim, path string
 		want        int
 	}{
-		{"a letter", T("acme") + "/sources/%63rm", 200},
-		{"a letter of the tenant, which the key is for", T("%61cme") + "/sources/crm", 200},
-		{"a letter of another tenant", T("%75mbrella") + "/sources/crm", 404},
-		{"a slash of the tenant", T("acme%2Fx") + "/sources/crm", 404},
-		{"a hyphen of an id", T("acme") + "/events/" + id[:8] + "%2D" + id[9:], 200},
-		{"twice is once too often", T("acme") + "/sources/%2563rm", 404},
-		{"what stands for nothing", T("acme") + "/sources/%zz", 400},
-		{"what stands for nothing, of the tenant", T("%zz") + "/sources/crm", 404},
+		{"an encoded letter", T("acme") + "/sources/%63rm", 200},
+		{"an encoded letter of the key's tenant", T("%61cme") + "/sources/crm", 200},
+		{"an encoded letter of another tenant", T("%75mbrella") + "/sources/crm", 404},
+		{"an encoded slash in the tenant", T("acme%2Fx") + "/sources/crm", 404},
+		{"an encoded hyphen in an id", T("acme") + "/events/" + id[:8] + "%2D" + id[9:], 200},
+		{"encoded twice", T("acme") + "/sources/%2563rm", 404},
+		{"an invalid encoding", T("acme") + "/sources/%zz", 400},
+		{"an invalid encoding in the tenant", T("%zz") + "/sources/crm", 404},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			p := r.subtest(t).rawPath(acme, "GET", c.path).want(c.want)
@@ -72,7 +72,7 @@ func TestPathsAreDecodedOnce(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfARequestAreToldAtOnce(t *testing.T) {
+func TestAllFaultsOfARequestAreReportedAtOnce(t *testing.T) {
 	r := setUp(t)
 	id := eventhook.NewID[eventhook.Event](noon).String()
 	for _, c := range []struct {
@@ -80,22 +80,22 @@ func TestAllFaultsOfARequestAreToldAtOnce(t *testing.T) {
 		want                      int
 		at                        []string
 	}{
-		{"of a query", "GET", "/events?received_before=x&status=bogus&limit=0&foo=1", "", 400, []string{"query.foo", "query.limit", "query.received_before", "query.status"}},
-		{"what can be parsed is not malformed", "GET", "/events?status=bogus&limit=251&foo=1", "", 422, []string{"query.foo", "query.limit", "query.status"}},
+		{"a query", "GET", "/events?received_before=x&status=bogus&limit=0&foo=1", "", 400, []string{"query.foo", "query.limit", "query.received_before", "query.status"}},
+		{"a query that can be parsed", "GET", "/events?status=bogus&limit=251&foo=1", "", 422, []string{"query.foo", "query.limit", "query.status"}},
 		{"a value given twice", "GET", "/events?source=a&source=b&status=bogus", "", 400, []string{"query.source", "query.status"}},
-		{"no boolean", "DELETE", "/sources/crm?cascade=perhaps&x=1", "", 400, []string{"query.cascade", "query.x"}},
-		{"a query of which a part cannot be read", "GET", "/events?status=bogus&x=%zz", "", 400, []string{"query", "query.status"}},
-		{"no text", "GET", "/events?source=%00&limit=0", "", 400, []string{"query.limit", "query.source"}},
-		{"of a path and a query", "GET", "/promises/17?wait_seconds=x&foo=1", "", 400, []string{"path.id", "query.foo", "query.wait_seconds"}},
+		{"not a boolean", "DELETE", "/sources/crm?cascade=perhaps&x=1", "", 400, []string{"query.cascade", "query.x"}},
+		{"a query with an invalid part", "GET", "/events?status=bogus&x=%zz", "", 400, []string{"query", "query.status"}},
+		{"a NUL", "GET", "/events?source=%00&limit=0", "", 400, []string{"query.limit", "query.source"}},
+		{"a path and a query", "GET", "/promises/17?wait_seconds=x&foo=1", "", 400, []string{"path.id", "query.foo", "query.wait_seconds"}},
 		{"an id without hyphens", "GET", "/events/" + id[:8] + id[9:], "", 400, []string{"path.id"}},
-		{"of a path, a query and a body", "POST", "/work/17/fail?x=1", `{"lease_token":"a","y":1}`, 400,
+		{"a path, a query and a body", "POST", "/work/17/fail?x=1", `{"lease_token":"a","y":1}`, 400,
 			[]string{"body.error", "body.lease_token", "body.y", "path.id", "query.x"}},
-		{"of a query and a document", "POST", "/sources?x=1", `{"slug":"No","slug":"No","verifier":7}`, 422, []string{"body.slug", "body.verifier", "query.x"}},
-		{"of a query and a body that is no JSON", "POST", "/sources?x=1", `{"slug"`, 400, []string{"body", "query.x"}},
-		{"of a query and no body", "POST", "/sources?x=1", "", 400, []string{"body", "query.x"}},
-		{"of a query and a patch", "PATCH", "/sources/crm?x=1", `{"name":"a","name":"b"}`, 422, []string{"body.name", "query.x"}},
-		{"of a path and a body where none is taken", "POST", "/work/17/cancel?x=1", `{"y":1}`, 400, []string{"body", "path.id", "query.x"}},
-		{"no body", "POST", "/sources", "", 400, []string{"body"}},
+		{"a query and a document", "POST", "/sources?x=1", `{"slug":"No","slug":"No","verifier":7}`, 422, []string{"body.slug", "body.verifier", "query.x"}},
+		{"a query and a body that is not JSON", "POST", "/sources?x=1", `{"slug"`, 400, []string{"body", "query.x"}},
+		{"a query and a missing body", "POST", "/sources?x=1", "", 400, []string{"body", "query.x"}},
+		{"a query and a patch", "PATCH", "/sources/crm?x=1", `{"name":"a","name":"b"}`, 422, []string{"body.name", "query.x"}},
+		{"a path and an unexpected body", "POST", "/work/17/cancel?x=1", `{"y":1}`, 400, []string{"body", "path.id", "query.x"}},
+		{"a missing body", "POST", "/sources", "", 400, []string{"body"}},
 		{"a cursor that was changed", "GET", "/sources?cursor=AAAA", "", 400, []string{"query.cursor"}},
 		{"a cursor of the catalogue that was changed", "GET", "/event-types?cursor=AAAA", "", 400, []string{"query.cursor"}},
 		{"a cursor of the providers that was changed", "GET", "/providers?cursor=AAAA", "", 400, []string{"query.cursor"}},
@@ -111,7 +111,7 @@ func TestAllFaultsOfARequestAreToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnyOfSeveralVersionsMayBeCurrent(t *testing.T) {
+func TestIfMatchAcceptsSeveralVersions(t *testing.T) {
 	r := setUp(t)
 	r.admin("PUT", T("acme")+"/event-types/t", object{"description": "0"}).want(http.StatusCreated) // its version is 1
 	for _, c := range []struct {
@@ -137,41 +137,41 @@ func TestAnyOfSeveralVersionsMayBeCurrent(t *testing.T) {
 	r.withHeader(adminKey, "DELETE", T("acme")+"/event-types/t", "", "If-Match", `"9", "4"`).want(http.StatusNoContent)
 }
 
-func TestTimesAreToldAsTheyAreKept(t *testing.T) {
+func TestTimesHaveStoredPrecision(t *testing.T) {
 	r := setUp(t)
 	r.clock.advance(123456789)
 	for path, body := range map[string]object{
 		tenants:                {"slug": "fresh", "name": "Fresh"},
 		T("acme") + "/sources": {"slug": "fresh", "verifier": object{"type": "none"}},
 	} {
-		made := r.admin("POST", path, body).want(http.StatusCreated).object()
+		created := r.admin("POST", path, body).want(http.StatusCreated).object()
 		read := r.admin("GET", path+"/fresh", nil).want(http.StatusOK).object()
-		if made["created_at"] != "2026-03-10T15:00:00.123456Z" || made["created_at"] != read["created_at"] || made["updated_at"] != read["updated_at"] {
-			t.Errorf("%s: made at %v, and read as made at %v; want microseconds in both", path, made["created_at"], read["created_at"])
+		if created["created_at"] != "2026-03-10T15:00:00.123456Z" || created["created_at"] != read["created_at"] || created["updated_at"] != read["updated_at"] {
+			t.Errorf("%s: created at %v, read as %v; want microseconds in both", path, created["created_at"], read["created_at"])
 		}
 	}
 	key := r.admin("POST", tenants+"/acme/keys", object{"name": "k", "scopes": []string{"read"}, "expires_at": "2026-04-01T00:00:00.123456789Z"}).want(http.StatusCreated).object()
 	if read := r.list(tenants + "/acme/keys").Items[0]; key["expires_at"] != read["expires_at"] || key["created_at"] != read["created_at"] {
-		t.Errorf("a key was made as %v and is read as %v", key, read)
+		t.Errorf("a key was created as %v and is read as %v", key, read)
 	}
 }
 
-func TestTheDocumentTellsWhatIsTaken(t *testing.T) {
+func TestDocumentDescribesRetryAfterScopesAndSlugs(t *testing.T) {
 	r := setUp(t)
 	for _, op := range r.operations() {
 		for _, status := range []string{"429", "503"} {
 			if a := op.Responses[status]; a == nil || a.Headers["Retry-After"] == nil {
-				t.Errorf("%s does not tell of Retry-After with %s", op.OperationID, status)
+				t.Errorf("%s: Retry-After of %s is not documented", op.OperationID, status)
 			}
 		}
 	}
 	schemas := r.openAPI.Components.Schemas.Map()
 	if got := schemas["KeyCreate"].Properties["scopes"].Items.Enum; len(got) != len(eventhook.Scopes) {
-		t.Errorf("scopes may be %v, want %v", got, eventhook.Scopes)
+		t.Errorf("enum of scopes: got %v, want %v", got, eventhook.Scopes)
 	}
 	for _, name := range []string{"TenantCreate", "SourceCreate"} {
 		if s := schemas[name].Properties["slug"]; s.Pattern == "" || s.MinLength == nil || s.MaxLength == nil {
-			t.Errorf("%s: the slug is described as %+v, want its pattern and lengths", name, s)
+			t.Errorf("%s: the slug is described as %+v, want pattern, minLength and maxLength", name, s)
 		}
 	}
 	for slug, want := range map[string]int{"": 1, "A": 1, string(make([]byte, 70)): 1} {

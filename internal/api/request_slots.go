@@ -10,55 +10,66 @@ import (
 	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
-// class says which gate the requests of an operation pass.
+// class is a group of operations that share slots: a limit of concurrent requests on
+// this instance, with a round robin between tenants.
 type class string
 
 const (
-	// reads are lists and details.
+	// reads are the operations that list or get.
 	reads class = "reads"
-	// works are short changes that workers make: heartbeats, results, promises.
+	// works are short changes by workers: heartbeats, results, promises.
 	works class = "works"
-	// bulks change up to thousands of rows with one request.
+	// bulks change up to thousands of rows per request.
 	bulks class = "bulks"
-	// trials evaluate a tenant's expressions, or send a request for a tenant.
+	// trials evaluate expressions of a tenant, or send a request to one of its receivers.
 	trials class = "trials"
-	// large are requests with a body beyond smallBody, until they have ended: those
-	// that wait hold next to nothing.
+	// large are requests with a body larger than smallBody, in addition to the class of
+	// their operation. A request that waits holds almost no memory.
 	large class = "large"
-	// changes of the configuration wait for the tenant's turn in the store, which
-	// is where their connections are taken.
+	// changes are changes of the configuration. They have no slots here: the store runs
+	// a round robin between tenants for the connections of changes.
 	changes class = "changes"
-	// ownLimits are operations with limits of their own: publishing has a queue,
-	// claims and promises have waits, streams and backtests are counted.
+	// ownLimits are operations with specific limits: the queue of publishing, the wait
+	// queues of claims and promises, the number of streams and of backtests.
 	ownLimits class = "own"
-	// fixed are answers that are in memory.
+	// fixed are operations whose response is in memory.
 	fixed class = "fixed"
 )
 
 const (
-	slotTimeout       = 5 * time.Second  // for a slot
-	readTimeout       = 10 * time.Second // for all statements of a read, each of which has 5 s
-	maxWaitingForSlot = 32               // waiting requests of one tenant at each gate
+	slotTimeout       = 5 * time.Second  // longest wait for a slot
+	readTimeout       = 10 * time.Second // of all statements of a read; each has a timeout of 5 s
+	maxWaitingForSlot = 32               // waiting requests of one tenant per class
 )
 
 type classSlots map[class]*roundrobin.Slots[eventhook.TenantID]
 
+// newClassSlots returns the slots of each class. With the default limits, no tenant can
+// use all slots of a class, so that a request of another tenant finds a free slot or is
+// next.
 func newClassSlots(l Limits) classSlots {
-	slots := func(slots, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
-		return roundrobin.NewSlots[eventhook.TenantID](slots, perTenant, maxWaitingForSlot)
+	const (
+		trialSlots, trialsPerTenant = 32, 2
+		largeSlots, largePerTenant  = 64, 2 // memory has its own limit
+	)
+	slots := func(atOnce, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
+		return roundrobin.NewSlots[eventhook.TenantID](atOnce, perTenant, maxWaitingForSlot)
 	}
-	half := (l.ListConns + 1) / 2
+	readsPerTenant := (l.ListConns + 1) / 2
+	worksPerTenant := l.WorkConns * 3 / 4
+	bulkSlots, bulksPerTenant := l.WorkConns/4, max(l.WorkConns/8, 1) // leave connections for short changes
 	return classSlots{
-		reads: slots(l.ListConns, half),
-		// As many callers as have requests in flight may wait for a short change.
-		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
-		bulks:  slots(l.WorkConns/4, max(l.WorkConns/8, 1)),
-		trials: slots(32, 2),
-		large:  slots(64, 2), // their memory is bounded apart from it
+		reads: slots(l.ListConns, readsPerTenant),
+		// Every request in flight of a tenant may wait for a short change.
+		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, worksPerTenant, l.TenantRequests),
+		bulks:  slots(bulkSlots, bulksPerTenant),
+		trials: slots(trialSlots, trialsPerTenant),
+		large:  slots(largeSlots, largePerTenant),
 	}
 }
 
-// class is that of an operation: spelled out, or by its method and scope.
+// classOf returns the class of an operation, by default derived from its method and
+// scope.
 func (o operation) classOf() class {
 	switch {
 	case o.class != "":
@@ -71,7 +82,9 @@ func (o operation) classOf() class {
 	return changes
 }
 
-// inTurn takes a slot of a class's gate. Without an error leave must be called.
+// acquireSlot waits for a slot of a class, for up to slotTimeout. Without an error,
+// release must be called. The error is KindRateLimited if too many requests of the
+// tenant wait, and KindUnavailable after the timeout.
 func (h *reservation) acquireSlot(ctx context.Context, c class) (release func(), err error) {
 	slots, tenant := h.slots[c], h.tenant
 	if slots == nil {
@@ -83,18 +96,20 @@ func (h *reservation) acquireSlot(ctx context.Context, c class) (release func(),
 	return func() { slots.Release(tenant) }, nil
 }
 
+// slotRefusal translates errors of the round robin into refusals.
 func (h *reservation) slotRefusal(err error) error {
 	switch {
 	case errors.Is(err, roundrobin.ErrFull):
-		return h.limitExceeded(refusedQueue, "Too many requests of this tenant wait for their turn; try again, with fewer at once.")
+		return h.limitExceeded(refusedQueue, "Too many requests of the tenant wait for a free slot; try again with fewer concurrent requests.")
 	case errors.Is(err, roundrobin.ErrTimeout):
 		return h.countRefusal(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
-			Message: "The request has waited too long for its turn; try again."})
+			Message: "The request waited too long for a free slot; try again."})
 	}
 	return err
 }
 
-// run calls a handler within the limits of a class.
+// runInClass calls a handler in a slot of a class. Reads are also limited to
+// readTimeout.
 func runInClass[I, O any](ctx context.Context, by caller, c class, in *I, handle func(context.Context, caller, *I) (*O, error)) (*O, error) {
 	release, err := by.reservation.acquireSlot(ctx, c)
 	if err != nil {
@@ -109,7 +124,7 @@ func runInClass[I, O any](ctx context.Context, by caller, c class, in *I, handle
 	out, err := handle(limited, by, in)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Cause: err,
-			Message: "Reading takes too long; narrow the list, or try again."}
+			Message: "Reading timed out; narrow the list, or try again."}
 	}
 	return out, err
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A key that is gone costs the sources it sealed, and no others: they are
-// listed, and can be given new secrets, switched off, or deleted.
-func TestASourceWhoseKeyIsLostCanBeSeenAndMended(t *testing.T) {
+// A lost encryption key affects only the sources whose secrets it encrypted. They
+// are listed, and can get new secrets, be disabled or be deleted.
+func TestSourcesWithLostSecretsCanBeRepaired(t *testing.T) {
 	r := setUp(t)
 	sources := T("acme") + "/sources"
 	for _, slug := range []string{"hub", "shut"} {
@@ -25,9 +25,9 @@ func TestASourceWhoseKeyIsLostCanBeSeenAndMended(t *testing.T) {
 		t.Errorf("got %v, want the provider and that its secrets are lost", one)
 	}
 	r.admin("PATCH", sources+"/hub", object{"name": "Hub"}).want(http.StatusUnprocessableEntity) // it still has no secret
-	mended := r.admin("PATCH", sources+"/hub", object{"secrets": []string{"new"}}).want(http.StatusOK).object()
-	if mended["secrets_lost"] != nil || mended["secrets_count"] != 1.0 {
-		t.Errorf("got %v, want it mended", mended)
+	repaired := r.admin("PATCH", sources+"/hub", object{"secrets": []string{"new"}}).want(http.StatusOK).object()
+	if repaired["secrets_lost"] != nil || repaired["secrets_count"] != 1.0 {
+		t.Errorf("got %v, want one secret, which is not lost", repaired)
 	}
 	r.admin("DELETE", sources+"/shut", nil).want(http.StatusNoContent)
 }

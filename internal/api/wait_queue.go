@@ -10,21 +10,21 @@ import (
 	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
-// fallbackInterval is how long somebody waits at most before looking again, in case a
-// wake from another instance was lost.
+// fallbackInterval is the longest time between two checks of a waiting request, in
+// case a notification from another instance was lost.
 const fallbackInterval = 10 * time.Second
 
-// How many requests may wait here at once.
+// Limits of concurrently waiting requests on this instance.
 const (
 	maxTenantWaits   = 2000 // of one tenant
 	maxInstanceWaits = 20_000
 )
 
-// waits are the requests that wait for something to happen in the database. Of
-// those that wait for the same, the first looks, whenever there may be something
-// to see, and the others stand behind it: when it has got something, or goes,
-// the next takes over what it knows. So a wake costs one look and not as many as
-// there are waiters.
+// waitQueues hold the requests that wait for a change in the database, such as due
+// work or a settled promise. Requests with the same waitKey form a queue. Only the
+// first request of a queue checks the database, after each wake-up. When it is done
+// or gives up, the next request takes over its waitState. So a wake-up costs one
+// check per queue, not one per request.
 type waitQueues struct {
 	queues   *roundrobin.Queues[waitKey, waitState]
 	tenants  waitCounts
@@ -36,14 +36,14 @@ func newWaitQueues(stopping <-chan struct{}, now func() time.Time) *waitQueues {
 	return &waitQueues{queues: roundrobin.NewQueues[waitKey, waitState](1), tenants: waitCounts{of: map[eventhook.TenantID]int{}}, stopping: stopping, now: now}
 }
 
-// counts is how many requests of each tenant wait. Safe for concurrent use.
+// waitCounts counts the waiting requests per tenant. It is safe for concurrent use.
 type waitCounts struct {
 	mu  sync.Mutex
 	all int
-	of  map[eventhook.TenantID]int // none is 0
+	of  map[eventhook.TenantID]int // without entries of 0
 }
 
-// add returns the new counts.
+// add adds n and returns the new counts.
 func (c *waitCounts) add(tenant eventhook.TenantID, n int) (ofTenant, all int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,69 +55,71 @@ func (c *waitCounts) add(tenant eventhook.TenantID, n int) (ofTenant, all int) {
 	return n, c.all
 }
 
-// waitKey names what is waited for.
+// waitKey identifies the change that a queue waits for.
 type waitKey struct {
 	tenant  eventhook.TenantID
 	subject string
 }
 
-// outlook is what the first of a line knows: when it is worth to look again.
+// waitState is the state of a queue, owned by its first request: when to check
+// again.
 type waitState struct {
-	wake    <-chan struct{} // closed when something may have happened since the last look
-	checkAt time.Time       // look then in any case; zero: at once
+	wake    <-chan struct{} // closed when there may be a change since the last check
+	checkAt time.Time       // check at this time without a wake-up; zero: at once
 
-	settled *eventhook.Promise // what those who wait for a promise get without looking
+	settled *eventhook.Promise // result for requests that wait for the same promise
 }
 
-// inTurn waits until look has done what it shall do: with done or an error it is
-// over. look is called in the caller's turn only; it writes into the outlook
-// when to look again. The first of a line begins with what it has seen before.
-// Without an error it is over, too, when patience or the server ends.
+// wait calls check after each wake-up until check returns done or an error, or until
+// patience or the server ends; the latter two are not errors. Calls of check for one
+// key do not overlap. check stores the next wake-up in the waitState; the first
+// request of a new queue starts with initial. The error is KindRateLimited or
+// KindUnavailable if too many requests wait.
 func (w *waitQueues) wait(ctx context.Context, key waitKey, patience time.Duration, initial waitState, check func(*waitState) (done bool, err error)) error {
 	defer w.tenants.add(key.tenant, -1)
 	switch ofTenant, all := w.tenants.add(key.tenant, 1); {
 	case ofTenant > maxTenantWaits:
 		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second,
-			Message: fmt.Sprintf("%d requests of this tenant wait here already; ask without wait_seconds, or with fewer requests at once.", maxTenantWaits)}
+			Message: fmt.Sprintf("The tenant has reached its limit of %d waiting requests; omit wait_seconds, or send fewer concurrent requests.", maxTenantWaits)}
 	case all > maxInstanceWaits:
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
-			Message: fmt.Sprintf("%d requests wait here already; ask without wait_seconds, or try again.", maxInstanceWaits)}
+			Message: fmt.Sprintf("This instance has reached its limit of %d waiting requests; omit wait_seconds, or try again.", maxInstanceWaits)}
 	}
 	queue := w.queues.Open(key)
 	defer w.queues.Close(key)
-	over := time.NewTimer(patience)
-	defer over.Stop()
-	if proceed, err := w.until(ctx, queue.Slot(), nil, over.C); !proceed {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	if proceed, err := w.until(ctx, queue.Slot(), nil, timeout.C); !proceed {
 		return err
 	}
 	defer queue.Release()
-	o := &queue.State
-	if o.wake == nil {
-		*o = initial
+	state := &queue.State
+	if state.wake == nil {
+		*state = initial
 	}
 	for {
-		next := time.NewTimer(o.checkAt.Sub(w.now()))
-		proceed, err := w.until(ctx, o.wake, next.C, over.C)
+		next := time.NewTimer(state.checkAt.Sub(w.now()))
+		proceed, err := w.until(ctx, state.wake, next.C, timeout.C)
 		next.Stop()
 		if !proceed {
 			return err
 		}
-		o.checkAt = time.Time{} // unless look says more
-		if done, err := check(o); done {
+		state.checkAt = time.Time{} // default; check may set another time
+		if done, err := check(state); done {
 			return err
 		}
 	}
 }
 
-// until waits for one of two things, and reports whether it came before the end
-// of the request, of its patience or of the server.
-func (w *waitQueues) until(ctx context.Context, one <-chan struct{}, other, over <-chan time.Time) (proceed bool, err error) {
+// until waits for a wake-up or a timer. proceed is false if the request, its patience
+// or the server ended first.
+func (w *waitQueues) until(ctx context.Context, wake <-chan struct{}, timer, timeout <-chan time.Time) (proceed bool, err error) {
 	select {
-	case <-one:
+	case <-wake:
 		return true, nil
-	case <-other:
+	case <-timer:
 		return true, nil
-	case <-over:
+	case <-timeout:
 	case <-w.stopping:
 	case <-ctx.Done():
 		return false, ctx.Err()

@@ -18,15 +18,15 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 )
 
-// office is a store in a bubble's time whose looks are counted.
+// fakeWaitStore is a store that counts its calls. It needs synthetic time.
 type fakeWaitStore struct {
 	api.WorkStore
 	api.PromiseStore
 	mu      sync.Mutex
 	woken   chan struct{}
-	items   int                     // that are due
-	settled eventhook.PromiseStatus // of the one promise
-	looks   int
+	items   int                     // number of due executions
+	settled eventhook.PromiseStatus // status of the promise
+	checks  int
 	broken  bool
 }
 
@@ -34,7 +34,7 @@ func newFakeWaitStore() *fakeWaitStore {
 	return &fakeWaitStore{woken: make(chan struct{}), settled: eventhook.PromisePending}
 }
 
-// wake makes something due, or settles the promise, and tells who waits.
+// wake adds due work or settles the promise, and wakes the waiting requests.
 func (o *fakeWaitStore) wake(items int, status eventhook.PromiseStatus) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +59,7 @@ func (o *fakeWaitStore) PromiseWake(eventhook.TenantID, eventhook.PromiseID) <-c
 func (o *fakeWaitStore) ClaimWork(context.Context, eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looks++
+	o.checks++
 	if o.broken {
 		return nil, errBroken
 	}
@@ -77,23 +77,23 @@ func (o *fakeWaitStore) NextWork(context.Context, eventhook.WorkQuery) (time.Tim
 func (o *fakeWaitStore) Promise(context.Context, eventhook.TenantID, eventhook.PromiseID) (eventhook.Promise, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looks++
+	o.checks++
 	return eventhook.Promise{Status: o.settled}, nil
 }
 
-// looked demands how often the office was looked into since the last time.
-func (o *fakeWaitStore) looked(t *testing.T, when string, want int) {
+// wantChecks compares the number of calls since the last wantChecks.
+func (o *fakeWaitStore) wantChecks(t *testing.T, when string, want int) {
 	t.Helper()
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.looks != want {
-		t.Errorf("%s: looked %d times, want %d", when, o.looks, want)
+	if o.checks != want {
+		t.Errorf("%s: %d checks, want %d", when, o.checks, want)
 	}
-	o.looks = 0
+	o.checks = 0
 }
 
-// manyTenants are all tenants there could be.
+// manyTenants is a KeyStore that has every tenant.
 type manyTenants struct{ api.KeyStore }
 
 func (manyTenants) Tenant(_ context.Context, slug string) (t eventhook.Tenant, err error) {
@@ -102,7 +102,7 @@ func (manyTenants) Tenant(_ context.Context, slug string) (t eventhook.Tenant, e
 	return t, nil
 }
 
-// crowd is requests that wait for the office.
+// waitHarness sends requests that wait for the store.
 type waitHarness struct {
 	t        *testing.T
 	router   *echo.Echo
@@ -118,9 +118,9 @@ func newWaitHarness(t *testing.T, o *fakeWaitStore) *waitHarness {
 	return c
 }
 
-// asks starts n requests one after the other, and returns what makes them leave.
-func (c *waitHarness) asks(n int, method, path, body string) (leave func()) {
-	ctx, leave := context.WithCancel(c.t.Context())
+// start starts n requests, one after the other. disconnect cancels them.
+func (c *waitHarness) start(n int, method, path, body string) (disconnect func()) {
+	ctx, disconnect := context.WithCancel(c.t.Context())
 	for range n {
 		go func() {
 			req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
@@ -133,16 +133,16 @@ func (c *waitHarness) asks(n int, method, path, body string) (leave func()) {
 		}()
 		synctest.Wait()
 	}
-	return leave
+	return disconnect
 }
 
-func (c *waitHarness) claims(n int, body string) (leave func()) {
-	return c.asks(n, "POST", T("acme")+"/work/claim", body)
+func (c *waitHarness) claims(n int, body string) (disconnect func()) {
+	return c.start(n, "POST", T("acme")+"/work/claim", body)
 }
 
-// answered demands how many were answered since the last time, and how many of
-// the answers hold a word.
-func (c *waitHarness) answered(when string, want int, word string, holding int) {
+// wantAnswers compares the number of responses since the last wantAnswers, and the
+// number of responses that contain a word.
+func (c *waitHarness) wantAnswers(when string, want int, word string, withWord int) {
 	c.t.Helper()
 	synctest.Wait()
 	c.mu.Lock()
@@ -153,121 +153,121 @@ func (c *waitHarness) answered(when string, want int, word string, holding int) 
 			n++
 		}
 	}
-	if len(c.answers) != want || n != holding {
-		c.t.Errorf("%s: %d were answered, %d of them with %s; want %d and %d", when, len(c.answers), n, word, want, holding)
+	if len(c.answers) != want || n != withWord {
+		c.t.Errorf("%s: %d responses, %d of them with %s; want %d and %d", when, len(c.answers), n, word, want, withWord)
 	}
 	c.answers = nil
 }
 
-const anItem, waitsLong = `"lease_token"`, `{"max":1,"wait_seconds":58}` // not when a backstop is due
+const hasItem, longWait = `"lease_token"`, `{"max":1,"wait_seconds":58}` // not a multiple of the fallback interval
 
-func TestAWakeCostsALookForEachItemAndOneMore(t *testing.T) {
+func TestWakeCostsOneCheckPerItemAndOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
-		c.claims(500, waitsLong)
-		o.looked(t, "when they come, the first", 1)
+		c.claims(500, longWait)
+		o.wantChecks(t, "at the start, by the first request", 1)
 		o.wake(3, eventhook.PromisePending)
-		c.answered("at a wake with three items", 3, anItem, 3)
-		o.looked(t, "at a wake with three items", 4)
+		c.wantAnswers("after a wake-up with three items", 3, hasItem, 3)
+		o.wantChecks(t, "after a wake-up with three items", 4)
 		o.wake(0, eventhook.PromisePending)
-		o.looked(t, "at a wake with nothing", 1)
+		o.wantChecks(t, "after a wake-up without items", 1)
 		time.Sleep(11 * time.Second)
-		o.looked(t, "in case a wake was lost", 1)
+		o.wantChecks(t, "after the fallback interval", 1)
 		time.Sleep(50 * time.Second)
-		c.answered("when their patience is over", 497, anItem, 0)
-		o.looked(t, "until then", 4)
+		c.wantAnswers("after the wait", 497, hasItem, 0)
+		o.wantChecks(t, "during the wait", 4)
 	})
 }
 
-func TestWhoLeavesPassesTheTurnOn(t *testing.T) {
+func TestNextRequestTakesOverTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
-		leave := c.claims(10, waitsLong)
+		disconnect := c.claims(10, longWait)
 		c.claims(1, `{"wait_seconds":2}`)
-		c.claims(1, waitsLong)
-		o.looked(t, "when they come", 1)
-		leave()
-		c.answered("who leave", 10, anItem, 0)
+		c.claims(1, longWait)
+		o.wantChecks(t, "at the start", 1)
+		disconnect()
+		c.wantAnswers("disconnected requests", 10, hasItem, 0)
 		time.Sleep(2 * time.Second)
-		c.answered("whose patience is short", 1, anItem, 0)
-		o.looked(t, "when they go", 0)
+		c.wantAnswers("the request with a short wait", 1, hasItem, 0)
+		o.wantChecks(t, "when requests end", 0)
 		o.wake(1, eventhook.PromisePending)
-		c.answered("who is left", 1, anItem, 1)
-		o.looked(t, "who is left", 1)
+		c.wantAnswers("the remaining request", 1, hasItem, 1)
+		o.wantChecks(t, "the remaining request", 1)
 		c.claims(1, `{}`)
-		c.answered("who does not wait", 1, anItem, 0)
+		c.wantAnswers("a request without a wait", 1, hasItem, 0)
 	})
 }
 
-func TestThoseWhoWantOtherWorkDoNotWaitBehind(t *testing.T) {
+func TestClaimsOfOtherWorkHaveTheirOwnQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
-		for _, body := range []string{waitsLong, `{"wait_seconds":60,"queue":"ci"}`, `{"wait_seconds":60,"kinds":["a"]}`,
+		for _, body := range []string{longWait, `{"wait_seconds":60,"queue":"ci"}`, `{"wait_seconds":60,"kinds":["a"]}`,
 			`{"wait_seconds":60,"kinds":["a","b"]}`, `{"wait_seconds":60,"kinds":["b","a","b"]}`, `{"wait_seconds":60,"queue":"x","kinds":["y z"]}`,
 			`{"wait_seconds":60,"queue":"x y","kinds":["z"]}`, `{"wait_seconds":60,"queue":"x y z"}`, `{"wait_seconds":60,"queue":"x y z","kinds":[""]}`} {
 			c.claims(5, body)
 		}
-		c.asks(5, "POST", T("umbrella")+"/work/claim", waitsLong)
-		o.looked(t, "when they come, for each wish", 9)
+		c.start(5, "POST", T("umbrella")+"/work/claim", longWait)
+		o.wantChecks(t, "at the start, per queue", 9)
 		o.wake(0, eventhook.PromisePending)
-		o.looked(t, "at a wake, for each wish", 9)
+		o.wantChecks(t, "after a wake-up, per queue", 9)
 		close(c.stopping)
-		c.answered("when the server stops", 50, anItem, 0)
-		o.looked(t, "when the server stops", 0)
+		c.wantAnswers("when the server stops", 50, hasItem, 0)
+		o.wantChecks(t, "when the server stops", 0)
 	})
 }
 
-func TestWhoeverWaitsHearsThatTheDatabaseFails(t *testing.T) {
+func TestEveryWaitingRequestGetsDatabaseErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
-		c.claims(20, waitsLong)
+		c.claims(20, longWait)
 		o.broken = true
 		o.wake(0, eventhook.PromisePending)
-		c.answered("all", 20, http.StatusText(http.StatusInternalServerError), 20)
+		c.wantAnswers("all requests", 20, http.StatusText(http.StatusInternalServerError), 20)
 	})
 }
 
-func TestOneReadsAPromiseForAllWhoWaitForIt(t *testing.T) {
+func TestOneCheckServesAllRequestsForAPromise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
 		path := T("acme") + "/promises/" + eventhook.NewID[eventhook.Promise](noon).String() + "?wait_seconds=60"
-		leave := c.asks(100, "GET", path, "")
-		c.asks(400, "GET", path, "")
-		o.looked(t, "when they come, each", 500)
+		disconnect := c.start(100, "GET", path, "")
+		c.start(400, "GET", path, "")
+		o.wantChecks(t, "at the start, by every request", 500)
 		o.wake(0, eventhook.PromisePending)
-		o.looked(t, "at a wake for another", 1)
-		leave()
-		c.answered("who leave", 100, `"resolved"`, 0)
+		o.wantChecks(t, "after a wake-up without a change", 1)
+		disconnect()
+		c.wantAnswers("disconnected requests", 100, `"resolved"`, 0)
 		o.wake(0, eventhook.PromiseResolved)
-		c.answered("all others", 400, `"resolved"`, 400)
-		o.looked(t, "when it is settled", 1)
+		c.wantAnswers("all other requests", 400, `"resolved"`, 400)
+		o.wantChecks(t, "when the promise is settled", 1)
 	})
 }
 
-func TestATenantCannotHaveAnyNumberWait(t *testing.T) {
+func TestWaitingRequestsOfATenantAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most = 2000
+		const limit = 2000
 		o := newFakeWaitStore()
 		c := newWaitHarness(t, o)
 		for queue := range 4 {
-			c.claims(most/4, fmt.Sprintf(`{"wait_seconds":60,"queue":"q%d"}`, queue))
+			c.claims(limit/4, fmt.Sprintf(`{"wait_seconds":60,"queue":"q%d"}`, queue))
 		}
-		c.claims(1, waitsLong)
+		c.claims(1, longWait)
 		if len(c.answers) != 1 || c.answers[0].Code != http.StatusTooManyRequests || c.answers[0].Header().Get("Retry-After") == "" {
-			t.Fatalf("got %d answers, want one 429 that says when to come again", len(c.answers))
+			t.Fatalf("got %d answers, want one 429 with Retry-After", len(c.answers))
 		}
 		c.answers = nil
 		c.claims(1, `{}`)
-		c.answered("who does not wait", 1, anItem, 0)
-		leave := c.asks(1, "POST", T("umbrella")+"/work/claim", waitsLong)
-		c.answered("another tenant's", 0, anItem, 0)
-		leave()
+		c.wantAnswers("a request without a wait", 1, hasItem, 0)
+		disconnect := c.start(1, "POST", T("umbrella")+"/work/claim", longWait)
+		c.wantAnswers("a request of another tenant", 0, hasItem, 0)
+		disconnect()
 		close(c.stopping)
-		c.answered("when the server stops", most+1, `"items":[]`, most)
+		c.wantAnswers("when the server stops", limit+1, `"items":[]`, limit)
 	})
 }

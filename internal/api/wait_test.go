@@ -20,26 +20,26 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// watched is a store that tells when a request is about to wait, and runs
-// something between a claim that found nothing and the wait.
+// observedStore is a store that signals when a request is about to wait. Before the
+// first signal it calls afterCheck.
 type observedStore struct {
 	api.WorkStore
 	api.PromiseStore
-	waiting   chan struct{}
-	afterLook func()
+	waiting    chan struct{}
+	afterCheck func()
 }
 
 func newObservedStore() *observedStore { return &observedStore{waiting: make(chan struct{}, 100)} }
 
-// over puts the store under watch.
-func (w *observedStore) over(d *api.Deps) {
+// wrap puts the store in front of that of d.
+func (w *observedStore) wrap(d *api.Deps) {
 	w.WorkStore, w.PromiseStore = d.Work, d.Promises
 	d.Work, d.Promises = w, w
 }
 
-func (w *observedStore) looked() {
-	if act := w.afterLook; act != nil {
-		w.afterLook = nil
+func (w *observedStore) checked() {
+	if act := w.afterCheck; act != nil {
+		w.afterCheck = nil
 		act()
 	}
 	w.waiting <- struct{}{}
@@ -48,12 +48,12 @@ func (w *observedStore) looked() {
 func (w *observedStore) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	list, err := w.WorkStore.ClaimWork(ctx, q)
 	if len(list) == 0 {
-		w.looked()
+		w.checked()
 	}
 	return list, err
 }
 
-// NextWork knows of nothing, so that only a wake can end a wait.
+// NextWork returns the zero time, so that only a wake-up ends a wait.
 func (w *observedStore) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) {
 	return time.Time{}, nil
 }
@@ -61,7 +61,7 @@ func (w *observedStore) NextWork(context.Context, eventhook.WorkQuery) (time.Tim
 func (w *observedStore) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
 	p, err := w.PromiseStore.Promise(ctx, tenant, id)
 	if p.Status == eventhook.PromisePending {
-		w.looked()
+		w.checked()
 	}
 	return p, err
 }
@@ -77,7 +77,7 @@ func wantItems(t *testing.T, a *answer, n int) {
 }
 
 func TestClaimWakesForWork(t *testing.T) {
-	for claim, make := range map[string]func(r *fixture){
+	for claim, createWork := range map[string]func(r *fixture){
 		"new work": func(r *fixture) { r.execution(eventhook.Task, "build") },
 		"work that is retried": func(r *fixture) {
 			id := r.execution(eventhook.Task, "build")
@@ -87,26 +87,26 @@ func TestClaimWakesForWork(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			w := newObservedStore()
-			r := setUp(t, w.over)
+			r := setUp(t, w.wrap)
 			claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
 			receive(t, "the claim waits", w.waiting)
-			make(r)
+			createWork(r)
 			wantItems(t, receive(t, "the claim wakes", claimed), 1)
 		})
 	}
 }
 
-func TestClaimMissesNoWorkThatComesBeforeItWaits(t *testing.T) {
+func TestClaimSeesWorkCreatedBeforeItWaits(t *testing.T) {
 	w := newObservedStore()
-	r := setUp(t, w.over)
-	w.afterLook = func() { r.execution(eventhook.Task, "build") }
+	r := setUp(t, w.wrap)
+	w.afterCheck = func() { r.execution(eventhook.Task, "build") }
 	claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
 	wantItems(t, receive(t, "the claim wakes", claimed), 1)
 }
 
-func TestClaimWakesForAWorkflowThatGoesOn(t *testing.T) {
+func TestClaimWakesForAResumedWorkflow(t *testing.T) {
 	w := newObservedStore()
-	r := setUp(t, w.over)
+	r := setUp(t, w.wrap)
 	r.execution(eventhook.Workflow, "pay")
 	p := r.createPromise("paid", http.StatusCreated)
 	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusOK)
@@ -119,41 +119,41 @@ func TestClaimWakesForAWorkflowThatGoesOn(t *testing.T) {
 func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
 	const workers = 5
 	w := newObservedStore()
-	r := setUp(t, w.over)
+	r := setUp(t, w.wrap)
 	answers := make(chan *answer, workers)
 	for range workers {
 		go func() {
 			answers <- r.send(context.WithoutCancel(t.Context()), adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
 		}()
 	}
-	receive(t, "the first waits", w.waiting)
+	receive(t, "the first claim waits", w.waiting)
 	r.execution(eventhook.Task, "build")
-	wantItems(t, receive(t, "one wakes", answers), 1)
+	wantItems(t, receive(t, "one claim wakes", answers), 1)
 	close(r.stopping)
 	for range workers - 1 {
-		wantItems(t, receive(t, "the others end", answers), 0)
+		wantItems(t, receive(t, "the other claims end", answers), 0)
 	}
 }
 
 func TestWaitsEndWhenTheServerStops(t *testing.T) {
 	w := newObservedStore()
-	r := setUp(t, w.over)
+	r := setUp(t, w.wrap)
 	p := r.createPromise("paid", http.StatusCreated)
 	claimed := r.sendAsync(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
 	read := r.sendAsync(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
-	receive(t, "one waits", w.waiting)
-	receive(t, "the other waits", w.waiting)
+	receive(t, "one request waits", w.waiting)
+	receive(t, "the other request waits", w.waiting)
 	close(r.stopping)
 	wantItems(t, receive(t, "the claim ends", claimed), 0)
 	if got := receive(t, "the read ends", read).want(http.StatusOK).object(); got["status"] != "pending" {
-		t.Errorf("got %v, want it pending", got)
+		t.Errorf("got %v, want the status pending", got)
 	}
-	wantItems(t, r.admin("POST", T("acme")+"/work/claim", waitingClaim), 0) // and none begins
+	wantItems(t, r.admin("POST", T("acme")+"/work/claim", waitingClaim), 0) // new waits end at once
 }
 
-func TestWaitsEndWithTheirClient(t *testing.T) {
+func TestWaitsEndWhenTheClientDisconnects(t *testing.T) {
 	w := newObservedStore()
-	r := setUp(t, w.over)
+	r := setUp(t, w.wrap)
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -187,11 +187,11 @@ func TestPromiseIsAwaited(t *testing.T) {
 		for _, early := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, before it waits: %v", c.status, early), func(t *testing.T) {
 				w := newObservedStore()
-				r := setUp(t, w.over)
+				r := setUp(t, w.wrap)
 				var p promiseJSON
 				r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "k", "timeout_seconds": 3600}).want(http.StatusCreated).into(&p)
 				if early {
-					w.afterLook = func() { c.settle(r, p) }
+					w.afterCheck = func() { c.settle(r, p) }
 				}
 				read := r.sendAsync(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
 				if !early {
@@ -199,32 +199,34 @@ func TestPromiseIsAwaited(t *testing.T) {
 					c.settle(r, p)
 				}
 				if got := receive(t, "the read wakes", read).want(http.StatusOK).object(); got["status"] != c.status || got["settled_at"] == nil {
-					t.Errorf("got %v, want it %s", got, c.status)
+					t.Errorf("got %v, want the status %s", got, c.status)
 				}
 			})
 		}
 	}
 }
 
-// idle is a store with nothing to do until a moment, in a bubble's time.
-type idle struct {
+// idleStore is a store without work until a given time. It needs synthetic time.
+type idleStore struct {
 	api.WorkStore
-	next   time.Time
-	looked []time.Duration // since the start
+	next   time.Time       // when work is due; zero: never
+	checks []time.Duration // times of the checks since the start
 	began  time.Time
 }
 
-func (s *idle) WorkWake(eventhook.TenantID, string) <-chan struct{} { return nil }
+func (s *idleStore) WorkWake(eventhook.TenantID, string) <-chan struct{} { return nil }
 
-func (s *idle) ClaimWork(context.Context, eventhook.WorkQuery) ([]eventhook.Execution, error) {
-	s.looked = append(s.looked, time.Since(s.began))
+func (s *idleStore) ClaimWork(context.Context, eventhook.WorkQuery) ([]eventhook.Execution, error) {
+	s.checks = append(s.checks, time.Since(s.began))
 	if !s.next.IsZero() && !time.Now().Before(s.next) {
 		return []eventhook.Execution{{Input: []byte("1")}}, nil
 	}
 	return nil, nil
 }
 
-func (s *idle) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) { return s.next, nil }
+func (s *idleStore) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) {
+	return s.next, nil
+}
 
 type oneTenant struct{ api.KeyStore }
 
@@ -232,20 +234,20 @@ func (oneTenant) Tenant(context.Context, string) (eventhook.Tenant, error) {
 	return eventhook.Tenant{Slug: "acme"}, nil
 }
 
-func TestClaimLooksWhenWorkIsDueAndUntilItsPatienceEnds(t *testing.T) {
+func TestClaimChecksWhenWorkIsDueAndEndsAfterItsWait(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		next  time.Duration // 0: never
 		items int
 		ends  time.Duration
 	}{
-		{"nothing is owed", 0, 0, 55 * time.Second},
-		{"something is due meanwhile", 25 * time.Second, 1, 25 * time.Second},
-		{"something is due later", 90 * time.Second, 0, 55 * time.Second},
+		{"no work", 0, 0, 55 * time.Second},
+		{"work is due during the wait", 25 * time.Second, 1, 25 * time.Second},
+		{"work is due after the wait", 90 * time.Second, 0, 55 * time.Second},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &idle{began: time.Now()}
+				s := &idleStore{began: time.Now()}
 				if c.next > 0 {
 					s.next = s.began.Add(c.next)
 				}
@@ -259,17 +261,17 @@ func TestClaimLooksWhenWorkIsDueAndUntilItsPatienceEnds(t *testing.T) {
 				if n := strings.Count(string(body), `"id"`); a.Code != http.StatusOK || n != c.items {
 					t.Errorf("answered %d %s, want %d items", a.Code, body, c.items)
 				}
-				// At once, every ten seconds in case a wake was lost, and when it is due.
-				const backstop = 10 * time.Second
+				// At once, every ten seconds in case a wake-up was lost, and when work is due.
+				const fallbackInterval = 10 * time.Second
 				var want []time.Duration
-				for at := time.Duration(0); at < c.ends; at += backstop {
+				for at := time.Duration(0); at < c.ends; at += fallbackInterval {
 					want = append(want, at)
 				}
 				if c.items > 0 {
 					want = append(want, c.ends)
 				}
-				if diff := cmp.Diff(want, s.looked); diff != "" || time.Since(s.began) != c.ends {
-					t.Errorf("ended after %s, want %s; looked after (-want +got):\n%s", time.Since(s.began), c.ends, diff)
+				if diff := cmp.Diff(want, s.checks); diff != "" || time.Since(s.began) != c.ends {
+					t.Errorf("ended after %s, want %s; checks after (-want +got):\n%s", time.Since(s.began), c.ends, diff)
 				}
 			})
 		})

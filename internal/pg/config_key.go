@@ -45,7 +45,7 @@ func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t
 	if eventhook.KindOf(notFound(err, "key")) == eventhook.KindNotFound {
 		return k, t, &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "the API key is not valid"}
 	}
-	return k, t, translate("find key", err)
+	return k, t, translate("find API key", err)
 }
 
 // CreateKey stores the hash of an API key; the key itself is never stored. The error is

@@ -104,7 +104,7 @@ func TestRecordKeyUse(t *testing.T) {
 		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
 	}
-	if _, told := used()[never]; told {
+	if _, isUsed := used()[never]; isUsed {
 		t.Error("a key that was not used is marked")
 	}
 }

@@ -270,7 +270,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		return nil, nil, err
 	}
 	disabled = list
-	for len(list) > 0 { // tenant by tenant: a common order of the generations' locks
+	for len(list) > 0 { // one tenant after the other, so that all transactions lock generations in one order
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
 		n := slices.IndexFunc(list, func(s eventhook.Subscription) bool { return s.TenantID != tenant.ID })
 		if n < 0 {

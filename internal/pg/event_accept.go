@@ -132,7 +132,7 @@ func newAcceptColumns() *acceptColumns {
 //     EventProcessing). Without a lease it is stored as due now (EventPending).
 //   - An event whose values the database refuses keeps an empty Status. If the database
 //     refuses the effects of its plan, or another transaction holds the key of a target
-//     for longer than maxKeyWait, the Plan is set to nil, and the event is stored as an
+//     for longer than maxKeyWait, IsPlanRefused is set, and the event is stored as an
 //     event without a plan. Other events of the batch are not affected.
 //
 // If Accept returns an error, the batch may be stored nevertheless: the connection can
@@ -145,7 +145,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	defer conn.Release()
 	accept := func(part []*effects.Arrival) error {
 		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
-		if hasCode(err, codeLockTimeout) && dropKeyedPlans(part) {
+		if hasCode(err, codeLockTimeout) && refuseKeyedPlans(part) {
 			db.log.Debug("another transaction holds a key of a target; the event will be planned again", "error", err)
 			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		}
@@ -155,9 +155,9 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	if isDataError(err) {
 		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
-			if isDataError(err) && len(part) == 1 && part[0].Plan != nil {
+			if isDataError(err) && len(part) == 1 && part[0].PlanToStore() != nil {
 				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "error", err)
-				part[0].Plan = nil
+				part[0].IsPlanRefused = true
 				err = accept(part)
 			}
 			return err
@@ -220,15 +220,16 @@ const maxKeyWait = 25 * time.Millisecond
 // waitForKeysSQL limits each wait for a lock until the end of the transaction.
 var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, maxKeyWait.Milliseconds()))
 
-// dropKeyedPlans sets each plan that claims keys of targets to nil, and reports whether the
-// batch had such a plan.
-func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
+// refuseKeyedPlans sets IsPlanRefused for each plan that claims keys of targets, and reports
+// whether the batch had such a plan.
+func refuseKeyedPlans(batch []*effects.Arrival) (anyRefused bool) {
 	for _, a := range batch {
-		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
-			a.Plan, dropped = nil, true
+		s := a.PlanToStore()
+		if s != nil && slices.ContainsFunc(s.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(s, &x); return ok }) {
+			a.IsPlanRefused, anyRefused = true, true
 		}
 	}
-	return dropped
+	return anyRefused
 }
 
 // storeEffects claims the keys of targets and stores the effects of plans. plans must not
@@ -293,7 +294,7 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 		to.time(acceptKeyExpiresAt, expires)
 		to.bytes(acceptHeaders, e.Headers)
 		to.bytes(acceptBody, e.Body)
-		hasEffects = c.encodePlan(a.Plan, now) || hasEffects
+		hasEffects = c.encodePlan(a.PlanToStore(), now) || hasEffects
 	}
 	return hasEffects
 }
@@ -351,7 +352,7 @@ func readOriginals(rows [][][]byte) originals {
 // currentPlans returns the plans that are not stale, of events that are not duplicates.
 func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
 	for _, a := range batch {
-		if _, isListed := o[a.Event.ID]; a.Plan != nil && !isListed {
+		if _, isListed := o[a.Event.ID]; a.PlanToStore() != nil && !isListed {
 			plans = append(plans, a.Plan)
 		}
 	}
@@ -362,13 +363,13 @@ func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settl
 // the commit, since a batch that failed is retried with unchanged events.
 func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 	for _, a := range batch {
-		e := a.Event
+		e, s := a.Event, a.PlanToStore()
 		original, isListed := o[e.ID]
 		switch {
 		case !original.IsZero():
 			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
-		case a.Plan != nil && !isListed:
-			e.Status, e.Lease = a.Plan.Status, eventhook.Lease{}
+		case s != nil && !isListed:
+			e.Status, e.Lease = s.Status, eventhook.Lease{}
 			if e.Status != eventhook.EventProcessing {
 				e.ProcessedAt = &now
 			}
@@ -377,8 +378,8 @@ func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 		default:
 			e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 		}
-		if a.Plan != nil {
-			a.Plan.IsStale = isListed && original.IsZero()
+		if s != nil {
+			s.IsStale = isListed && original.IsZero()
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (f *fixture) rows() map[string]int {
 
 func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	deliveries, workers := f.db.DeliveriesWake(), f.db.WorkWake(f.tenant, "ci")
 	a := f.arrival(f.event(withKey("k")), f.allEffects(s)...)
 	unrouted, routed := f.arrival(f.event()), f.arrival(f.event(), f.executionAction(eventhook.Task, ""))
@@ -119,7 +119,7 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = came })
 	want := map[eventhook.EventID]string{}
 	for _, e := range []*eventhook.Event{without, with} {
@@ -153,7 +153,7 @@ func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 // The effects fail after the events were stored, with an error that no event caused.
 func TestAnErrorStoresNothingOfABatch(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
 	f.exec(`CREATE TRIGGER broken BEFORE INSERT ON eventhook.delivery_default FOR EACH ROW EXECUTE FUNCTION eventhook.broken()`)
 	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.allEffects(s)...), {Event: f.event(f.withLease)}}
@@ -221,7 +221,7 @@ func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			s := f.subscriber()
+			s := f.insertSubscription()
 			f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)))
 			event := func() *eventhook.Event {
 				return f.event(withKey("k"), f.withLease, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })

@@ -32,7 +32,7 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	case <-time.After(patient):
 		t.Fatal("a batch waits for a locked key")
 	}
-	same(t, "the event with the locked key has no plan", []any{held.Plan == nil, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "the event with the locked key is stored without its plan", []any{held.IsPlanRefused, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
 	same(t, "other events of the batch", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
 		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
 	same(t, "executions of the event with the locked key", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)

@@ -137,7 +137,7 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		}
 		batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
-	s := f.subscriber()
+	s := f.insertSubscription()
 	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.storedEvent(one).Status, f.storedEvent(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
@@ -465,7 +465,7 @@ func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 
 func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.publishTo(2, s)
 	e, first := f.eventWithRequests(3)
 	_, second := f.eventWithRequests(3)

@@ -97,7 +97,7 @@ func (f *fixture) downgrade() legacy {
 
 func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	generation := f.generation()
 	w := f.downgrade()
 	until := noon.Add(lease)
@@ -165,7 +165,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 
 func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	a := f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), requestAction(`{"made":1}`), requestAction(""), f.publishAction("payment.made", "", `{}`, s))
 	a.Plan.Actions[3].Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
 	own := f.publishAction("payment.seen", "", `{"own":1}`, s)

@@ -50,7 +50,7 @@ func (f *fixture) planned() (acme, umbrella *effects.Arrival) {
 	f.Helper()
 	other := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.tenant (id, slug, name) VALUES (gen_random_uuid(), 'globex', 'Globex')`)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	acme = f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), f.publishAction("payment.made", "", `{}`, s), requestAction(""))
 	umbrella = f.arrival(f.event(func(e *eventhook.Event) { e.TenantID = other }), f.executionAction(eventhook.Task, "k"))
 	return acme, umbrella
@@ -104,7 +104,7 @@ func TestAStalePlanIsNotSettled(t *testing.T) {
 
 func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	f := setUp(t)
-	f.subscriber()
+	f.insertSubscription()
 	before := f.generation()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
@@ -155,7 +155,7 @@ func TestRefusedEffectsDoNotAffectOtherEvents(t *testing.T) {
 					if i == bad {
 						status = eventhook.EventProcessing
 						same(t, "the refused event's lease", a.Event.Lease, eventhook.Lease{Token: 1, Until: noon.Add(lease)})
-						same(t, "the plan is dropped", a.Plan == nil, true)
+						same(t, "its plan is refused", a.IsPlanRefused, true)
 					}
 					same(t, fmt.Sprint("event ", i), []eventhook.EventStatus{a.Event.Status, f.storedEvent(a.Event).Status}, []eventhook.EventStatus{status, status})
 				}

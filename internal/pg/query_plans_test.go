@@ -230,7 +230,7 @@ func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.leasedEvents(1)[0]
-	d := f.claimedDeliveries(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.insertSubscription())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)
