@@ -14,13 +14,13 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	fresh := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-time.Minute))}
 	old := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-day + time.Minute))}
-	begunAnew := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
+	restarted := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
 	retried := func(d eventhook.Delivery, times int) eventhook.Delivery {
 		d.RetryCount = times
 		return d
 	}
 	status := func(code int, after time.Duration) eventhook.Attempt {
-		a := answered(code)()
+		a := respondsWith(code)()
 		a.RetryAfter = after
 		return a
 	}
@@ -34,7 +34,7 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		delivery eventhook.Delivery
 		attempt  eventhook.Attempt
 		status   eventhook.DeliveryStatus
-		in       time.Duration // with a chance of one half
+		in       time.Duration // with the random value 0.5
 		retries  int
 	}{
 		{"an answer of 2xx delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
@@ -53,10 +53,10 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
 		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
 		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"a day from now all are too old", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
+		{"a day from now all are too old", settings, restarted, status(429, 1000*time.Hour), dead, 0, 0},
 		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
 		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
-		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
+		{"a restarted delivery counts its age from the restart", settings, restarted, refused(), failed, 1050 * time.Millisecond, 1},
 	} {
 		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
 		o := outbound.Settle(now, day, 0.5, s, &c.delivery, &c.attempt)
@@ -73,7 +73,7 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 	}
 }
 
-// TestAReplayedTestDelivery: its Tester was killed, or a person has begun it anew.
+// A test delivery can be in the queue because its Tester was killed or because a user restarted it.
 func TestAReplayedTestDelivery(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	d := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now), EventType: "system.webhook_test"}
@@ -84,7 +84,7 @@ func TestAReplayedTestDelivery(t *testing.T) {
 	}{
 		{"delivers", eventhook.Attempt{StatusCode: 204}, success},
 		{"is not tried again", refused(), dead},
-		{"disables nothing", answered(410)(), dead},
+		{"disables nothing", respondsWith(410)(), dead},
 	} {
 		o := outbound.Settle(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
 		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
@@ -93,15 +93,14 @@ func TestAReplayedTestDelivery(t *testing.T) {
 	}
 }
 
-// If deliveries may become older than a day, a Retry-After delays a delivery by a day at
-// most.
+// A Retry-After delays a delivery by at most a day, even if deliveries may become older than that.
 func TestRetryAfterIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, asksFor(429, 1000*time.Hour)()
+	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, respondsWithRetryAfter(429, 1000*time.Hour)()
 	o := outbound.Settle(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
 	if in := o.DueAt.Sub(now); o.Status != failed || in != day {
-		t.Errorf("got %s in %s, want it tried again in a day", o.Status, in)
+		t.Errorf("got %s in %s, want a retry in a day", o.Status, in)
 	}
 }
 
@@ -112,9 +111,9 @@ func TestIsOverload(t *testing.T) {
 		want  bool
 	}{
 		{"no answer", refused(), true},
-		{"503", answered(503)(), true},
-		{"429", answered(429)(), true},
-		{"404: the endpoint is well", answered(404)(), false},
+		{"503", respondsWith(503)(), true},
+		{"429", respondsWith(429)(), true},
+		{"404: the receiver is healthy", respondsWith(404)(), false},
 		{"a redirect, too", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
 		{"200", eventhook.Attempt{StatusCode: 200}, false},
 	} {

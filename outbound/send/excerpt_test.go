@@ -44,7 +44,7 @@ func TestExcerpts(t *testing.T) {
 	}
 }
 
-func TestABasicPasswordIsNotSeen(t *testing.T) {
+func TestExcerptHidesABasicPassword(t *testing.T) {
 	s := newSubscription("https://hooks.example")
 	s.AuthHeader = eventhook.NewSecret("basic dXM6aHVzaC1odXNo") // us:hush-hush
 	for body, want := range map[string]string{
@@ -57,7 +57,7 @@ func TestABasicPasswordIsNotSeen(t *testing.T) {
 	for _, authorization := range []string{"", "x", "Basic", "Basic ", "Basic !", "Basic dXM6", "token a/b"} {
 		s.AuthHeader = eventhook.NewSecret(authorization)
 		if got := excerptFor(t, s, "just a text"); got != "just a text" && authorization != "x" {
-			t.Errorf("of %q got %q", authorization, got)
+			t.Errorf("auth header %q: got the excerpt %q", authorization, got)
 		}
 	}
 }
@@ -72,17 +72,17 @@ func TestExcerptsAreBounded(t *testing.T) {
 			t.Errorf("%s: got %d bytes, %q", claim, len(got), got)
 		}
 		if claim == "long" && len(got) != eventhook.MaxExcerpt {
-			t.Errorf("%s: got %d bytes, want all that may be kept", claim, len(got))
+			t.Errorf("%s: got %d bytes, want the maximum length", claim, len(got))
 		}
 	}
 }
 
-// Wherever a secret is cut off, no part of it is seen that is worth something.
-func TestNoPartOfASecretIsSeen(t *testing.T) {
+// A secret at the end of the excerpt is hidden even if the excerpt cuts it.
+func TestExcerptHidesPartsOfSecrets(t *testing.T) {
 	for before := range 1100 {
 		for _, secret := range []string{authHeader, secretURL} {
 			body := strings.Repeat("x", before) + strings.Repeat(secret, 200)
-			showsNone(t, "cut", excerptOf(t, body), secret[:len(secret)/2])
+			checkNoSecret(t, "cut", excerptOf(t, body), secret[:len(secret)/2])
 		}
 	}
 }
