@@ -59,16 +59,16 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 		ContentType: "application/json", IdempotencyKey: "k", BodySize: 16, SourceIP: "192.0.2.1", CorrelationID: "order-7",
 		TraceID: strings.ReplaceAll(p.Event.ID.String(), "-", ""), ProcessedAt: &at,
 	})
-	same(t, "what the deliveries have become", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
+	same(t, "delivery fields", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
 		[]any{eventhook.DeliveryAcquired, int64(1), eventhook.DeliveryPending, "payment.made"})
 	same(t, "stored", f.counts(`SELECT status || lease_token, count(*) FROM eventhook.delivery GROUP BY 1`), map[string]int{"acquired1": 1, "pending0": 1})
 	same(t, "due at once", len(f.claimDeliveries(f.other, 9, now, waits)), 1)
 	f.clock.advance(lease)
 	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
 	f.clock.advance(-lease)
-	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+	same(t, "due events", f.count("event", "due_at IS NOT NULL"), 0)
 	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
-	same(t, "where they lie", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
+	same(t, "partitions of the deliveries", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
 }
 
 func TestAKeyIsPublishedOnce(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.clock.advance(keyTTL)
 	anew := f.newPublication("k", s)
 	f.publish(f.db, anew)
-	same(t, "after the key's time", anew.Event.Status, eventhook.EventDelivered)
+	same(t, "after the key expired", anew.Event.Status, eventhook.EventDelivered)
 }
 
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAStaleEventIsNotStored(t *testing.T) {
 	nobodys.Event.TenantID, nobodys.Generation = f.secondTenant(), 7
 	f.publish(f.db, stale, fresh, keyed, nobodys)
 	same(t, "stale", []bool{stale.IsStale, fresh.IsStale, keyed.IsStale, nobodys.IsStale}, []bool{true, false, false, true})
-	same(t, "the key is the first's that is not", keyed.Event.Status, eventhook.EventDelivered)
+	same(t, "the key belongs to the first event that is not stale", keyed.Event.Status, eventhook.EventDelivered)
 	same(t, "stored", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true"), f.count("idempotency_key", "true")}, []int{2, 2, 2, 1})
 	stale.Generation++
 	f.publish(f.db, stale)
@@ -152,7 +152,7 @@ func TestAStaleEventIsNotStored(t *testing.T) {
 		f.publish(f.db, p)
 		same(t, "after "+change, p.IsStale, true)
 	}
-	same(t, "stored of all that", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
+	same(t, "stored events, payloads and deliveries", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
 }
 
 // TestPublishMissesNoSubscription creates subscriptions while other goroutines publish. Each
@@ -241,7 +241,7 @@ func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	p := f.newPublication("")
 	f.publish(f.db, p)
 	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
-		t.Errorf("told %q, want %s", told, p.Event.ID)
+		t.Errorf("notified of %q, want %s", told, p.Event.ID)
 	}
 }
 
