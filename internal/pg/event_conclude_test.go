@@ -52,14 +52,14 @@ func (f *fixture) eventWithRequests(n int, bodies ...string) (*eventhook.Event, 
 // claimInOrder claims the deliveries, and returns them in their order.
 func (f *fixture) claimInOrder(list []*eventhook.Delivery) []*eventhook.Delivery {
 	f.Helper()
-	held := make([]*eventhook.Delivery, len(list))
+	claimed := make([]*eventhook.Delivery, len(list))
 	for i, d := range list {
 		got, err := f.db.ClaimDeliveries(f.Context(), []outbound.Claim{{DestinationID: d.DestinationID, Max: 1, Lease: lease}})
 		f.must(err)
 		same(f, "claimed", len(got), 1)
-		held[i] = got[0]
+		claimed[i] = got[0]
 	}
-	return held
+	return claimed
 }
 
 func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
@@ -71,11 +71,11 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	for _, d := range due {
 		same(t, "its id", d.Destination().ID(), d.DestinationID)
 	}
-	held := f.claimInOrder(list)
-	same(t, "stored body", string(held[0].Body), `{"made":true}`)
-	same(t, "no body", held[1].Body == nil, true)
-	same(t, "the destination", held[1].Destination(), list[1].Destination())
-	same(t, "the event", held[1].Event, &eventhook.Event{
+	claimed := f.claimInOrder(list)
+	same(t, "stored body", string(claimed[0].Body), `{"made":true}`)
+	same(t, "no body", claimed[1].Body == nil, true)
+	same(t, "the destination", claimed[1].Destination(), list[1].Destination())
+	same(t, "the event", claimed[1].Event, &eventhook.Event{
 		ID: e.ID, TenantID: f.tenant, SourceID: f.crm, SourceSlug: "crm", Origin: eventhook.OriginSource, Status: eventhook.EventDelivered, EventType: "push",
 		ContentType: "application/json", BodySize: e.BodySize, TraceID: e.TraceID, RequestID: "req-1", Payload: e.Payload,
 	})
@@ -104,11 +104,11 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(2)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.clock.advance(time.Second)
 			var told []eventhook.EventStatus
 			for i, status := range c.came {
-				s := f.settlement(held[i], status)
+				s := f.settlement(claimed[i], status)
 				f.settleDeliveries(f.db, s)
 				if s.EventStatus != "" {
 					told = append(told, s.EventStatus)
@@ -164,10 +164,10 @@ func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 func TestALostLeaseEndsNoEvent(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(1)
-	held := f.claimInOrder(list)
+	claimed := f.claimInOrder(list)
 	f.clock.advance(lease)
 	f.claimInOrder(list)
-	s := f.settlement(held[0], eventhook.DeliverySuccess)
+	s := f.settlement(claimed[0], eventhook.DeliverySuccess)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
 	f.must(err)
 	same(t, "lost", len(lost), 1)
@@ -182,7 +182,7 @@ func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
 	e, list := f.eventWithRequests(1)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 	w.until(e, eventhook.EventDelivered)
-	f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
+	f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
 	w.until(e, eventhook.EventProcessing)
 }
 
@@ -281,10 +281,10 @@ func TestConcurrentSettlesOfDeliveriesEndTheEvent(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %v, the other settled before: %t", status, order, late), func(t *testing.T) {
 					f := setUp(t)
 					e, list := f.eventWithRequests(2)
-					held := f.claimInOrder(list)
+					claimed := f.claimInOrder(list)
 					one, other := f.session(), f.session()
-					settleOne := func() error { return one.settleDelivery(held[order[0]], eventhook.DeliverySuccess) }
-					settleOther := func() error { return other.settleDelivery(held[order[1]], status) }
+					settleOne := func() error { return one.settleDelivery(claimed[order[0]], eventhook.DeliverySuccess) }
+					settleOther := func() error { return other.settleDelivery(claimed[order[1]], status) }
 					concludeOther := func() error { return other.lockAndConclude(e) }
 					one.runs(settleOne)
 					var wait func()
@@ -343,9 +343,9 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(1)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease)) // leased again
-			c.run(f.session(), f.session(), e, held[0])
+			c.run(f.session(), f.session(), e, claimed[0])
 			same(t, "the event", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
 	}
@@ -358,16 +358,16 @@ func TestDeliveriesDoNotEndADueEvent(t *testing.T) {
 		t.Run(string(status), func(t *testing.T) {
 			f = setUp(t)
 			e, list := f.eventWithRequests(1)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
-			f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead))
+			f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead))
 			same(t, "the event", f.storedEvent(e).Status, status)
 		})
 	}
 }
 
-// restarted replays deliveries and returns their ids.
-func (f *fixture) restarted(which eventhook.DeliverySelection) []eventhook.DeliveryID {
+// replay replays deliveries and returns their ids.
+func (f *fixture) replay(which eventhook.DeliverySelection) []eventhook.DeliveryID {
 	f.Helper()
 	if len(which.IDs) == 0 && which.Limit == 0 {
 		which.Limit = 100
@@ -381,11 +381,11 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(2)
 	other, others := f.eventWithRequests(2)
-	held := f.claimInOrder(append(list, others...))
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess),
-		f.settlement(held[2], eventhook.DeliveryDead), f.settlement(held[3], eventhook.DeliveryDead))
+	claimed := f.claimInOrder(append(list, others...))
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead), f.settlement(claimed[1], eventhook.DeliverySuccess),
+		f.settlement(claimed[2], eventhook.DeliveryDead), f.settlement(claimed[3], eventhook.DeliveryDead))
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
-	same(t, "replayed dead deliveries of the route", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
+	same(t, "replayed dead deliveries of the route", len(f.replay(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
 	got := f.storedEvent(e)
 	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
 	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
@@ -393,7 +393,7 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 
 	// One of two dead deliveries is replayed; the other is still dead.
-	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
+	same(t, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
 	same(t, "reopened", f.storedEvent(other).Status, eventhook.EventProcessing)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(others[:1])[0], eventhook.DeliverySuccess))
 	same(t, "the other event", f.storedEvent(other).Status, eventhook.EventDead)
@@ -405,7 +405,7 @@ func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliveryDead))
 	f.exec(`UPDATE eventhook.event SET actions = (actions::jsonb || '[{"r":"AAAAAAAAAAAAAAAAAAAAAA","n":"other","i":1,"t":"promise","s":"failed","e":"nothing there"}]')::json
 		WHERE id = $1`, [16]byte(e.ID))
-	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
+	same(t, "replayed", len(f.replay(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 	same(t, "status at the end", f.storedEvent(e).Status, eventhook.EventDead)
@@ -446,7 +446,7 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 			if got := queryValue[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
 				return // this status accepts no requests
 			}
-			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
+			same(t, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
 		})
 	}
 }
@@ -469,8 +469,8 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f.publishTo(2, s)
 	e, first := f.eventWithRequests(3)
 	_, second := f.eventWithRequests(3)
-	held := f.claimInOrder(first)
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliverySuccess), f.settlement(held[1], eventhook.DeliveryDead))
+	claimed := f.claimInOrder(first)
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliverySuccess), f.settlement(claimed[1], eventhook.DeliveryDead))
 	list := func(filter eventhook.DeliveryFilter) (n int) {
 		t.Helper()
 		if filter.Limit == 0 {

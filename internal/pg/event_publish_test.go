@@ -98,9 +98,9 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.publish(f.db, stranger)
 	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
 	f.clock.advance(keyTTL)
-	anew := f.newPublication("k", s)
-	f.publish(f.db, anew)
-	same(t, "after the key expired", anew.Event.Status, eventhook.EventDelivered)
+	later := f.newPublication("k", s)
+	f.publish(f.db, later)
+	same(t, "after the key expired", later.Event.Status, eventhook.EventDelivered)
 }
 
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
@@ -262,12 +262,12 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 }
 
 func TestPublishWithoutADatabase(t *testing.T) {
-	nobody, err := pgxpool.New(t.Context(), "host="+t.TempDir())
+	unreachable, err := pgxpool.New(t.Context(), "host="+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close()
-	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.PublishItem{{}})
+	defer unreachable.Close()
+	err = (&DB{accept: unreachable}).Publish(t.Context(), []*outbound.PublishItem{{}})
 	if eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}

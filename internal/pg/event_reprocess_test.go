@@ -142,14 +142,14 @@ func TestReprocessEventsSelects(t *testing.T) {
 
 func TestReprocessingSkipsLockedEvents(t *testing.T) {
 	f := setUp(t)
-	held, free := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventDead)
+	locked, unlocked := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventDead)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(held.ID))
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(locked.ID))
 	f.must(err)
-	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(free))
+	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(locked, unlocked)}), ids(unlocked))
 	f.must(tx.Rollback(t.Context()))
-	same(t, "reprocessed after the unlock", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
+	same(t, "reprocessed after the unlock", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(locked, unlocked)}), ids(locked))
 }
 
 func TestConcurrentReprocessingHappensOnce(t *testing.T) {

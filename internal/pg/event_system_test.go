@@ -50,7 +50,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 		return have, nil
 	})
 	f.must(err)
-	wantClosed(t, "who delivers", wake)
+	wantClosed(t, "dispatchers", wake)
 	c := acme()
 	c.Name, c.Sources[0].RequireIdempotencyKey = "A.", true
 	f.clock.advance(time.Second)

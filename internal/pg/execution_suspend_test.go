@@ -36,7 +36,7 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 		wake := f.db.WorkWake(f.tenant, x.Queue)
 		_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[1], resolved)
 		f.must(err)
-		wantClosed(t, "who waits for work", wake)
+		wantClosed(t, "workers that wait", wake)
 
 		resumed := f.claimWork(f.db, f.query())
 		same(t, "claimed", len(resumed), 1)

@@ -317,7 +317,7 @@ func TestRetryStartsAgain(t *testing.T) {
 		got, err := f.db.Retry(t.Context(), f.tenant, x.ID)
 		f.must(err)
 		same(t, "status", got.Status, eventhook.ExecutionPending)
-		wantClosed(t, "who waits for work", wake)
+		wantClosed(t, "workers that wait", wake)
 		token := x.Lease.Token
 		x = f.claimWork(f.db, f.query())[0]
 		same(t, "attempt", x.Attempt, 1)
