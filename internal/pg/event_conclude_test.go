@@ -89,10 +89,10 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 	const ok, failed, dead = eventhook.DeliverySuccess, eventhook.DeliveryFailed, eventhook.DeliveryDead
 	for _, c := range []struct {
-		claim  string
-		came   []eventhook.DeliveryStatus // one settle each
-		status eventhook.EventStatus
-		err    string
+		claim    string
+		statuses []eventhook.DeliveryStatus // one settle each
+		status   eventhook.EventStatus
+		err      string
 	}{
 		{"all succeeded", []eventhook.DeliveryStatus{ok, ok}, eventhook.EventDelivered, ""},
 		{"one is open", []eventhook.DeliveryStatus{ok}, eventhook.EventProcessing, ""},
@@ -106,18 +106,18 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 			e, list := f.eventWithRequests(2)
 			claimed := f.claimInOrder(list)
 			f.clock.advance(time.Second)
-			var told []eventhook.EventStatus
-			for i, status := range c.came {
+			var ended []eventhook.EventStatus
+			for i, status := range c.statuses {
 				s := f.settlement(claimed[i], status)
 				f.settleDeliveries(f.db, s)
 				if s.EventStatus != "" {
-					told = append(told, s.EventStatus)
+					ended = append(ended, s.EventStatus)
 				}
 			}
 			got := f.storedEvent(e)
 			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
 			if c.status != eventhook.EventProcessing {
-				same(t, "notifications", told, []eventhook.EventStatus{c.status})
+				same(t, "event status of the settlements", ended, []eventhook.EventStatus{c.status})
 				same(t, "when", got.ProcessedAt.Equal(f.clock.now()), true)
 			}
 		})
@@ -141,11 +141,11 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.storedEvent(one).Status, f.storedEvent(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
-	told := map[eventhook.EventStatus]int{}
+	statuses := map[eventhook.EventStatus]int{}
 	for _, s := range append(batch, dead) {
-		told[s.EventStatus]++
+		statuses[s.EventStatus]++
 	}
-	same(t, "announced", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
+	same(t, "event statuses of the settlements", statuses, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
 	same(t, "system events about dead deliveries", f.count("event", "event_type = $1", deliveryFailedType), 1)
 }
 
@@ -317,14 +317,14 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 		claim string
 		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
 	}{
-		{"the delivery's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the delivery is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
 			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			wait := events.startBlocked(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			deliveries.runs(deliveries.commit)
 			wait()
 			events.runs(events.commit)
 		}},
-		{"the event's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the event is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
 			events.runs(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			wait := deliveries.startBlocked(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			events.runs(events.commit)
@@ -417,12 +417,12 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 		change string
 		isGone bool
 	}{
-		{"as it was", `SELECT`, false},
+		{"nothing changes", `SELECT`, false},
 		{"the route is disabled", `UPDATE eventhook.route SET is_enabled = false`, false},
 		{"the route is deleted", `DELETE FROM eventhook.route`, true},
 		{"the source is deleted", `DELETE FROM eventhook.source`, true},
-		{"the target is another", `UPDATE eventhook.route SET targets = '[{"type":"task","task_kind":"k"}]'`, true},
-		{"there is no such target", `UPDATE eventhook.route SET targets = '[]'`, true},
+		{"the target has another type", `UPDATE eventhook.route SET targets = '[{"type":"task","task_kind":"k"}]'`, true},
+		{"the target does not exist", `UPDATE eventhook.route SET targets = '[]'`, true},
 		{"the tenant is suspended", `UPDATE eventhook.tenant SET status = 'suspended'`, false},
 		{"the tenant is closed", `UPDATE eventhook.tenant SET status = 'closed'`, true},
 	} {
@@ -493,19 +493,19 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 		filter eventhook.DeliveryFilter
 		want   int
 	}{
-		{"all", eventhook.DeliveryFilter{}, 8},
+		{"all deliveries", eventhook.DeliveryFilter{}, 8},
 		{"deliveries of the subscription", eventhook.DeliveryFilter{SubscriptionID: s.ID}, 2},
 		{"deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID}, 6},
-		{"the route's newest", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
-		{"another route's", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
-		{"the route's and the subscription's", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
-		{"the route's dead", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "dead"}, 1},
-		{"the route's delivered", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "success"}, 1},
-		{"the route's acquired", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "acquired"}, 1},
-		{"the route's pending", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "pending"}, 3},
-		{"pending", eventhook.DeliveryFilter{Status: "pending"}, 5},
-		{"the event's of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, EventID: e.ID}, 3},
-		{"the event's of another", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon), EventID: e.ID}, 0},
+		{"the newest deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
+		{"deliveries of another route", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
+		{"the route and a subscription", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
+		{"dead deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "dead"}, 1},
+		{"successful deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "success"}, 1},
+		{"acquired deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "acquired"}, 1},
+		{"pending deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "pending"}, 3},
+		{"pending deliveries", eventhook.DeliveryFilter{Status: "pending"}, 5},
+		{"an event and its route", eventhook.DeliveryFilter{RouteID: f.route.ID, EventID: e.ID}, 3},
+		{"an event and another route", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon), EventID: e.ID}, 0},
 		{"before the second event", eventhook.DeliveryFilter{RouteID: f.route.ID, CreatedBefore: second[0].EventID.Time()}, 3},
 	} {
 		same(t, c.claim, list(c.filter), c.want)

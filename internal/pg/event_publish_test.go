@@ -240,8 +240,8 @@ func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
 	p := f.newPublication("")
 	f.publish(f.db, p)
-	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
-		t.Errorf("notified of %q, want %s", told, p.Event.ID)
+	if notices := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(notices, p.Event.ID.String()) {
+		t.Errorf("notified of %q, want %s", notices, p.Event.ID)
 	}
 }
 
