@@ -66,7 +66,7 @@ func TestADeadReceiverDoesNotDelayOtherReceivers(t *testing.T) {
 	}{
 		{"refuses", 0, refused},
 		{"times out", time.Hour, nil},
-		{"answers 500", 20 * time.Millisecond, respondsWith(500)},
+		{"responds with 500", 20 * time.Millisecond, respondsWith(500)},
 		{"is slow", 29 * time.Second, slow},
 	} {
 		if with := measure(t, 100_000, c.takes, c.answer); with > without*3/2 {
@@ -100,7 +100,7 @@ func TestADeadReceiverIsProbed(t *testing.T) {
 		}
 		w.setResponse(s, time.Millisecond, nil)
 		w.advance(2 * time.Minute)
-		w.want(s, "when it is well again", statuses{success: 10_000 - gaveUp, dead: gaveUp})
+		w.want(s, "after the recovery", statuses{success: 10_000 - gaveUp, dead: gaveUp})
 		if state, _ := i.Status(eventhook.DestinationID(s.ID)); state.Circuit != schedule.Closed || i.Stats().Open != 0 {
 			t.Errorf("got the state %+v, want a closed circuit", state)
 		}
@@ -159,7 +159,7 @@ func TestAFlappingReceiverEventuallyGetsAllDeliveries(t *testing.T) {
 		i := w.start()
 		i.publishEvery([]*eventhook.Subscription{s}, 100*time.Millisecond, 2*time.Minute)
 		w.advance(5 * time.Minute)
-		w.want(s, "in the end", statuses{success: 1200})
+		w.want(s, "at the end", statuses{success: 1200})
 	})
 }
 
@@ -182,7 +182,7 @@ func TestATenantWithSlowReceiversLeavesSlots(t *testing.T) {
 			i.publish(quick, 1)
 			w.advance(50 * time.Millisecond)
 		}
-		w.want(quick, "all of them", statuses{success: 100})
+		w.want(quick, "all deliveries", statuses{success: 100})
 		if p := w.receiver(quick).percentile(99); p > 12*time.Millisecond {
 			t.Errorf("another tenant's delivery took %s, want only the time of its receiver", p)
 		}
@@ -207,7 +207,7 @@ func TestSlowReceiversLeaveSlotsToTheirTenantsOtherReceivers(t *testing.T) {
 			i.publish(quick, 1)
 			w.advance(50 * time.Millisecond)
 		}
-		w.want(quick, "all of them", statuses{success: 100})
+		w.want(quick, "all deliveries", statuses{success: 100})
 		if p := w.receiver(quick).percentile(99); p > 12*time.Millisecond {
 			t.Errorf("the delivery took %s, want only the time of its receiver", p)
 		}
@@ -236,7 +236,7 @@ func TestRetriesLeaveSlotsForNewDeliveries(t *testing.T) {
 		quick := w.subscribe(newTenant(), time.Millisecond, nil)
 		i.publish(quick, 1)
 		w.advance(10 * time.Millisecond)
-		w.want(quick, "what is new", statuses{success: 1})
+		w.want(quick, "new deliveries", statuses{success: 1})
 	})
 }
 
@@ -285,7 +285,7 @@ func TestTwoInstancesNeverSendADeliveryTwiceWhileItsLeaseHolds(t *testing.T) {
 		}
 		w.advance(10 * time.Minute)
 		for _, s := range subs {
-			w.want(s, "in the end", statuses{success: each})
+			w.want(s, "at the end", statuses{success: each})
 			if n := w.receiver(s).twice(); n != 0 {
 				t.Errorf("%d deliveries were sent twice", n)
 			}
@@ -375,7 +375,7 @@ func TestRateLimitedDeliveriesSurviveADatabaseOutage(t *testing.T) {
 		w.want(s, "during the outage", statuses{acquired: 5})
 		w.set(func(q *deliveryQueue) { q.isDown = false })
 		w.advance(5 * time.Second)
-		w.want(s, "when it is back", statuses{success: 5})
+		w.want(s, "after the outage", statuses{success: 5})
 	})
 }
 
@@ -483,7 +483,7 @@ func TestNothingIsSentBeyondItsLease(t *testing.T) {
 		a.publish(s, 60)
 		b.publish(s, 40)
 		w.advance(30 * time.Minute)
-		w.want(s, "in the end", statuses{success: 100})
+		w.want(s, "at the end", statuses{success: 100})
 		if n := w.receiver(s).twice(); n != 0 || w.stats().lost != 0 {
 			t.Errorf("%d deliveries were sent twice and %d leases were lost, want 0", n, w.stats().lost)
 		}
@@ -504,7 +504,7 @@ func TestALeaseLeavesTimeForTheOutcome(t *testing.T) {
 		if n := w.stats().released; n != 1 {
 			t.Errorf("%d deliveries were released, want 1: the one whose send would begin after 30 s", n)
 		}
-		w.want(s, "in the end", statuses{success: 4})
+		w.want(s, "at the end", statuses{success: 4})
 	})
 }
 
@@ -527,7 +527,7 @@ func TestRemovedDestinationsAreNotCountedAsOpen(t *testing.T) {
 		s := w.subscribe(newTenant(), 0, refused, func(s *eventhook.Subscription) { s.Retry.MaxRetries = new(0) })
 		w.backlog(s, 8)
 		w.advance(10 * time.Second)
-		w.want(s, "all are given up", statuses{dead: 8})
+		w.want(s, "all deliveries are dead", statuses{dead: 8})
 		before := i.Stats().Open
 		w.advance(15 * time.Minute)
 		if n := i.Stats().Open; before != 1 || n != 0 {

@@ -26,7 +26,7 @@ func TestFreshDeliveriesAreSentFromMemory(t *testing.T) {
 		s := w.subscribe(newTenant(), 3*time.Millisecond, nil)
 		i.publish(s, 20)
 		w.advance(30 * time.Millisecond)
-		w.want(s, "after a moment", statuses{success: 20})
+		w.want(s, "after a short time", statuses{success: 20})
 		if w.stats().claims != 0 {
 			t.Errorf("%d claims, want none", w.stats().claims)
 		}
@@ -42,16 +42,16 @@ func TestDeliveriesInNoInstancesMemoryAreClaimed(t *testing.T) {
 		w.backlog(s, 3000)
 		w.start()
 		w.advance(2 * time.Second)
-		w.want(s, "all that was due", statuses{success: 3000})
+		w.want(s, "all due deliveries", statuses{success: 3000})
 		w.advance(time.Minute)
 		claims := w.stats().claims
 		w.backlog(s, 1)
 		w.advance(1100 * time.Millisecond)
-		w.want(s, "the poll is the backstop", statuses{success: 3001})
+		w.want(s, "after a poll", statuses{success: 3001})
 		w.backlog(s, 1)
 		w.wakeAll()
 		w.advance(50 * time.Millisecond)
-		w.want(s, "a wake is quicker", statuses{success: 3002})
+		w.want(s, "after a notification", statuses{success: 3002})
 		if claims > 100 {
 			t.Errorf("%d claims for 3000 deliveries, want many deliveries per claim", claims)
 		}
@@ -197,9 +197,9 @@ func TestPausedSubscriptionsGetNothingFromMemory(t *testing.T) {
 		paused := w.update(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 		i.TenantChanged(s.TenantID)
 		w.advance(100 * time.Millisecond)
-		w.want(s, "at once all but those under way are given back", statuses{acquired: 4, pending: 56})
+		w.want(s, "immediately all deliveries except the running ones are released", statuses{acquired: 4, pending: 56})
 		w.advance(time.Second)
-		w.want(s, "and those are delivered", statuses{success: 4, pending: 56})
+		w.want(s, "the running sends are delivered", statuses{success: 4, pending: 56})
 		if n, _ := i.Reserve(outbound.Scheduled(paused), 1); n != 0 {
 			t.Errorf("Reserve returned memory for a paused subscription")
 		}
@@ -227,7 +227,7 @@ func TestAPauseIsSeenBeforeEachSend(t *testing.T) {
 		w.advance(500 * time.Millisecond)
 		w.update(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 		w.advance(time.Minute)
-		w.want(s, "only those under way are delivered", statuses{success: 4, pending: 56})
+		w.want(s, "only the running sends are delivered", statuses{success: 4, pending: 56})
 	})
 }
 
@@ -239,8 +239,8 @@ func TestDeliveriesOfAgentsAreNotClaimed(t *testing.T) {
 		i.publish(s, 3)
 		i.publish(lost, 3)
 		w.advance(time.Minute)
-		w.want(s, "of an agents'", statuses{pending: 3})
-		w.want(lost, "of one whose secrets are lost", statuses{pending: 3})
+		w.want(s, "subscription of an agent", statuses{pending: 3})
+		w.want(lost, "subscription whose secrets are lost", statuses{pending: 3})
 	})
 }
 
@@ -256,7 +256,7 @@ func TestDeliveriesOfDeletedSubscriptionsDie(t *testing.T) {
 		i.TenantChanged(s.TenantID)
 		i.publish(other, 50)
 		w.advance(100 * time.Millisecond)
-		w.want(other, "others meanwhile", statuses{success: 50})
+		w.want(other, "other destinations meanwhile", statuses{success: 50})
 		w.advance(time.Minute)
 		got := w.counts(s.ID)
 		if got[dead]+got[success] != 20_050 || got[dead] < 20_000 {
@@ -275,9 +275,9 @@ func TestDeliveriesOfADeletedSubscriptionBecomeDeadLater(t *testing.T) {
 		w.unsubscribe(s)
 		w.start()
 		w.advance(2 * time.Second)
-		w.want(s, "what is due", statuses{dead: 3, acquired: 1})
+		w.want(s, "due deliveries", statuses{dead: 3, acquired: 1})
 		w.advance(45 * time.Second)
-		w.want(s, "and what is due later", statuses{dead: 4})
+		w.want(s, "deliveries that are due later", statuses{dead: 4})
 	})
 }
 
@@ -290,7 +290,7 @@ func TestWaitingDeliveriesOfADeletedSubscriptionDieAtOnce(t *testing.T) {
 		w.unsubscribe(s)
 		i.TenantChanged(s.TenantID)
 		w.advance(2 * time.Second)
-		w.want(s, "all but the one under way", statuses{acquired: 1, dead: 9})
+		w.want(s, "all deliveries except the running one", statuses{acquired: 1, dead: 9})
 	})
 }
 
@@ -304,7 +304,7 @@ func TestAPauseIsSeenWhenDeliveriesAreDue(t *testing.T) {
 		w.update(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 		w.backlog(s, 1)
 		w.advance(2 * time.Second)
-		w.want(s, "all but the one under way is given back", statuses{acquired: 1, pending: 10})
+		w.want(s, "all deliveries except the running one are released", statuses{acquired: 1, pending: 10})
 	})
 }
 
@@ -321,7 +321,7 @@ func TestDestinationsThatCannotBeSentToDoNotBlockOthers(t *testing.T) {
 		w.backlog(last, 10)
 		w.start()
 		w.advance(3 * time.Second)
-		w.want(last, "of the last", statuses{success: 10})
+		w.want(last, "last subscription", statuses{success: 10})
 	})
 }
 
@@ -357,7 +357,7 @@ func TestTheDrainEnds(t *testing.T) {
 		if took := time.Since(began); took != 10*time.Second {
 			t.Errorf("the stop took %s, want the drain timeout", took)
 		}
-		w.want(s, "what was cut off is given back", statuses{pending: 10})
+		w.want(s, "the cancelled send is released", statuses{pending: 10})
 	})
 }
 
@@ -459,7 +459,7 @@ func TestADestinationHasAtMostOneClaim(t *testing.T) {
 			t.Errorf("got %d claims, want 1", got)
 		}
 		w.advance(10 * time.Minute)
-		w.want(s, "in the end", statuses{success: 1000})
+		w.want(s, "at the end", statuses{success: 1000})
 	})
 }
 
@@ -471,7 +471,7 @@ func TestAnotherInstanceSendsAKilledInstancesDeliveries(t *testing.T) {
 		}
 		w.start()
 		w.advance(testLease + s.Timeout() - time.Second)
-		w.want(s, "while the leases hold", statuses{acquired: 500})
+		w.want(s, "before the leases end", statuses{acquired: 500})
 		w.advance(3 * time.Second)
 		w.want(s, "then", statuses{success: 500})
 		if n := w.receiver(s).twice(); n != 0 {
@@ -490,7 +490,7 @@ func TestOutcomesSurviveADatabaseOutage(t *testing.T) {
 		w.want(s, "during the outage", statuses{acquired: 64})
 		w.set(func(q *deliveryQueue) { q.isDown = false })
 		w.advance(5 * time.Second)
-		w.want(s, "when it is back", statuses{success: 64})
+		w.want(s, "after the outage", statuses{success: 64})
 		if n := w.receiver(s).twice(); n != 0 {
 			t.Errorf("%d deliveries were sent twice", n)
 		}
@@ -521,7 +521,7 @@ func TestASlowSettleDoesNotDelayOtherOutcomes(t *testing.T) {
 		w.advance(100 * time.Millisecond)
 		i.publish(s, 1)
 		w.advance(1100 * time.Millisecond)
-		w.want(s, "both", statuses{success: 2})
+		w.want(s, "both deliveries", statuses{success: 2})
 	})
 }
 
@@ -538,7 +538,7 @@ func TestDeliveriesAreReleasedAfterADatabaseOutage(t *testing.T) {
 		w.want(s, "during the outage", statuses{acquired: 60})
 		w.set(func(q *deliveryQueue) { q.isDown = false })
 		w.advance(3 * time.Second)
-		w.want(s, "when it is back", statuses{success: 4, pending: 56})
+		w.want(s, "after the outage", statuses{success: 4, pending: 56})
 	})
 }
 
@@ -590,7 +590,7 @@ func TestNothingIsSentWhenTooManyOutcomesWait(t *testing.T) {
 		}
 		w.set(func(q *deliveryQueue) { q.isDown = false })
 		w.advance(10 * time.Second)
-		w.want(s, "when it is back", statuses{success: 60})
+		w.want(s, "after the outage", statuses{success: 60})
 	})
 }
 
@@ -604,7 +604,7 @@ func TestDeliveriesWaitUntilTheirDestinationCanBeRead(t *testing.T) {
 		w.mu.Unlock()
 		i.publish(s, 10)
 		w.advance(20 * time.Second)
-		w.want(s, "while it cannot be read", statuses{pending: 10})
+		w.want(s, "while the destination cannot be read", statuses{pending: 10})
 		if n := w.stats().claims; n > 25 {
 			t.Errorf("%d claims in 20 s, want about one per second", n)
 		}
@@ -627,7 +627,7 @@ func TestFailedLookupsDoNotDelayOtherTenants(t *testing.T) {
 		w.start()
 		w.advance(time.Second)
 		w.want(first, "unreadable destination", statuses{pending: 10})
-		w.want(last, "what comes behind it", statuses{success: 10})
+		w.want(last, "the next destination", statuses{success: 10})
 	})
 }
 

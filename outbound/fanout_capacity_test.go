@@ -46,12 +46,12 @@ func TestDeliveriesOfAnArrivalAreEnqueuedAfterTheCommit(t *testing.T) {
 		enqueued int
 		left     int
 	}{
-		{"what is stored", func(*fakeStore, *effects.Settlement) {}, 3, 0},
+		{"a stored event", func(*fakeStore, *effects.Settlement) {}, 3, 0},
 		{"a duplicate", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "duplicate" }, 0, 0},
-		{"an event that the database refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
-		{"a plan that it refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
+		{"an event that the store rejects", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
+		{"a plan that the store rejects", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
 		{"a stale plan", func(o *fakeStore, _ *effects.Settlement) { o.add(subscriber("b", "*", "")) }, 0, 0},
-		{"a key that was seen", func(o *fakeStore, s *effects.Settlement) {
+		{"a repeated key", func(o *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 2, 0},
 		{"a target that is not in memory", func(o *fakeStore, _ *effects.Settlement) { o.isUnknown = true }, 2, 1},

@@ -20,10 +20,10 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 	}{
 		{"nothing to match", "", func(*fakeStore, *outbound.Fanout) {}, 1, true},
 		{"no subscriptions in memory", "paid", func(*fakeStore, *outbound.Fanout) {}, 1, false},
-		{"the subscriptions of its generation", "paid", load, 1, true},
-		{"those of an older one", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
-		{"those of a newer one", "paid", func(o *fakeStore, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
-		{"subscriptions that were forgotten", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
+		{"subscriptions of the generation", "paid", load, 1, true},
+		{"subscriptions of an older generation", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
+		{"subscriptions of a newer generation", "paid", func(o *fakeStore, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
+		{"invalidated subscriptions", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := newFakeStore(subscriber("a", "*", ""))
@@ -109,10 +109,10 @@ func TestAStalePlanInvalidatesTheSubscriptions(t *testing.T) {
 		claim string
 		store func(*outbound.Fanout, *effects.Settlement) error
 	}{
-		{"of an arrival", func(f *outbound.Fanout, s *effects.Settlement) error {
+		{"arrival", func(f *outbound.Fanout, s *effects.Settlement) error {
 			return f.Accept(context.Background(), arrivalsOf(s))
 		}},
-		{"of an event that is settled", func(f *outbound.Fanout, s *effects.Settlement) error {
+		{"settled event", func(f *outbound.Fanout, s *effects.Settlement) error {
 			unsettled, err := f.SettleEvents(context.Background(), []*effects.Settlement{s})
 			if len(unsettled) != 1 {
 				return errors.Join(err, errNothingYet)

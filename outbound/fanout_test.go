@@ -114,14 +114,14 @@ func TestDeliveriesThatAreNotStoredAreNotEnqueued(t *testing.T) {
 	}{
 		{"what is", func(*fakeStore, *effects.Settlement) {}, 2},
 		{"a lost lease", func(_ *fakeStore, s *effects.Settlement) { s.Event.Lease.Token = 0 }, 0},
-		{"a key that was seen", func(o *fakeStore, s *effects.Settlement) {
+		{"a repeated key", func(o *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 1},
-		{"a key that two have", func(_ *fakeStore, s *effects.Settlement) {
+		{"a key of two events", func(_ *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, s.Actions[1].Effect.Publication.IdempotencyKey = "k", "k"
 		}, 1},
-		{"an action that has failed", func(_ *fakeStore, s *effects.Settlement) { s.Actions[1].Failure = "no" }, 1},
-		{"what the database refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0},
+		{"a failed action", func(_ *fakeStore, s *effects.Settlement) { s.Actions[1].Failure = "no" }, 1},
+		{"an event that the store rejects", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := newFakeStore(subscriber("a", "*", ""))

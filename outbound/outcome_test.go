@@ -37,25 +37,25 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		in       time.Duration // with the random value 0.5
 		retries  int
 	}{
-		{"an answer of 2xx delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
-		{"also at the last retry", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
-		{"a failure is tried again, up to a tenth later", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
-		{"and twice as late", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
-		{"or any time until then", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
-		{"or as it is spelled out", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
-		{"retries are used up", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
-		{"there are none", never, fresh, refused(), dead, 0, 0},
-		{"a redirect is a failure as any", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
-		{"as is a 404", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
-		{"410 is the end", settings, fresh, status(410, 0), dead, 0, 0},
-		{"429 says when", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
-		{"503, too", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
-		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
-		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"a day from now all are too old", settings, restarted, status(429, 1000*time.Hour), dead, 0, 0},
-		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
-		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
+		{"a 2xx response delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
+		{"a 2xx response at the last retry delivers", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
+		{"a failure is retried with jitter of up to a tenth", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
+		{"the delay doubles", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
+		{"full jitter", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
+		{"schedule", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
+		{"no retries remain", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
+		{"the policy has no retries", never, fresh, refused(), dead, 0, 0},
+		{"a redirect is a failure", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
+		{"a 404 is a failure", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
+		{"a 410 makes the delivery dead", settings, fresh, status(410, 0), dead, 0, 0},
+		{"the Retry-After of a 429", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
+		{"the Retry-After of a 503", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
+		{"a Retry-After before the scheduled retry has no effect", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
+		{"Retry-After of another status is ignored", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"a Retry-After in the past is ignored", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"a retry after the maximum age is not scheduled", settings, restarted, status(429, 1000*time.Hour), dead, 0, 0},
+		{"a delivery that would be too old at its retry is dead", settings, old, status(429, time.Hour), dead, 0, 0},
+		{"a delivery that would not be too old is retried", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
 		{"a restarted delivery counts its age from the restart", settings, restarted, refused(), failed, 1050 * time.Millisecond, 1},
 	} {
 		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
@@ -83,8 +83,8 @@ func TestAReplayedTestDelivery(t *testing.T) {
 		status  eventhook.DeliveryStatus
 	}{
 		{"delivers", eventhook.Attempt{StatusCode: 204}, success},
-		{"is not tried again", refused(), dead},
-		{"disables nothing", respondsWith(410)(), dead},
+		{"is not retried", refused(), dead},
+		{"does not disable the subscription", respondsWith(410)(), dead},
 	} {
 		o := outbound.Settle(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
 		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
@@ -110,11 +110,11 @@ func TestIsOverload(t *testing.T) {
 		a     eventhook.Attempt
 		want  bool
 	}{
-		{"no answer", refused(), true},
+		{"no response", refused(), true},
 		{"503", respondsWith(503)(), true},
 		{"429", respondsWith(429)(), true},
 		{"404: the receiver is healthy", respondsWith(404)(), false},
-		{"a redirect, too", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
+		{"a redirect", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
 		{"200", eventhook.Attempt{StatusCode: 200}, false},
 	} {
 		if got := outbound.IsTrouble(c.a); got != c.want {

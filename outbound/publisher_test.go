@@ -206,13 +206,13 @@ func TestEventsThatCannotBeStored(t *testing.T) {
 		kind   eventhook.Kind
 	}{
 		{"the database fails", func(p *publishHarness) { p.err = errStore }, ""},
-		{"it is down when the event is stored", func(p *publishHarness) {
+		{"the database is down when the event is stored", func(p *publishHarness) {
 			p.beforeEach = func() {
 				p.set(func() { p.err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errStore} })
 			}
 		}, eventhook.KindUnavailable},
-		{"it goes down with the commit", func(p *publishHarness) { p.beforeEach = func() { p.set(func() { p.err = errStore }) } }, ""},
-		{"it refuses the event", func(p *publishHarness) { p.refuse = "push" }, ""},
+		{"the database fails during the commit", func(p *publishHarness) { p.beforeEach = func() { p.set(func() { p.err = errStore }) } }, ""},
+		{"the database rejects the event", func(p *publishHarness) { p.refuse = "push" }, ""},
 		{"the database hangs", func(p *publishHarness) { p.commitTokens = make(chan struct{}) }, ""},
 		{"the instance has stopped", func(p *publishHarness) { p.end() }, eventhook.KindUnavailable},
 	} {
@@ -278,7 +278,7 @@ func TestTheQueueOfThePublisherIsBounded(t *testing.T) {
 		change func(*outbound.PublishConfig)
 		wait   int
 	}{
-		{"by events and deliveries", func(c *outbound.PublishConfig) { c.QueueRows = 6 }, 3},
+		{"limited by events and deliveries", func(c *outbound.PublishConfig) { c.QueueRows = 6 }, 3},
 		{"by bytes", func(c *outbound.PublishConfig) { c.QueueBytes = 1100 }, 3},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

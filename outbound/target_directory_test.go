@@ -112,13 +112,13 @@ func TestAnInvalidatedRouteIsReadAgain(t *testing.T) {
 		claim  string
 		forget func()
 	}{
-		{"its source has changed", func() {
+		{"the source changes", func() {
 			if got := d.InvalidateSource(store.route.SourceID); !cmp.Equal(got, []eventhook.TenantID{store.route.TenantID}) {
 				t.Errorf("got the tenants %v, want the route's", got)
 			}
 		}},
-		{"its tenant has changed", func() { d.InvalidateTenant(store.route.TenantID) }},
-		{"anything may have changed", func() { d.InvalidateAll() }},
+		{"the tenant changes", func() { d.InvalidateTenant(store.route.TenantID) }},
+		{"all routes are invalidated", func() { d.InvalidateAll() }},
 	} {
 		store.route.IsEnabled = true
 		d.InvalidateAll()

@@ -163,7 +163,7 @@ func TestTestsThatFail(t *testing.T) {
 		want      error
 	}{
 		"the subscriptions cannot be read": {testerStore{fails: down}, down},
-		"they keep changing":               {testerStore{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
+		"the subscriptions keep changing":  {testerStore{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
 	} {
 		if _, _, err := c.fakeStore.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, c.want) || len(c.fakeStore.sent) != 0 {
 			t.Errorf("%s: got %v and %d sent, want %v", claim, err, len(c.fakeStore.sent), c.want)

@@ -144,7 +144,7 @@ func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	for i := range c.Sources {
 		c.Sources[i].SecretsCount = 1
 	}
-	apply(0) // a configured secret has replaced the learned one for good
+	apply(0) // the configured secret has replaced the learned one
 }
 
 func TestFastlyServices(t *testing.T) {

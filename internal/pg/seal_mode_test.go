@@ -152,7 +152,7 @@ func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	}
 	same(t, "the learned secret", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
-	// The other instance was not notified, but seals bound values anyway.
+	// The other instance was not notified but must seal bound values.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := queryValue[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)

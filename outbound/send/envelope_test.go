@@ -41,11 +41,11 @@ func TestBodyOmitsEmptyMembers(t *testing.T) {
 func TestData(t *testing.T) {
 	for _, c := range []struct{ claim, data, want string }{
 		{"an object with unusual white space", unusualJSON, unusualJSON},
-		{"white space around it", " \n[1]\t", " \n[1]\t"},
+		{"surrounding white space", " \n[1]\t", " \n[1]\t"},
 		{"a number", "-0.0e-0", "-0.0e-0"},
 		{"null", "null", ""},
 		{"nothing", "", ""},
-		{"a text that is no JSON", "a=1&b=\"2\"\x01", `"a=1&b=\"2\"\u0001"`},
+		{"a text that is not JSON", "a=1&b=\"2\"\x01", `"a=1&b=\"2\"\u0001"`},
 		{"two values", "1 2", `"1 2"`},
 		{"bytes", "\xff\x00", `{"base64":"/wA="}`},
 	} {

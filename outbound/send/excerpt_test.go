@@ -28,15 +28,15 @@ func TestExcerpts(t *testing.T) {
 		{"nothing", "", ""},
 		{"a text", `{"error":"größe"}`, `{"error":"größe"}`},
 		{"lines", " a\r\nb\n\tc\n", "a b  c"},
-		{"what a terminal obeys", "\x1b[31mred\x07\x00\u009b", "[31mred"},
-		{"what turns text around", "a\u202eb\u200bc\ufeff", "abc"},
+		{"control characters of terminals", "\x1b[31mred\x07\x00\u009b", "[31mred"},
+		{"bidirectional control characters", "a\u202eb\u200bc\ufeff", "abc"},
 		{"bytes", "a\xff\xfeb", "a\uFFFDb"},
-		{"the Authorization", "no such " + authHeader, "no such [redacted]"},
-		{"the token in it", `{"token":"t0p-s3cret"}`, `{"token":"[redacted]"}`},
+		{"the Authorization header", "no such " + authHeader, "no such [redacted]"},
+		{"the token of the Authorization header", `{"token":"t0p-s3cret"}`, `{"token":"[redacted]"}`},
 		{"the secret", currentSecret + olderSecret, "[redacted][redacted]"},
 		{"the URL", "at " + secretURL + ":", "at [redacted]:"},
-		{"the URL's path, as Express has it", "Cannot POST /services/T00/B00/x7Gh2", "Cannot POST [redacted]"},
-		{"its query's value", "no qu3ry, a and b", "no [redacted], a and b"},
+		{"the URL's path, as in errors of Express", "Cannot POST /services/T00/B00/x7Gh2", "Cannot POST [redacted]"},
+		{"a query value of the URL", "no qu3ry, a and b", "no [redacted], a and b"},
 	} {
 		if got := excerptOf(t, c.body); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)

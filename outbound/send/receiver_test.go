@@ -17,7 +17,7 @@ import (
 // A faulty receiver costs limited time and memory, and its fault has an error class. The tests of
 // internal/egress cover slow receivers.
 func TestFaultsOfReceivers(t *testing.T) {
-	breakOff := func(status int) http.HandlerFunc {
+	cutResponse := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000000")
 			w.WriteHeader(status)
@@ -33,13 +33,13 @@ func TestFaultsOfReceivers(t *testing.T) {
 		class   eventhook.ErrorClass
 		excerpt string
 	}{
-		{"breaks off a good answer", breakOff(200), 200, "", "half of"},
-		{"breaks off a bad answer", breakOff(500), 500, eventhook.ErrorHTTP5xx, "half of"},
-		{"closes without an answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, eventhook.ErrorClosed, ""},
-		{"answers with headers without an end", func(w http.ResponseWriter, _ *http.Request) {
+		{"cuts a success response", cutResponse(200), 200, "", "half of"},
+		{"cuts a failure response", cutResponse(500), 500, eventhook.ErrorHTTP5xx, "half of"},
+		{"closes without a response", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, eventhook.ErrorClosed, ""},
+		{"sends endless headers", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 1<<20))
 		}, 0, eventhook.ErrorClosed, ""},
-		{"sends us to a cloud's credentials", func(w http.ResponseWriter, r *http.Request) {
+		{"redirects to a metadata service", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusTemporaryRedirect)
 		}, 307, eventhook.ErrorHTTP, ""},
 	} {

@@ -80,14 +80,14 @@ func TestHeadersOfUnusualEvents(t *testing.T) {
 		want   string
 	}{
 		{"a type that is not ASCII", func(e *eventhook.Event) { e.EventType = "zahlung.geprüft" }, "X-Eventhook-Event-Type", "zahlung.gepr%C3%BCft"},
-		{"a type of two lines", func(e *eventhook.Event) { e.EventType = "a\r\nX-Env: b" }, "X-Eventhook-Event-Type", "a%0D%0AX-Env:%20b"},
+		{"a type with a line break", func(e *eventhook.Event) { e.EventType = "a\r\nX-Env: b" }, "X-Eventhook-Event-Type", "a%0D%0AX-Env:%20b"},
 		{"a type with a percent sign", func(e *eventhook.Event) { e.EventType = "100%.done" }, "X-Eventhook-Event-Type", "100%25.done"},
-		{"a request's id of two lines", func(e *eventhook.Event) { e.RequestID = "a\r\nX-Env: b" }, "X-Request-Id", ""},
-		{"a request's id of two words", func(e *eventhook.Event) { e.RequestID = "req 1" }, "X-Request-Id", "req 1"},
-		{"a request's id that is not ASCII", func(e *eventhook.Event) { e.RequestID = "ü" }, "X-Request-Id", ""},
-		{"no request's id", func(e *eventhook.Event) { e.RequestID = "" }, "X-Request-Id", ""},
+		{"a request id with a line break", func(e *eventhook.Event) { e.RequestID = "a\r\nX-Env: b" }, "X-Request-Id", ""},
+		{"a request id with a space", func(e *eventhook.Event) { e.RequestID = "req 1" }, "X-Request-Id", "req 1"},
+		{"a request id that is not ASCII", func(e *eventhook.Event) { e.RequestID = "ü" }, "X-Request-Id", ""},
+		{"no request id", func(e *eventhook.Event) { e.RequestID = "" }, "X-Request-Id", ""},
 		{"no trace", func(e *eventhook.Event) { e.TraceID = "" }, "X-Eventhook-Trace-Id", "the event's id"},
-		{"a trace that is none", func(e *eventhook.Event) { e.TraceID = strings.Repeat("x", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
+		{"an invalid trace", func(e *eventhook.Event) { e.TraceID = strings.Repeat("x", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
 		{"a trace of zeros", func(e *eventhook.Event) { e.TraceID = strings.Repeat("0", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
 	} {
 		e := newEvent()
@@ -215,10 +215,10 @@ func TestInvalidSubscriptionsAreNotSentTo(t *testing.T) {
 		"its secrets are lost": func(s *eventhook.Subscription) {
 			s.SecretsLost, s.SubscriptionSecrets = true, eventhook.SubscriptionSecrets{}
 		},
-		"no URL":                     func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} },
-		"an invalid URL":             func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://hush%zz/") },
-		"no secret":                  func(s *eventhook.Subscription) { s.Signing = nil },
-		"ed25519 alone, and no seed": func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} },
+		"no URL":                       func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} },
+		"an invalid URL":               func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://hush%zz/") },
+		"no secret":                    func(s *eventhook.Subscription) { s.Signing = nil },
+		"ed25519 only, without a seed": func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} },
 	} {
 		s := newSubscription("https://hooks.example/")
 		change(s)

@@ -118,7 +118,7 @@ func TestEd25519(t *testing.T) {
 	}{
 		{"by default", nil, true, false},
 		{"both", []string{"v1", "v1a"}, true, true},
-		{"ed25519 alone", []string{"v1a"}, false, true},
+		{"ed25519 only", []string{"v1a"}, false, true},
 	} {
 		s := newSubscription("")
 		s.Signatures, s.Ed25519Seed = c.signatures, seed
