@@ -46,9 +46,9 @@ type BatchObserver interface {
 	Committed(events int, took time.Duration, err error)
 }
 
-// largeEvent is the size in bytes above which events are committed separately, by a writer
-// of their own. PostgreSQL needs a considerable part of a second for a body of megabytes,
-// and small events must not wait for that.
+// largeEvent is the size in bytes above which events are committed separately, by their
+// own writer. PostgreSQL needs a considerable part of a second for a body of megabytes, and
+// small events must not wait for that.
 const largeEvent = 256 << 10
 
 // effectsPerEvent is how many rows of effects count as one more event of a batch. So a batch

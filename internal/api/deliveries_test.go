@@ -26,7 +26,7 @@ func (r *fixture) deliverTo(subscription string, change ...func(*eventhook.Deliv
 	for _, c := range change {
 		c(&d)
 	}
-	r.owe(d, eventhook.Attempt{StartedAt: r.clock.now(), Duration: time.Second, StatusCode: d.StatusCode})
+	r.storeDelivery(d, eventhook.Attempt{StartedAt: r.clock.now(), Duration: time.Second, StatusCode: d.StatusCode})
 	return d.ID.String()
 }
 
@@ -52,7 +52,7 @@ func TestGetDelivery(t *testing.T) {
 	of := eventhook.NewID[eventhook.Event](noon)
 	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, eventhook.DestinationID(r.stored(subscription).ID)), TenantID: r.acme, SubscriptionID: r.stored(subscription).ID, EventID: of, EventType: "order.made",
 		Status: eventhook.DeliveryFailed, Attempts: 3, RetryCount: 2, NextAttemptAt: new(noon.Add(time.Minute)), LastError: "no answer within 30 s"}
-	r.owe(d,
+	r.storeDelivery(d,
 		eventhook.Attempt{StartedAt: noon, Duration: 1234 * time.Millisecond, StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "answered 503", Excerpt: "later"},
 		eventhook.Attempt{StartedAt: noon.Add(time.Second), Duration: 30 * time.Second, ErrorClass: eventhook.ErrorTimeout, Error: "no answer within 30 s"})
 	path := T("acme") + deliveries + "/" + d.ID.String()
@@ -159,7 +159,7 @@ func TestRetryDelivery(t *testing.T) {
 		}
 	}
 	dead, old := r.deliverTo(subscription, being(eventhook.DeliveryDead)), r.deliverTo(subscription)
-	r.forgetData()
+	r.deletePayloads()
 	if a := r.admin("POST", T("acme")+deliveries+"/"+old+"/retry", nil).want(http.StatusConflict); !strings.Contains(a.problem().Detail, "its event's data is past the retention period") {
 		t.Errorf("one without data: %s, want why", a.Body)
 	}
@@ -191,7 +191,7 @@ func TestRetryDeliveries(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
 	fill := func() {
-		r.forgetDeliveries()
+		r.deleteDeliveries()
 		for _, status := range eventhook.DeliveryStatuses {
 			r.clock.advance(time.Hour)
 			r.deliverTo(one, being(status))
@@ -279,7 +279,7 @@ func TestDeliveriesOfRoutesNameTheirTarget(t *testing.T) {
 	d := eventhook.Delivery{TenantID: r.acme, RouteID: route, TargetIndex: 2, EventID: of, EventType: "push", Status: eventhook.DeliveryDead,
 		LastError: "internal.example answered 410 Gone", CompletedAt: new(noon)}
 	d.ID = eventhook.DeliveryIDOf(of, d.Destination().ID())
-	r.owe(d)
+	r.storeDelivery(d)
 	got := r.admin("GET", T("acme")+deliveries+"/"+d.ID.String(), nil).want(http.StatusOK).object()
 	for member, want := range (object{"subscription_id": nil, "subscription_name": nil, "route_id": route.String(), "target_index": 2.0, "status": "dead"}) {
 		if got[member] != want {

@@ -81,7 +81,7 @@ func TestSourceLifecycle(t *testing.T) {
 	before := f.count("audit_log", "true")
 	again, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
 	f.must(err)
-	same(t, "a change of nothing", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
+	same(t, "an update without changes", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
 
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "erp", 2, false))
@@ -119,7 +119,7 @@ func TestRouteLifecycle(t *testing.T) {
 	before := f.count("audit_log", "true")
 	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))
 	f.must(err)
-	same(t, "a change of nothing", f.count("audit_log", "true"), before)
+	same(t, "an update without changes", f.count("audit_log", "true"), before)
 
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 2))
@@ -145,12 +145,12 @@ func TestEventTypeLifecycle(t *testing.T) {
 	put("replaced", 1, false, 2)
 	f.lastEntry("replaced", "event_type.updated", "a.b", "description", "schema.type")
 	_, _, err := f.db.PutEventType(t.Context(), operator, f.tenant, 1, want)
-	wantKind(t, "a version that is over", err, eventhook.KindStale)
+	wantKind(t, "an old version", err, eventhook.KindStale)
 	want.Name = "new"
 	_, _, err = f.db.PutEventType(t.Context(), operator, f.tenant, 1, want)
 	wantKind(t, "a version of an entry that does not exist", err, eventhook.KindStale)
 	same(t, "entries after a stale change", f.count("event_type", "name = 'new'"), 0)
-	wantKind(t, "a version that is over", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
+	wantKind(t, "an old version", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 2))
 	f.lastEntry("deleted", "event_type.deleted", "a.b", "category", "description", "visibility")
@@ -395,7 +395,7 @@ func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true))
 	same(t, "entries", f.counts(`SELECT action, count(*) FROM eventhook.audit_log WHERE action LIKE '%.deleted' GROUP BY 1`),
 		map[string]int{"route.deleted": 4, "source.deleted": 1})
-	same(t, "remaining rows of it", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
+	same(t, "remaining rows of the source", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
 	same(t, "its event stays", f.storedEvent(e).ID, e.ID)
 }
 
@@ -408,7 +408,7 @@ func TestReorderIsAllOrNothing(t *testing.T) {
 	order := []eventhook.RoutePriority{{ID: second.ID, Priority: 5}, {ID: foreign.ID, Priority: 6}}
 	before := f.count("audit_log", "true")
 	wantKind(t, "with another source's", f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order), eventhook.KindInvalid)
-	same(t, "changed by that", f.count("route", "priority <> 0"), 0)
+	same(t, "priorities after the error", f.count("route", "priority <> 0"), 0)
 	order[1] = eventhook.RoutePriority{ID: f.route.ID, Priority: 0}
 	f.must(f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order))
 	routes, err := f.db.AllRoutes(t.Context(), f.crm)

@@ -21,7 +21,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	_, list, err := f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "in a roster", []any{list[0].SecretsLost, list[0].URL.IsZero(), len(list[0].Signing)}, []any{true, true, 0})
-	same(t, "lines about both", strings.Count(log.String(), "cannot be opened"), 1)
+	same(t, "log lines about both subscriptions", strings.Count(log.String(), "cannot be opened"), 1)
 	same(t, "read alone", f.storedSubscription(s.ID).SecretsLost, true)
 
 	got, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })

@@ -20,7 +20,8 @@ LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
 
 // FindSource returns the source with a tenant slug and a source slug, with its verifier in
 // plain text. It also finds disabled sources and sources of suspended or closed tenants. The
-// error is KindNotFound if there is no such source. Unique indexes.
+// error is KindNotFound if there is no such source. FindSource fails if a secret of the source
+// does not open. Unique indexes.
 func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
 	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)

@@ -60,7 +60,7 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 			f.insertOtherEvents(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.shop))
 		}, "1 event is still"},
-		{"nothing but routes", func(*fixture) {}, "has 1 route: "},
+		{"only routes", func(*fixture) {}, "has 1 route: "},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
@@ -128,10 +128,10 @@ func TestApplyLimitsTheRoutesOfASource(t *testing.T) {
 		prune  bool
 		full   bool
 	}{
-		{"as many beside one that stays", routes[1:], false, true},
+		{"the maximum, beside a route that stays", routes[1:], false, true},
 		{"one more", routes, true, true},
-		{"as many, instead of it", routes[1:], true, false},
-		{"another beside them", routes[:1], false, true},
+		{"the maximum, and the route is pruned", routes[1:], true, false},
+		{"one route more", routes[:1], false, true},
 		{"the existing ones", routes[1:], false, false},
 	} {
 		config.Sources[0].Routes = c.routes
@@ -165,12 +165,12 @@ func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 		prune  bool
 		full   bool
 	}{
-		{"as many beside one that stays", full, false, true},
-		{"as many, instead of it", full, true, false},
-		{"another beside them", []eventhook.Route{stays}, false, true},
+		{"the maximum, beside a route that stays", full, false, true},
+		{"the maximum, and the route is pruned", full, true, false},
+		{"one route more", []eventhook.Route{stays}, false, true},
 		{"the existing ones", full, false, false},
-		{"another, with one less", append([]eventhook.Route{stays}, less...), false, false},
-		{"that one again", append([]eventhook.Route{stays}, full...), false, true},
+		{"the maximum, with one target less", append([]eventhook.Route{stays}, less...), false, false},
+		{"the maximum again", append([]eventhook.Route{stays}, full...), false, true},
 	} {
 		config.Sources[0].Routes = c.routes
 		for _, dry := range []bool{true, false} {
@@ -185,7 +185,7 @@ func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
 	config.Sources[0].Routes = full[:1]
 	_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
-	wantKind(t, "more, of a source beyond it", err, eventhook.KindConflict)
+	wantKind(t, "more targets of a source above the maximum", err, eventhook.KindConflict)
 	config.Sources[0].Routes = less[:1]
 	_, err = f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
 	f.must(err) // the source is above the maximum and gets no more targets

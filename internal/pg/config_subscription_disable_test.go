@@ -47,7 +47,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 
 	entries := len(f.audit(eventhook.AuditFilter{}))
 	f.disable(f.other, reasons)
-	same(t, "entries of doing it again", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
+	same(t, "audit entries of a second call", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
 	f.disable(f.other, nil)
 }
 
@@ -63,5 +63,5 @@ func TestDisablingSkipsLockedSubscriptions(t *testing.T) {
 	same(t, "it", f.storedSubscription(s.ID).Status, eventhook.SubscriptionActive)
 	same(t, "the other", f.storedSubscription(other.ID).Status, eventhook.SubscriptionDisabled)
 	f.disable(f.other, map[eventhook.SubscriptionID]string{s.ID: "failing"})
-	same(t, "the next time", f.storedSubscription(s.ID).Status, eventhook.SubscriptionDisabled)
+	same(t, "after the lock was released", f.storedSubscription(s.ID).Status, eventhook.SubscriptionDisabled)
 }

@@ -132,7 +132,7 @@ func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	same(t, "after it was changed", f.generation(), before+2)
 	_, err = f.changeSubscription(operator, a, 0, func(*eventhook.Subscription) {})
 	f.must(err)
-	same(t, "after a change of nothing", f.generation(), before+2)
+	same(t, "after an update without changes", f.generation(), before+2)
 	f.clock.advance(time.Second)
 	b := f.subscription(named("b", "*"))
 	umbrella := f.secondTenant()
@@ -141,7 +141,7 @@ func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	f.exec(`UPDATE eventhook.subscription SET secrets = secrets || '' WHERE id = $1`, [16]byte(b.ID))
 	generation, list, err = f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
-	same(t, "of acme alone", []any{generation, len(list)}, []any{before + 4, 2})
+	same(t, "only of acme", []any{generation, len(list)}, []any{before + 4, 2})
 	f.sameSubscription("the second, with its former name", list[1], b)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, a.ID, 0))
 	same(t, "after one was deleted", f.generation(), before+5)
@@ -275,14 +275,14 @@ func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
 	for range 4 {
 		got[<-results]++
 	}
-	same(t, "two more at once fit", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 2})
+	same(t, "concurrent creations up to the limit", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 2})
 	same(t, "in all", f.count("subscription", "true"), eventhook.MaxSubscriptions)
 	_, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Name = "as before" })
 	f.must(err)
 	c := acme()
 	c.Subscriptions = []eventhook.Subscription{f.newSubscription(named("one more", "*"))}
 	_, err = f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
-	wantKind(t, "one more by a file", err, eventhook.KindConflict)
+	wantKind(t, "one more in a configuration", err, eventhook.KindConflict)
 	c.Subscriptions[0].Name = "as before"
 	f.apply(c)
 	f.applyWith(c, ApplyOptions{Prune: true})

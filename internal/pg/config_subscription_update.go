@@ -186,7 +186,7 @@ func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChan
 	return changes, err
 }
 
-// statusFields are the fields that recordSubscription puts into an entry of their own.
+// statusFields are the fields that recordSubscription records in a separate entry.
 var statusFields = []string{"status", "disabled_reason"}
 
 // recordSubscription records the changes of a subscription: first an entry for all other

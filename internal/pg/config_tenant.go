@@ -139,7 +139,7 @@ func tenantAction(have, want eventhook.Tenant) string {
 	return "tenant.activated"
 }
 
-// CloseTenant closes a tenant for good: it disables its sources and subscriptions and expires
+// CloseTenant closes a tenant permanently: it disables its sources and subscriptions and expires
 // its API keys. Each of these has a system event and an audit entry, which share the
 // correlation id of the closing. Stored data stays until its retention ends. The error is
 // KindConflict if the tenant is closed already.

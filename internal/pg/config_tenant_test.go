@@ -65,7 +65,7 @@ func TestUpdateTenant(t *testing.T) {
 	wantKind(t, "a stale version", err, eventhook.KindStale)
 	_, err = f.db.UpdateTenant(t.Context(), operator, "unknown", 0, nil)
 	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
-	same(t, "entries, one for each difference", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
+	same(t, "audit entries, one for each update with changes", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
 }
 
 // Of concurrent updates of one version, one succeeds and the rest are stale.

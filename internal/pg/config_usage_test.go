@@ -75,7 +75,7 @@ func TestUsageBetweenDays(t *testing.T) {
 	}{
 		{"today", today, today.Add(day), 1},
 		{"all days before", time.Time{}, today, 2 + 4 + 8},
-		{"the last day is not in it", today.Add(-2 * day), today, 2 + 4},
+		{"the last day is excluded", today.Add(-2 * day), today, 2 + 4},
 		{"nothing", today.Add(day), today.Add(9 * day), 0},
 	} {
 		got, err := f.db.UsageBetween(t.Context(), c.from, c.until, []eventhook.TenantID{f.tenant, eventhook.NewID[eventhook.Tenant](noon)})
@@ -138,8 +138,8 @@ func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 		})
 	}
 	concurrently(acts...)
-	same(t, "tenants' rows that hold all", f.count("tenant_usage", "events = $1 AND bytes = $1", instances*rounds), tenants)
-	same(t, "sources' rows that hold all", f.count("source_usage", "events = $1 AND failed = 0", instances*rounds), tenants)
+	same(t, "rows of tenants", f.count("tenant_usage", "events = $1 AND bytes = $1", instances*rounds), tenants)
+	same(t, "rows of sources", f.count("source_usage", "events = $1 AND failed = 0", instances*rounds), tenants)
 }
 
 func TestCountsChangeInPlace(t *testing.T) {
@@ -150,7 +150,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 	}
 	same(t, "rows", f.count("tenant_usage", "true")+f.count("source_usage", "true"), 2)
 	const entries = `SELECT count(*)::int FROM pg_class c WHERE c.relname = $1 AND pg_relation_size(c.oid) > 2 * 8192`
-	same(t, "indexes that have grown", queryValue[int](f, entries, "tenant_usage_pkey")+queryValue[int](f, entries, "source_usage_pkey"), 0)
+	same(t, "indexes that grew", queryValue[int](f, entries, "tenant_usage_pkey")+queryValue[int](f, entries, "source_usage_pkey"), 0)
 }
 
 func TestSweepUsage(t *testing.T) {
@@ -241,12 +241,12 @@ func TestSourcesHaveTheirTenantsQuota(t *testing.T) {
 		f.must(err)
 		return a.Take(1, f.clock.now()) == nil
 	}
-	same(t, "without one", takes(), true)
+	same(t, "without a quota", takes(), true)
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 1 WHERE id = $1`, [16]byte(f.tenant))
-	same(t, "when it is used up", takes(), false)
+	same(t, "when the quota is used up", takes(), false)
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 2 WHERE id = $1`, [16]byte(f.tenant))
-	same(t, "when it was raised", takes(), true)
-	same(t, "and used up again", takes(), false)
+	same(t, "when the quota was raised", takes(), true)
+	same(t, "when the raised quota is used up", takes(), false)
 	f.must(meter.Flush(t.Context()))
 	f.wantUsage("counted", eventhook.TenantUsage{EventsToday: 2, StorageBytes: 2})
 }

@@ -45,7 +45,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	want := map[string][]string{
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
 		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
-		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "event's": {primaryKey}, "read requests": {primaryKey},
+		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 	}
 	check := func(state string) {
 		t.Helper()
@@ -158,7 +158,7 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
@@ -188,7 +188,7 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.fillTables(20_000, 0)
-	s, dead := f.createSubscription(), f.createSubscription()
+	s, dead := f.insertSubscription(), f.insertSubscription()
 	f.insertDueDeliveries(dead, 20_000)
 	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)

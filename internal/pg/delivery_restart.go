@@ -52,7 +52,7 @@ const (
 
 // RestartDeliveries makes a tenant's deliveries due now, with all their retries available
 // again, and returns their ids, newest first. If the selection names no states, it restarts
-// failed and dead deliveries; it may name success as well. It does not restart
+// failed and dead deliveries; it may also name success. It does not restart
 //
 //   - pending and acquired deliveries;
 //   - deliveries of a deleted or disabled subscription, or of a deleted route or target;

@@ -31,8 +31,8 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 		want.Status, want.SourceSlug, want.Lease = eventhook.EventProcessing, "crm", eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
 		same(t, fmt.Sprintf("event %d", i), *e, want)
 	}
-	same(t, "the others that are due", len(f.claimEvents(f.db, 10)), 3)
-	same(t, "and then", len(f.claimEvents(f.db, 10)), 0)
+	same(t, "other due events", len(f.claimEvents(f.db, 10)), 3)
+	same(t, "claimed after that", len(f.claimEvents(f.db, 10)), 0)
 }
 
 func TestALeaseThatRanOutIsClaimedAgain(t *testing.T) {
@@ -82,10 +82,10 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 	same(t, "claimed events", len(claims), n)
 	for id, times := range claims {
 		if times != 1 {
-			t.Errorf("%s was claimed %d times", id, times)
+			t.Errorf("event %s was claimed %d times", id, times)
 		}
 	}
-	same(t, "tokens handed out", f.count("event", "lease_token <> 1"), 0)
+	same(t, "events with a lease token other than 1", f.count("event", "lease_token <> 1"), 0)
 }
 
 func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
@@ -130,7 +130,7 @@ func TestQueueAges(t *testing.T) {
 		f.must(err)
 		same(t, claim+": executions", got, executions)
 	}
-	want("nothing is owed", 0, 0)
+	want("no row is due", 0, 0)
 	f.must(f.db.Accept(t.Context(), arrivals(f.event())))
 	f.clock.advance(time.Minute)
 	want("an event waits", time.Minute, 0)
@@ -169,15 +169,15 @@ func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 		return list[0]
 	}
 	claim("after the lease of the accept", 1)
-	held := claim("after another", 2)
-	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
-	held = claim("after one that was given back", 2)
-	held.NextRetryAt = new(f.clock.now().Add(time.Hour))
-	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
+	leased := claim("after another lost lease", 2)
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
+	leased = claim("after a release", 2)
+	leased.NextRetryAt = new(f.clock.now().Add(time.Hour))
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
 	f.clock.advance(time.Hour - lease)
 	same(t, "claimed before it is due", len(f.claimEvents(f.db, 1)), 0)
-	held = claim("after one that was given back for later", 2)
-	s := f.plan(held)
+	leased = claim("after a release with a later due time", 2)
+	s := f.plan(leased)
 	s.Failure = "was leased too often"
 	f.settle(f.db, s)
 	same(t, "status", f.storedEvent(e).Status, eventhook.EventFailed)

@@ -19,8 +19,8 @@ import (
 func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
-		one, two := f.createSubscription(), f.createSubscription()
-		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
+		one, two := f.insertSubscription(), f.insertSubscription()
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Rejected: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
 				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
@@ -41,7 +41,7 @@ func TestThePublishStoreConforms(t *testing.T) {
 func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	now, waits := f.createSubscription(), f.createSubscription()
+	now, waits := f.insertSubscription(), f.insertSubscription()
 	p := f.newPublication("k", now, waits)
 	p.Event.CorrelationID, p.Event.SourceIP = "order-7", "192.0.2.1"
 	p.Event.Headers = []byte("Content-Type: application/json")
@@ -59,22 +59,22 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 		ContentType: "application/json", IdempotencyKey: "k", BodySize: 16, SourceIP: "192.0.2.1", CorrelationID: "order-7",
 		TraceID: strings.ReplaceAll(p.Event.ID.String(), "-", ""), ProcessedAt: &at,
 	})
-	same(t, "what the deliveries have become", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
+	same(t, "delivery fields", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
 		[]any{eventhook.DeliveryAcquired, int64(1), eventhook.DeliveryPending, "payment.made"})
 	same(t, "stored", f.counts(`SELECT status || lease_token, count(*) FROM eventhook.delivery GROUP BY 1`), map[string]int{"acquired1": 1, "pending0": 1})
 	same(t, "due at once", len(f.claimDeliveries(f.other, 9, now, waits)), 1)
 	f.clock.advance(lease)
 	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
 	f.clock.advance(-lease)
-	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+	same(t, "due events", f.count("event", "due_at IS NOT NULL"), 0)
 	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
-	same(t, "where they lie", f.placed("delivery"), map[string]int{"20260310": 2})
+	same(t, "partitions of the deliveries", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
 }
 
 func TestAKeyIsPublishedOnce(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
-	first, other, twice := f.newPublication("k", s, f.createSubscription()), f.newPublication("l", s), f.newPublication("l", s)
+	s := f.insertSubscription()
+	first, other, twice := f.newPublication("k", s, f.insertSubscription()), f.newPublication("l", s), f.newPublication("l", s)
 	first.Generation, other.Generation, twice.Generation = f.generation(), f.generation(), f.generation()
 	f.publish(f.db, first, other, twice)
 	again := f.newPublication("k", s)
@@ -98,15 +98,15 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.publish(f.db, stranger)
 	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
 	f.clock.advance(keyTTL)
-	anew := f.newPublication("k", s)
-	f.publish(f.db, anew)
-	same(t, "after the key's time", anew.Event.Status, eventhook.EventDelivered)
+	later := f.newPublication("k", s)
+	f.publish(f.db, later)
+	same(t, "after the key expired", later.Event.Status, eventhook.EventDelivered)
 }
 
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 	const instances, each = 4, 25
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	var mu sync.Mutex
 	stored := 0
 	var acts []func()
@@ -134,14 +134,14 @@ func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 func TestAStaleEventIsNotStored(t *testing.T) {
 	const ofAPI = "origin = 'api'"
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	stale, fresh, keyed := f.newPublication("k", s), f.newPublication("", s), f.newPublication("k", s)
 	stale.Generation--
 	nobodys := f.newPublication("k")
 	nobodys.Event.TenantID, nobodys.Generation = f.secondTenant(), 7
 	f.publish(f.db, stale, fresh, keyed, nobodys)
 	same(t, "stale", []bool{stale.IsStale, fresh.IsStale, keyed.IsStale, nobodys.IsStale}, []bool{true, false, false, true})
-	same(t, "the key is the first's that is not", keyed.Event.Status, eventhook.EventDelivered)
+	same(t, "the key belongs to the first event that is not stale", keyed.Event.Status, eventhook.EventDelivered)
 	same(t, "stored", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true"), f.count("idempotency_key", "true")}, []int{2, 2, 2, 1})
 	stale.Generation++
 	f.publish(f.db, stale)
@@ -152,7 +152,7 @@ func TestAStaleEventIsNotStored(t *testing.T) {
 		f.publish(f.db, p)
 		same(t, "after "+change, p.IsStale, true)
 	}
-	same(t, "stored of all that", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
+	same(t, "stored events, payloads and deliveries", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
 }
 
 // TestPublishMissesNoSubscription creates subscriptions while other goroutines publish. Each
@@ -180,7 +180,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 	after := map[eventhook.EventID]int{} // number of subscriptions when its publish began
 	acts := []func(){func() {
 		for range rounds {
-			f.createSubscription()
+			f.insertSubscription()
 		}
 	}}
 	for range publishers {
@@ -214,7 +214,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 
 func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	good, bad, also := f.newPublication("a", s), f.newPublication("b", s), f.newPublication("c", s)
 	bad.Event.EventType = "\x00"
 	f.publish(f.db, good, bad, also)
@@ -225,7 +225,7 @@ func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 
 func TestPublishIsOneTransaction(t *testing.T) {
 	f := setUp(t)
-	s := f.createSubscription()
+	s := f.insertSubscription()
 	var batch []*outbound.PublishItem
 	for range 100 {
 		batch = append(batch, f.newPublication("", s))
@@ -240,8 +240,8 @@ func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
 	p := f.newPublication("")
 	f.publish(f.db, p)
-	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
-		t.Errorf("told %q, want %s", told, p.Event.ID)
+	if notices := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(notices, p.Event.ID.String()) {
+		t.Errorf("notified of %q, want %s", notices, p.Event.ID)
 	}
 }
 
@@ -262,12 +262,12 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 }
 
 func TestPublishWithoutADatabase(t *testing.T) {
-	nobody, err := pgxpool.New(t.Context(), "host="+t.TempDir())
+	unreachable, err := pgxpool.New(t.Context(), "host="+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close()
-	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.PublishItem{{}})
+	defer unreachable.Close()
+	err = (&DB{accept: unreachable}).Publish(t.Context(), []*outbound.PublishItem{{}})
 	if eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}

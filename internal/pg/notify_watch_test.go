@@ -186,16 +186,16 @@ func TestTheFeedIsBounded(t *testing.T) {
 	same(t, "missed", pending.missed, false)
 	w.eventsChanged(noon, tenant, changed...)
 	pending = w.takePending()[tenant]
-	same(t, "to read of one more", len(pending.ids), maxPending)
-	same(t, "missed then", pending.missed, true)
+	same(t, "pending events of one event too many", len(pending.ids), maxPending)
+	same(t, "missed after one event too many", pending.missed, true)
 
 	notices := w.takeNotices()
 	same(t, "notices", len(notices), maxOutgoing/maxIDsPerNotice+1)
-	same(t, "that more was missed", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
+	same(t, "the notice of missed events", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
 	for _, n := range notices {
-		same(t, "a notice fits", len(n) < 7900, true)
+		same(t, "a notice fits into a NOTIFY payload", len(n) < 7900, true)
 	}
-	same(t, "notices then", len(w.takeNotices()), 0)
+	same(t, "notices after they were taken", len(w.takeNotices()), 0)
 
 	for range maxBuffered/100 + 1 {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
@@ -217,7 +217,7 @@ func TestASlowWatcherBlocksNoOtherWatcher(t *testing.T) {
 	}
 	same(t, "the slow watcher has missed some", w.takeUpdates(slow).Missed, true)
 	w.unsubscribe(tenant, slow)
-	same(t, "watched still", w.isUnwatched(), false)
+	same(t, "still watched", w.isUnwatched(), false)
 	w.unsubscribe(tenant, fast)
 	same(t, "watched", w.isUnwatched(), true)
 }

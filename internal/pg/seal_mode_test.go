@@ -152,7 +152,7 @@ func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	}
 	same(t, "the learned secret", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
-	// The other instance was not notified, but seals bound values anyway.
+	// The other instance was not notified but must seal bound values.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := queryValue[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
@@ -293,7 +293,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 
 	r.must(wrong.ReplaceCanary(t.Context()))
 	r.must(wrong.Ping(t.Context()))
-	wantKind(t, "the former key, after an operator gave it up", r.db.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "the former key, after ReplaceCanary", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
 func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
@@ -321,7 +321,7 @@ func TestTheFirstCanaryNeedsTheKeysOfStoredSecrets(t *testing.T) {
 	r := upgraded(t)
 	r.exec(`UPDATE eventhook.sealing SET canary = NULL`) // as if just upgraded
 	wrong := r.instance(seal.NewKey())
-	wantKind(t, "keys that open nothing", wrong.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "keys that open no value", wrong.Ping(t.Context()), eventhook.KindUnavailable)
 	same(t, "the canary", r.canary(), "")
 	fresh := seal.NewKey()
 	right := r.instance(fresh, r.key)
@@ -367,5 +367,5 @@ func TestAModeChangedBySQLIsIgnored(t *testing.T) {
 	r.exec(`UPDATE eventhook.sealing SET mode = 'bound_only'`)
 	r.must(r.db.Ping(t.Context()))
 	r.exec(`DELETE FROM eventhook.sealing`)
-	wantKind(t, "without its row", r.db.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "without the row of sealing", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
