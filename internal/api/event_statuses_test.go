@@ -24,14 +24,14 @@ func TestEnumsListAllEventStatuses(t *testing.T) {
 		case slices.Equal(enum, eventhook.EventStatuses):
 			seen["all"]++
 		case slices.Equal(enum, eventhook.Reprocessable):
-			seen["those that can be processed anew"]++
+			seen["reprocessable"]++
 		default:
 			t.Errorf("an enum has %v, want %v or %v", enum, eventhook.EventStatuses, eventhook.Reprocessable)
 		}
 	}
-	// A list, a single event, the filters of the list and of the stream; and
-	// that of what is processed anew.
-	if diff := cmp.Diff(map[string]int{"all": 4, "those that can be processed anew": 1}, seen); diff != "" {
+	// List, Get, the filters of the list and of the stream; and the filter of the
+	// operation that reprocesses events.
+	if diff := cmp.Diff(map[string]int{"all": 4, "reprocessable": 1}, seen); diff != "" {
 		t.Errorf("enums (-want +got):\n%s", diff)
 	}
 }

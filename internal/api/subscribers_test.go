@@ -27,10 +27,10 @@ type subscribers struct {
 	first map[string]*eventhook.Event
 	// published are the events, as the publisher got them.
 	published []*eventhook.Event
-	batches   []int             // how many events each call of the publisher had
-	refuse    string            // the type of events that the publisher fails at
-	down      error             // of the publisher
-	answers   eventhook.Attempt // to tests
+	batches   []int             // number of events of each call of the publisher
+	refuse    string            // type of events for which the publisher fails
+	down      error             // error of the publisher
+	answers   eventhook.Attempt // result of test events
 	tested    []eventhook.Subscription
 	stats     eventhook.SubscriptionStats
 }
@@ -81,7 +81,7 @@ func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Publ
 	_, list, err := f.TenantSubscriptions(ctx, e.TenantID)
 	for _, s := range list {
 		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
-			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+			f.storeDelivery(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.now())})
 			p.Deliveries++
 		}
@@ -89,8 +89,8 @@ func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Publ
 	return p, err
 }
 
-// owe stores a delivery with its attempts, and the data of its event.
-func (f *subscribers) owe(d eventhook.Delivery, attempts ...eventhook.Attempt) {
+// storeDelivery stores a delivery with its attempts, and the data of its event.
+func (f *subscribers) storeDelivery(d eventhook.Delivery, attempts ...eventhook.Attempt) {
 	const insert = `INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, completed_at, attempts, retry_count, status_code, status, last_error, history, route_id, target_index)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, ''), $13, $14, $15)`
 	var route *[16]byte
@@ -125,11 +125,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 	}
 }
 
-// forgetDeliveries deletes all deliveries.
-func (f *subscribers) forgetDeliveries() { f.truncate("delivery_default") }
+// deleteDeliveries deletes all deliveries.
+func (f *subscribers) deleteDeliveries() { f.truncate("delivery_default") }
 
-// forgetData deletes the data of events, as retention does.
-func (f *subscribers) forgetData() { f.truncate("event_payload_default") }
+// deletePayloads deletes the data of events, as retention does.
+func (f *subscribers) deletePayloads() { f.truncate("event_payload_default") }
 
 func (f *subscribers) truncate(table string) {
 	if _, err := f.conn.Exec(context.Background(), `TRUNCATE eventhook.`+table); err != nil {
@@ -154,7 +154,7 @@ func (f *subscribers) Test(_ context.Context, s eventhook.Subscription, _ eventh
 	if !f.answers.Succeeded() {
 		d.Status, d.LastError = eventhook.DeliveryDead, f.answers.Error
 	}
-	f.owe(d, f.answers)
+	f.storeDelivery(d, f.answers)
 	return d, f.answers, nil
 }
 
