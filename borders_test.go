@@ -43,7 +43,7 @@ var allowedImports = map[string][]string{
 	"migrations":          nil,
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "internal/wake"},
-	"internal/api":        {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
+	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
 	"internal/backoff":    nil,

@@ -143,8 +143,8 @@ func (p *publisher) measureDeliveries(ctx context.Context, r *run, sink *sinkPro
 		return m, err
 	}
 	got, err := sink.tally(ctx)
-	if want := m.ok * each; err == nil && (got.Distinct != want || got.Again > 0) {
-		err = fmt.Errorf("the sink received %d deliveries and %d duplicates, want each of %d once", got.Distinct, got.Again, want)
+	if want := m.ok * each; err == nil && (got.Distinct != want || got.Duplicates > 0) {
+		err = fmt.Errorf("the sink received %d deliveries and %d duplicates, want each of %d once", got.Distinct, got.Duplicates, want)
 	}
 	number := float64(m.ok * each)
 	m.perSec = number / took.Seconds()

@@ -62,7 +62,7 @@ const stamped, unstamped = `{"sent_at":1000000000000000000,`, `{`
 
 func (t requestSpec) message() message {
 	if t.eventType != "" {
-		return t.publishing()
+		return t.publishMessage()
 	}
 	body := t.stamped()
 	head := fmt.Sprintf(method+"%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: GitHub-Hookshot/bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"+
@@ -81,9 +81,9 @@ func (t requestSpec) message() message {
 
 var zeros = strings.Repeat("0", idDigits)
 
-// publishing returns a request to publish an event whose data is the body with a
+// publishMessage returns a request to publish an event whose data is the body with a
 // unique id.
-func (t requestSpec) publishing() message {
+func (t requestSpec) publishMessage() message {
 	data := t.stamped()
 	const id = `,"id":"`
 	data = append(data[:len(data)-1:len(data)-1], id+zeros+`"}`...)

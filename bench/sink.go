@@ -26,9 +26,9 @@ type sink struct {
 // tally counts the requests since the last reset. Requests that are never answered do
 // not count.
 type tally struct {
-	Requests int `json:"requests"`
-	Distinct int `json:"distinct"` // distinct delivery ids
-	Again    int `json:"again"`    // requests that repeat a delivery id
+	Requests   int `json:"requests"`
+	Distinct   int `json:"distinct"`   // distinct delivery ids
+	Duplicates int `json:"duplicates"` // requests that repeat a delivery id
 	// P50 and P99 are the times from sending to arrival of the Timed requests, whose
 	// bodies have the time of sending.
 	P50   time.Duration `json:"p50"`
@@ -84,7 +84,7 @@ func (s *sink) count(delivery string, body []byte, arrived time.Time) {
 	switch {
 	case delivery == "": // from the bare client
 	case s.seen[delivery]:
-		s.Again++
+		s.Duplicates++
 	default:
 		s.seen[strings.Clone(delivery)] = true // a copy, to release the header
 		s.Distinct++

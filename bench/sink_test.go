@@ -62,7 +62,7 @@ func TestSinkCounts(t *testing.T) {
 		if took := time.Since(began); took != 50*time.Millisecond {
 			t.Errorf("answered after %s, want 50ms", took)
 		}
-		want := tally{Requests: 4, Distinct: 2, Again: 1, P50: 2 * time.Millisecond, P99: 3 * time.Millisecond, Timed: 3}
+		want := tally{Requests: 4, Distinct: 2, Duplicates: 1, P50: 2 * time.Millisecond, P99: 3 * time.Millisecond, Timed: 3}
 		if got := tallyOf(t, s); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -84,7 +84,7 @@ func TestSinkCountsIdempotencyKeys(t *testing.T) {
 		r.Header.Set("Idempotency-Key", key)
 		s.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	if got, want := tallyOf(t, s), (tally{Requests: 3, Distinct: 2, Again: 1}); got != want {
+	if got, want := tallyOf(t, s), (tally{Requests: 3, Distinct: 2, Duplicates: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

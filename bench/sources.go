@@ -94,7 +94,7 @@ func (r *run) measureSources(ctx context.Context, name string, number int, drain
 // addSources inserts many sources and makes the requests of the gateway go to some of
 // them.
 func (g *gateway) addSources(ctx context.Context) error {
-	const events = 1000 // none are inserted
+	const events = 1000 // Open needs a number; no event is inserted
 	db, err := seed.Open(ctx, g.stats.conn, benchTenant, benchSource, events, allSources)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // Store stores accepted events and the effects of their plans in one transaction. If Accept
 // returns nil, it has set the Status of each event: EventDuplicate if its source had the
 // same key before, empty if the database refused this event alone, otherwise the status of a
-// stored event. A plan that Accept marked IsStale or set to nil was not stored; its event
+// stored event. A plan that Accept marked IsStale or refused was not stored; its event
 // must be planned again. If Accept returns an error, no event counts as stored.
 type Store interface {
 	Accept(ctx context.Context, batch []*effects.Arrival) error
@@ -26,8 +26,7 @@ type Store interface {
 // Handoff is the processor of events on this instance.
 //
 // PlanArrival plans an event before it is stored. It returns nil if the processor must plan
-// the event later. It does not block. Planned is called after a batch was stored, with the
-// plans of PlanArrival in the order of the batch.
+// the event later. It does not block. Planned is called after a batch was stored.
 //
 // The processor also takes the events that were stored without a plan. Reserve reserves up
 // to n slots for them and returns their number; each reserved slot must be used by Put or
@@ -35,7 +34,7 @@ type Store interface {
 // EventsLeft is called if events were stored for which no slot was free.
 type Handoff interface {
 	PlanArrival(e *eventhook.Event) *effects.Settlement
-	Planned(batch []*effects.Arrival, plans []*effects.Settlement)
+	Planned(batch []*effects.Arrival)
 	Reserve(n int) int
 	Release(n int)
 	Put(events []*eventhook.Event)
@@ -47,9 +46,9 @@ type BatchObserver interface {
 	Committed(events int, took time.Duration, err error)
 }
 
-// largeEvent is the size in bytes above which events are committed separately, by a writer
-// of their own. PostgreSQL needs a considerable part of a second for a body of megabytes,
-// and small events must not wait for that.
+// largeEvent is the size in bytes above which events are committed separately, by their
+// own writer. PostgreSQL needs a considerable part of a second for a body of megabytes, and
+// small events must not wait for that.
 const largeEvent = 256 << 10
 
 // effectsPerEvent is how many rows of effects count as one more event of a batch. So a batch
@@ -142,10 +141,6 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	for _, a := range arrivals[:granted] {
 		a.Event.Lease.Until = began.Add(b.lease)
 	}
-	plans := make([]*effects.Settlement, len(arrivals))
-	for i, a := range arrivals {
-		plans[i] = a.Plan
-	}
 	err := b.store.Accept(ctx, arrivals)
 	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
 	if err != nil {
@@ -155,7 +150,7 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 		b.handoff.Release(granted)
 		return errNotStored
 	}
-	b.handoff.Planned(arrivals, plans)
+	b.handoff.Planned(arrivals)
 	b.handOver(arrivals, granted)
 	return nil
 }

@@ -156,7 +156,7 @@ func TestAVerifiersCloudEventsHeaderIsNotUsedAsAKey(t *testing.T) {
 	}
 }
 
-// Different keys stay different, whatever bytes they contain, and each can be stored as text of
+// Different keys stay different for any bytes that they contain, and each can be stored as text of
 // at most 255 bytes.
 func TestUnusualKeysStayDistinct(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-k", "body.k"} })

@@ -88,15 +88,14 @@ func (s *store) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (s *store) add(a *effects.Arrival) {
 	e := a.Event
-	if a.Plan != nil && s.refusePlan != nil && s.refusePlan(e) {
-		a.Plan = nil
-	}
-	if a.Plan != nil {
-		a.Plan.IsStale = s.isStale != nil && s.isStale(e)
+	a.IsPlanRefused = a.Plan != nil && s.refusePlan != nil && s.refusePlan(e)
+	plan := a.PlanToStore()
+	if plan != nil {
+		plan.IsStale = s.isStale != nil && s.isStale(e)
 	}
 	switch e.Status = eventhook.EventPending; {
-	case a.Plan != nil && !a.Plan.IsStale:
-		e.Status, e.Lease = cmp.Or(a.Plan.Status, eventhook.EventDelivered), eventhook.Lease{}
+	case plan != nil && !plan.IsStale:
+		e.Status, e.Lease = cmp.Or(plan.Status, eventhook.EventDelivered), eventhook.Lease{}
 	case !e.Lease.Until.IsZero():
 		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 	}
@@ -166,12 +165,12 @@ func (h *handoff) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	return h.plan(e)
 }
 
-func (h *handoff) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
+func (h *handoff) Planned(batch []*effects.Arrival) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.notified += len(batch)
-	for i, a := range batch {
-		if a.Plan != nil && a.Plan != plans[i] || plans[i] != nil && plans[i].Event != a.Event {
+	for _, a := range batch {
+		if a.Plan != nil && a.Plan.Event != a.Event {
 			h.faults = append(h.faults, "Planned got the plan of another event")
 		}
 		if a.IsPlanned() {

@@ -257,7 +257,7 @@ func TestAnInvalidRateAllowsAnyRate(t *testing.T) {
 	}
 }
 
-// A sender who could get any text signed could forge an event.
+// A sender that could obtain a signature of any text could forge an event.
 func TestNoEventIsSignedAsAChallenge(t *testing.T) {
 	for name, text := range map[string]string{
 		"x":        `{"for_user_id":"1","tweet_create_events":[]}`,

@@ -116,7 +116,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 	})
 }
 
-// A sender uses little more memory than it has sent, at whatever byte it stalls.
+// A sender that stalls after any byte uses little more memory than it has sent.
 func TestAStalledSenderUsesTheMemoryThatItSent(t *testing.T) {
 	for _, sent := range []int{1, 18 << 10, 35 << 10, 69 << 10, 137 << 10, 273 << 10, 545 << 10} {
 		synctest.Test(t, func(t *testing.T) {

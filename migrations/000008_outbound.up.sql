@@ -100,8 +100,8 @@ CREATE TABLE eventhook.delivery (
     PRIMARY KEY (tenant_id, id)
 ) PARTITION BY RANGE (id);
 
--- Open deliveries by subscriber: the backlog of one subscriber does not slow down others,
--- and that of a paused subscriber costs nothing.
+-- Open deliveries by subscriber: the backlog of one subscriber does not slow down claims
+-- for other subscribers, and claims do not read the backlog of a paused subscriber.
 CREATE INDEX delivery_due ON eventhook.delivery (subscription_id, due_at) WHERE due_at IS NOT NULL;
 
 -- Lists. Successful deliveries are only in the first index. attempts >= 0 is always true:

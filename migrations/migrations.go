@@ -29,10 +29,11 @@ import (
 var FS embed.FS
 
 // Up migrates the database at dsn to the newest schema. It holds an advisory lock, so
-// instances that start together wait for each other. It changes nothing if the schema is
-// current or newer: newer versions only add to the schema. Up may run while instances of
-// the previous version run; after a deadlock with them it retries. Each migration is one
-// transaction: a migration that failed or was killed changes nothing and is run again.
+// instances that start together wait for each other. If the schema is current or newer, Up
+// changes nothing and returns nil. Up may run while instances of the previous version run.
+// After a deadlock with them or a lock timeout it retries. Each migration is one
+// transaction: a migration that fails or is killed changes nothing, and the next Up runs it
+// again.
 func Up(ctx context.Context, dsn string) error {
 	const tries = 20
 	for try := 1; ; try++ {
@@ -82,7 +83,7 @@ func rerun(m *migrate.Migrate, version uint) error {
 		return err
 	}
 	err := upOrForce(m)
-	if !isDone(err) {
+	if !isApplied(err) {
 		return err
 	}
 	if err := m.Force(int(version)); err != nil {
@@ -112,11 +113,11 @@ func before(version uint) int {
 	return int(version) - 1
 }
 
-// isDone reports whether the objects of a migration exist already (SQLSTATE duplicate
-// table, column or object).
-func isDone(err error) bool { return hasCode(err, "42P07", "42701", "42710") }
+// isApplied reports whether a migration failed because its objects exist already (SQLSTATE
+// duplicate table, column or object).
+func isApplied(err error) bool { return hasCode(err, "42P07", "42701", "42710") }
 
-// isLockConflict reports a deadlock or a lock timeout.
+// isLockConflict reports whether err is a deadlock or a lock timeout.
 func isLockConflict(err error) bool { return hasCode(err, "40P01", "55P03") }
 
 func hasCode(err error, codes ...string) bool {

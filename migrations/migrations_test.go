@@ -90,7 +90,7 @@ func TestInstancesThatStartTogetherMigrateOnce(t *testing.T) {
 		t.Errorf("%d tables, want %d", got, full)
 	}
 	if v, dirty, err := migrations.Version(t.Context(), dsn); err != nil || v == 0 || dirty {
-		t.Errorf("version %d, dirty %t, %v; want a clean one", v, dirty, err)
+		t.Errorf("version %d, dirty %t, %v; want a version above 0 that is not dirty", v, dirty, err)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestEveryMigrationCanBeUndone(t *testing.T) {
 	}
 }
 
-func TestErrorsKeepThePassword(t *testing.T) {
+func TestErrorsDoNotContainThePassword(t *testing.T) {
 	for _, dsn := range []string{"postgres://u:pass-word@127.0.0.1:1/d", "postgres://u:pass-word@[bad"} {
 		err := migrations.Up(t.Context(), dsn)
 		if err == nil || strings.Contains(err.Error(), "pass-word") {
@@ -115,8 +115,8 @@ func TestErrorsKeepThePassword(t *testing.T) {
 	}
 }
 
-// at migrates the database to a version.
-func at(t *testing.T, dsn string, version int) {
+// migrateTo migrates the database to a version.
+func migrateTo(t *testing.T, dsn string, version int) {
 	t.Helper()
 	if err := migrations.Down(t.Context(), dsn); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestAnInterruptedMigrationIsRunAgain(t *testing.T) {
 			if committed {
 				done = v
 			}
-			at(t, dsn, done)
+			migrateTo(t, dsn, done)
 			setVersion(t, dsn, v, true)
 			if err := migrations.Up(t.Context(), dsn); err != nil {
 				t.Fatalf("version %d, committed %t: %v", v, committed, err)
@@ -203,7 +203,7 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 	for _, order := range [][]string{{"event", "idempotency_key"}, {"idempotency_key", "event"}} {
 		t.Run(strings.Join(order, " then "), func(t *testing.T) {
 			dsn := pgtest.New(t)
-			at(t, dsn, 4)
+			migrateTo(t, dsn, 4)
 			conn := connect(t, dsn)
 			tx, err := conn.Begin(t.Context())
 			if err != nil {
@@ -229,7 +229,7 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := <-done; err != nil {
-				t.Errorf("got %v, want it migrated", err)
+				t.Errorf("got %v, want nil", err)
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func TestOnlyANewDatabaseStartsWithBoundSecrets(t *testing.T) {
 	if got := mode(); got != "bound_only" {
 		t.Errorf("a new database starts with %s, want bound_only", got)
 	}
-	at(t, dsn, 8)
+	migrateTo(t, dsn, 8)
 	for range 2 {
 		if err := migrations.Up(t.Context(), dsn); err != nil {
 			t.Fatal(err)

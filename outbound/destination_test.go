@@ -15,36 +15,35 @@ var (
 	_ outbound.SubscriptionTransports = outbound.SubscriptionDirectory{}
 )
 
-// While the database cannot be read, a subscription is sent to as it was known.
-func TestASubscriptionThatCannotBeReadIsTakenFromItsLastSend(t *testing.T) {
+// While the database cannot be read, the last known state of a subscription is used.
+func TestDestinationUsesTheLastKnownSubscriptionDuringAnOutage(t *testing.T) {
 	known, unknown := *newSubscription("https://hooks.example/"), *newSubscription("https://hooks.example/")
 	unknown.ID = eventhook.NewID[eventhook.Subscription](time.Now())
 	o := newFakeStore(known, unknown)
-	rosters := o.rosters()
-	d := outbound.SubscriptionDirectory{Subscriptions: rosters, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
+	subscriptionCache := o.subscriptionCache()
+	d := outbound.SubscriptionDirectory{Subscriptions: subscriptionCache, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
 	of := eventhook.Destination{TenantID: known.TenantID, SubscriptionID: known.ID}
 	before, err := d.Destination(t.Context(), of)
 	if err != nil || before.ID != of.ID() || !before.Ready || before.Transport == nil {
 		t.Fatalf("got %+v, %v; want the subscription", before, err)
 	}
-	o.set(func() { o.err = errOffice })
-	rosters.InvalidateAll()
+	o.set(func() { o.err = errStore })
+	subscriptionCache.InvalidateAll()
 	if got, err := d.Destination(t.Context(), of); err != nil || got.Transport != before.Transport {
-		t.Errorf("got %+v, %v; want it as it was before", got, err)
+		t.Errorf("got %+v, %v; want the previous state", got, err)
 	}
 	of.SubscriptionID = unknown.ID
 	if got, err := d.Destination(t.Context(), of); err == nil {
-		t.Errorf("one that was never sent to: got %+v, want an error", got)
+		t.Errorf("unknown subscription during the outage: got %+v, want an error", got)
 	}
 	o.set(func() { o.err = nil })
 	of.SubscriptionID = eventhook.NewID[eventhook.Subscription](time.Now())
 	if _, err := d.Destination(t.Context(), of); eventhook.KindOf(err) != eventhook.KindNotFound {
-		t.Errorf("one that does not exist: got %v, want KindNotFound", err)
+		t.Errorf("missing subscription: got %v, want KindNotFound", err)
 	}
 }
 
-// A subscription and a target of a route are looked up where each is configured.
-func TestDirectoriesChoosesTheDirectoryByKindOfDestination(t *testing.T) {
+func TestDirectoriesSelectsByTheKindOfDestination(t *testing.T) {
 	var asked []string
 	note := func(name string) outbound.Directory {
 		return directoryFunc(func(eventhook.Destination) { asked = append(asked, name) })
@@ -59,7 +58,7 @@ func TestDirectoriesChoosesTheDirectoryByKindOfDestination(t *testing.T) {
 		}
 	}
 	if len(asked) != 2 || asked[0] != "subscriptions" || asked[1] != "routes" {
-		t.Errorf("asked %v, want subscriptions and then routes", asked)
+		t.Errorf("got the lookups %v, want one of a subscription and one of a route", asked)
 	}
 }
 

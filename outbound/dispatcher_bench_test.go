@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// instant is everything around a dispatcher, and takes no time.
+// instant implements all dependencies of a dispatcher without any delay.
 type instant struct {
 	sub     map[eventhook.SubscriptionID]*eventhook.Subscription
 	settled sync.WaitGroup
@@ -57,14 +57,14 @@ func (*instant) SettledDeliveries([]*outbound.DeliverySettlement, int, time.Dura
 // BenchmarkDispatch measures the cost of a delivery without its HTTP request and its
 // database writes: from Reserve to the settlement, with one delivery to each of many destinations.
 func BenchmarkDispatch(b *testing.B) {
-	for _, lanes := range []struct {
+	for _, destinations := range []struct {
 		name string
 		n    int
 	}{{"1lane", 1}, {"1000lanes", 1000}, {"50000lanes", 50_000}} {
-		b.Run(lanes.name, func(b *testing.B) {
+		b.Run(destinations.name, func(b *testing.B) {
 			n := &instant{sub: map[eventhook.SubscriptionID]*eventhook.Subscription{}}
 			var subs []*eventhook.Subscription
-			for k := range lanes.n {
+			for k := range destinations.n {
 				s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](time.Now()), Status: eventhook.SubscriptionActive}
 				if k%10 == 0 {
 					s.TenantID = eventhook.NewID[eventhook.Tenant](time.Now())

@@ -17,17 +17,17 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// world is a database, subscribers' endpoints, and the dispatchers that tests
-// start, in a bubble of its own time.
-type world struct {
+// dispatcherHarness is a fake queue, fake receivers and the dispatchers that a test starts, in a
+// synctest bubble.
+type dispatcherHarness struct {
 	*deliveryQueue
 	t         *testing.T
 	log       safeBuffer
 	mu        sync.Mutex
 	subs      map[eventhook.SubscriptionID]*eventhook.Subscription
-	endpoints map[eventhook.SubscriptionID]*station
-	lookups   error              // what lookups answer
-	unread    eventhook.TenantID // whose lookups fail
+	receivers map[eventhook.SubscriptionID]*fakeReceiver
+	lookups   error              // the error of all lookups
+	unread    eventhook.TenantID // lookups of its destinations fail
 	started   []*instance
 }
 
@@ -48,22 +48,22 @@ func (l *safeBuffer) String() string {
 	return l.b.String()
 }
 
-// station is a simulated receiver: its answers, and the requests that it got.
-type station struct {
-	takes   time.Duration
-	answer  func() eventhook.Attempt // nil: 200
-	sent    map[eventhook.DeliveryID]int
-	times   []time.Time
-	waits   []time.Duration // from the event to the end of the delivery
-	running int
-	most    int // at once
+// fakeReceiver is a simulated receiver. It records the requests.
+type fakeReceiver struct {
+	takes      time.Duration
+	answer     func() eventhook.Attempt // nil: 200
+	sent       map[eventhook.DeliveryID]int
+	times      []time.Time
+	waits      []time.Duration // from the event to the end of the delivery
+	running    int
+	maxRunning int
 }
 
 var (
 	refused = func() eventhook.Attempt {
 		return eventhook.Attempt{ErrorClass: eventhook.ErrorConnect, Error: "connection refused"}
 	}
-	answered = func(status int) func() eventhook.Attempt {
+	respondsWith = func(status int) func() eventhook.Attempt {
 		class := eventhook.ErrorHTTP5xx
 		if status < 500 {
 			class = eventhook.ErrorHTTP4xx
@@ -72,38 +72,38 @@ var (
 			return eventhook.Attempt{StatusCode: status, ErrorClass: class, Error: fmt.Sprintf("the receiver answered %d", status)}
 		}
 	}
-	asksFor = func(status int, after time.Duration) func() eventhook.Attempt {
+	respondsWithRetryAfter = func(status int, after time.Duration) func() eventhook.Attempt {
 		return func() eventhook.Attempt {
-			a := answered(status)()
+			a := respondsWith(status)()
 			a.RetryAfter = after
 			return a
 		}
 	}
 )
 
-// road is the transport to a subscriber.
-type road struct {
-	*world
+// fakeTransport sends to the fake receiver of a subscription.
+type fakeTransport struct {
+	*dispatcherHarness
 	to *eventhook.Subscription
 }
 
 // Send implements outbound.Transport.
-func (w road) Send(ctx context.Context, d *eventhook.Delivery, _ int) eventhook.Attempt {
+func (w fakeTransport) Send(ctx context.Context, d *eventhook.Delivery, _ int) eventhook.Attempt {
 	began := time.Now()
 	w.mu.Lock()
-	e := w.endpoints[w.to.ID]
+	e := w.receivers[w.to.ID]
 	e.sent[d.ID]++
 	e.times = append(e.times, began)
 	e.running++
-	e.most = max(e.most, e.running)
+	e.maxRunning = max(e.maxRunning, e.running)
 	takes, answer := e.takes, e.answer
 	w.mu.Unlock()
 	a := eventhook.Attempt{StatusCode: 200}
 	if answer != nil {
 		a = answer()
 	}
-	if most := w.to.Timeout(); takes > most {
-		takes, a = most, eventhook.Attempt{ErrorClass: eventhook.ErrorTimeout, Error: "no answer in time"}
+	if timeout := w.to.Timeout(); takes > timeout {
+		takes, a = timeout, eventhook.Attempt{ErrorClass: eventhook.ErrorTimeout, Error: "no answer in time"}
 	}
 	if takes > 0 {
 		select {
@@ -123,7 +123,7 @@ func (w road) Send(ctx context.Context, d *eventhook.Delivery, _ int) eventhook.
 }
 
 // Destination implements outbound.Directory.
-func (w *world) Destination(ctx context.Context, of eventhook.Destination) (to outbound.Destination, _ error) {
+func (w *dispatcherHarness) Destination(ctx context.Context, of eventhook.Destination) (to outbound.Destination, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -133,28 +133,27 @@ func (w *world) Destination(ctx context.Context, of eventhook.Destination) (to o
 		return to, w.lookups
 	}
 	if of.TenantID == w.unread {
-		return to, errAway
+		return to, errDown
 	}
 	if s := w.subs[of.SubscriptionID]; s != nil {
-		return outbound.SubscriptionDestination(s, road{w, s}), nil
+		return outbound.SubscriptionDestination(s, fakeTransport{w, s}), nil
 	}
 	return to, eventhook.NotFound("subscription")
 }
 
 const testLease = 30 * time.Second
 
-// inWorld runs a test in a bubble. A goroutine that is left when it ends fails
-// it.
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+// runDispatcherTest runs a test in a synctest bubble. The test fails if a goroutine remains when it ends.
+func runDispatcherTest(t *testing.T, f func(t *testing.T, w *dispatcherHarness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{deliveryQueue: newDeliveryQueue(), t: t, subs: map[eventhook.SubscriptionID]*eventhook.Subscription{}, endpoints: map[eventhook.SubscriptionID]*station{}}
+		w := &dispatcherHarness{deliveryQueue: newDeliveryQueue(), t: t, subs: map[eventhook.SubscriptionID]*eventhook.Subscription{}, receivers: map[eventhook.SubscriptionID]*fakeReceiver{}}
 		f(t, w)
 		for _, i := range w.started {
 			i.stop()
 		}
-		if n := w.stats().namedAgain; n > 0 {
-			t.Errorf("%d claims named a lane again, which has one", n)
+		if n := w.stats().duplicateClaims; n > 0 {
+			t.Errorf("%d batches had two claims of one destination, want 0", n)
 		}
 	})
 }
@@ -162,7 +161,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 // instance is the dispatcher of one gateway, with the counts of its observer.
 type instance struct {
 	*outbound.Dispatcher
-	w         *world
+	w         *dispatcherHarness
 	stop      func()
 	mu        sync.Mutex
 	attempted map[eventhook.ErrorClass]int
@@ -184,7 +183,7 @@ func (i *instance) SettledDeliveries(batch []*outbound.DeliverySettlement, lost 
 }
 
 // start runs a dispatcher; stop ends it and waits.
-func (w *world) start(change ...func(*outbound.Config)) *instance {
+func (w *dispatcherHarness) start(change ...func(*outbound.Config)) *instance {
 	c := outbound.DefaultConfig()
 	for _, f := range change {
 		f(&c)
@@ -201,7 +200,7 @@ func (w *world) start(change ...func(*outbound.Config)) *instance {
 			w.t.Errorf("Run: got %v, want nil", err)
 		}
 		if s := i.Stats(); s != (schedule.Stats{Open: s.Open}) {
-			w.t.Errorf("after the stop there is left %+v, want nothing", s)
+			w.t.Errorf("after the stop the scheduler has %+v, want nothing", s)
 		}
 	})
 	w.started = append(w.started, i)
@@ -209,14 +208,14 @@ func (w *world) start(change ...func(*outbound.Config)) *instance {
 	return i
 }
 
-// pass lets time go by until everybody waits again.
-func (w *world) pass(d time.Duration) {
+// advance advances the time and waits until all goroutines are blocked.
+func (w *dispatcherHarness) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// subscribe adds a subscriber of a tenant.
-func (w *world) subscribe(tenant eventhook.TenantID, takes time.Duration, answer func() eventhook.Attempt, change ...func(*eventhook.Subscription)) *eventhook.Subscription {
+// subscribe adds a subscription whose receiver answers after the duration takes.
+func (w *dispatcherHarness) subscribe(tenant eventhook.TenantID, takes time.Duration, answer func() eventhook.Attempt, change ...func(*eventhook.Subscription)) *eventhook.Subscription {
 	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](time.Now()), TenantID: tenant, Status: eventhook.SubscriptionActive, Version: 1}
 	for _, f := range change {
 		f(s)
@@ -224,14 +223,14 @@ func (w *world) subscribe(tenant eventhook.TenantID, takes time.Duration, answer
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.subs[s.ID] = s
-	w.endpoints[s.ID] = &station{takes: takes, answer: answer, sent: map[eventhook.DeliveryID]int{}}
+	w.receivers[s.ID] = &fakeReceiver{takes: takes, answer: answer, sent: map[eventhook.DeliveryID]int{}}
 	return s
 }
 
 func newTenant() eventhook.TenantID { return eventhook.NewID[eventhook.Tenant](time.Now()) }
 
-// alter changes a subscription, as a person does.
-func (w *world) alter(s *eventhook.Subscription, f func(*eventhook.Subscription)) *eventhook.Subscription {
+// update changes a subscription, as a request of the API would.
+func (w *dispatcherHarness) update(s *eventhook.Subscription, f func(*eventhook.Subscription)) *eventhook.Subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := *w.subs[s.ID]
@@ -242,31 +241,31 @@ func (w *world) alter(s *eventhook.Subscription, f func(*eventhook.Subscription)
 }
 
 // unsubscribe deletes a subscription.
-func (w *world) unsubscribe(s *eventhook.Subscription) {
+func (w *dispatcherHarness) unsubscribe(s *eventhook.Subscription) {
 	w.mu.Lock()
 	delete(w.subs, s.ID)
 	w.mu.Unlock()
 	w.set(func(q *deliveryQueue) { q.deleted[s.ID] = true })
 }
 
-// answers changes the answers of a receiver.
-func (w *world) answers(s *eventhook.Subscription, takes time.Duration, answer func() eventhook.Attempt) {
+// setResponse changes the response of a receiver.
+func (w *dispatcherHarness) setResponse(s *eventhook.Subscription, takes time.Duration, answer func() eventhook.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.endpoints[s.ID].takes, w.endpoints[s.ID].answer = takes, answer
+	w.receivers[s.ID].takes, w.receivers[s.ID].answer = takes, answer
 }
 
-// seen returns the station of a subscription.
-func (w *world) seen(s *eventhook.Subscription) station {
+// receiver returns a copy of the receiver of a subscription.
+func (w *dispatcherHarness) receiver(s *eventhook.Subscription) fakeReceiver {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := *w.endpoints[s.ID]
+	e := *w.receivers[s.ID]
 	e.sent, e.times, e.waits = maps.Clone(e.sent), slices.Clone(e.times), slices.Clone(e.waits)
 	return e
 }
 
-// twice is how many deliveries an endpoint was sent more than once.
-func (e station) twice() (n int) {
+// twice returns the number of deliveries that were sent more than once.
+func (e fakeReceiver) twice() (n int) {
 	for _, times := range e.sent {
 		if times > 1 {
 			n++
@@ -275,8 +274,8 @@ func (e station) twice() (n int) {
 	return n
 }
 
-// percentile is that of how long deliveries took from their events on.
-func (e station) percentile(p int) time.Duration {
+// percentile returns the p-th percentile of the time from an event to its successful delivery.
+func (e fakeReceiver) percentile(p int) time.Duration {
 	if len(e.waits) == 0 {
 		return 0
 	}
@@ -284,7 +283,7 @@ func (e station) percentile(p int) time.Duration {
 	return e.waits[min(len(e.waits)-1, len(e.waits)*p/100)]
 }
 
-// publish stores n deliveries as the publisher does: room first, then the lease.
+// publish reserves memory for n deliveries, stores them leased and enqueues them, as the publisher does.
 func (i *instance) publish(s *eventhook.Subscription, n int) (list []*eventhook.Delivery) {
 	granted, until := i.Reserve(outbound.Scheduled(s), n)
 	for k := range n {
@@ -302,15 +301,15 @@ func (i *instance) publish(s *eventhook.Subscription, n int) (list []*eventhook.
 }
 
 // backlog stores n deliveries that are due.
-func (w *world) backlog(s *eventhook.Subscription, n int) {
+func (w *dispatcherHarness) backlog(s *eventhook.Subscription, n int) {
 	for range n {
 		w.store(s, time.Time{})
 	}
 }
 
-func (w *world) want(s *eventhook.Subscription, claim string, want map[eventhook.DeliveryStatus]int) {
+func (w *dispatcherHarness) want(s *eventhook.Subscription, claim string, want map[eventhook.DeliveryStatus]int) {
 	w.t.Helper()
 	if got := w.counts(s.ID); !maps.Equal(got, want) {
-		w.t.Errorf("%s: deliveries are %v, want %v", claim, got, want)
+		w.t.Errorf("%s: got deliveries %v, want %v", claim, got, want)
 	}
 }

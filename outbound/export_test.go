@@ -12,21 +12,21 @@ func Settle(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Su
 	return outcomeRules{now, maxAge, chance}.settle(SubscriptionDestination(s, nil), d, a)
 }
 
-// IsTrouble reports whether an attempt speaks against its endpoint.
+// IsTrouble reports whether an attempt counts against its receiver.
 var IsTrouble = isOverload
 
-// Scheduled is a subscription as the scheduler knows it.
+// Scheduled returns the destination of a subscription for the scheduler.
 var Scheduled = schedulerDestination
 
-// Age is a duration in words.
+// Age returns a duration in words.
 var Age = age
 
-// ClaimAround claims what is due of a subscription, which asks for it before
-// something happens and after that.
-func (d *Dispatcher) ClaimAround(ctx context.Context, s *eventhook.Subscription, happens func()) {
+// ClaimAround requests two claims for a subscription, calls between in between, and claims the
+// due deliveries.
+func (d *Dispatcher) ClaimAround(ctx context.Context, s *eventhook.Subscription, between func()) {
 	c := d.newClaims()
 	c.add(ctx, schedulerDestination(s))
-	happens()
+	between()
 	c.add(ctx, schedulerDestination(s))
 	c.submit(ctx)
 }

@@ -32,7 +32,7 @@ func TestTheFakeQueueConforms(t *testing.T) {
 					},
 					Status: func(id eventhook.DeliveryID) eventhook.Delivery { return q.row(id).Delivery },
 					All: func(to eventhook.Destination) (list []eventhook.Delivery) {
-						for _, r := range slices.Clone(q.lanes[to.SubscriptionID]) {
+						for _, r := range slices.Clone(q.destinations[to.SubscriptionID]) {
 							list = append(list, r.Delivery)
 						}
 						return list

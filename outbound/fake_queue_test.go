@@ -15,21 +15,21 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-var errAway = errors.New("the database is away")
+var errDown = errors.New("the database is away")
 
-// stored is a delivery as the queue keeps it.
+// stored is a row of the queue.
 type stored struct {
 	eventhook.Delivery
-	due     time.Time // zero: nothing is owed
-	dueSeen int       // counts changes of due, so that old entries of the heap are known
+	due        time.Time // zero: never
+	dueVersion int       // counts changes of due, to detect outdated entries of the heap
 }
 
-// dueEntry is in the heap of a subscription.
+// dueEntry is an entry in the heap of a subscription.
 type dueEntry struct {
 	*stored
 	at   time.Time
 	seen int
-	n    int // the order in which they came
+	n    int // insertion order
 }
 
 type dueHeap []dueEntry
@@ -46,37 +46,36 @@ func (h *dueHeap) Pop() any {
 	return last
 }
 
-// deliveryQueue keeps outbound.Queue's contract in memory: leases, tokens, all
-// or nothing, and a ctx that has ended. Several dispatchers may share it.
+// deliveryQueue is a fake outbound.Queue in memory. Several dispatchers may share it.
 type deliveryQueue struct {
-	mu      sync.Mutex
-	rows    map[eventhook.DeliveryID]*stored
-	lanes   map[eventhook.SubscriptionID][]*stored
-	due     map[eventhook.SubscriptionID]*dueHeap
-	of      map[eventhook.SubscriptionID]eventhook.TenantID
-	order   []eventhook.SubscriptionID
-	paced   map[eventhook.SubscriptionID]time.Time
-	deleted map[eventhook.SubscriptionID]bool
-	wake    chan struct{}
-	n       int
-	away    bool          // every call fails
-	answer  time.Duration // how long each call takes
-	late    time.Duration // how long the answer to a claim is under way
+	mu           sync.Mutex
+	rows         map[eventhook.DeliveryID]*stored
+	destinations map[eventhook.SubscriptionID][]*stored
+	due          map[eventhook.SubscriptionID]*dueHeap
+	of           map[eventhook.SubscriptionID]eventhook.TenantID
+	order        []eventhook.SubscriptionID
+	paced        map[eventhook.SubscriptionID]time.Time
+	deleted      map[eventhook.SubscriptionID]bool
+	wake         chan struct{}
+	n            int
+	isDown       bool          // every call fails
+	answer       time.Duration // the duration of each call
+	late         time.Duration // the delay of the answer to a claim
 
 	did queueStats
 }
 
 // queueStats counts the calls of a queue.
 type queueStats struct {
-	disabled   map[eventhook.SubscriptionID]string
-	claimed    map[eventhook.SubscriptionID]int
-	looks      int // for lanes
-	hops       int
-	claims     int
-	lost       int
-	released   int
-	abandoned  int
-	namedAgain int // lanes, in claims that name them already
+	disabled        map[eventhook.SubscriptionID]string
+	claimed         map[eventhook.SubscriptionID]int
+	lists           int // calls of DueDestinations
+	listed          int // destinations in the results of DueDestinations
+	claims          int
+	lost            int
+	released        int
+	abandoned       int
+	duplicateClaims int // further claims of a destination in one batch
 }
 
 func (q *deliveryQueue) stats() queueStats {
@@ -90,17 +89,17 @@ func (q *deliveryQueue) stats() queueStats {
 var _ outbound.Queue = (*deliveryQueue)(nil)
 
 func newDeliveryQueue() *deliveryQueue {
-	return &deliveryQueue{rows: map[eventhook.DeliveryID]*stored{}, lanes: map[eventhook.SubscriptionID][]*stored{}, due: map[eventhook.SubscriptionID]*dueHeap{}, of: map[eventhook.SubscriptionID]eventhook.TenantID{},
+	return &deliveryQueue{rows: map[eventhook.DeliveryID]*stored{}, destinations: map[eventhook.SubscriptionID][]*stored{}, due: map[eventhook.SubscriptionID]*dueHeap{}, of: map[eventhook.SubscriptionID]eventhook.TenantID{},
 		paced: map[eventhook.SubscriptionID]time.Time{}, deleted: map[eventhook.SubscriptionID]bool{}, wake: make(chan struct{}),
 		did: queueStats{disabled: map[eventhook.SubscriptionID]string{}, claimed: map[eventhook.SubscriptionID]int{}}}
 }
 
-// store keeps a delivery of a new event, due at once, or leased to the caller.
+// store stores a delivery of a new event. It is leased until a time, or due now if until is zero.
 func (q *deliveryQueue) store(s *eventhook.Subscription, until time.Time) *eventhook.Delivery {
 	return q.storeAt(s, time.Now(), until)
 }
 
-// storeAt is store for an event of another time.
+// storeAt is like store for an event that was created at a time.
 func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) *eventhook.Delivery {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +107,7 @@ func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) 
 	to := eventhook.DestinationID(s.ID)
 	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
 	q.rows[r.ID] = r
-	q.lanes[s.ID] = append(q.lanes[s.ID], r)
+	q.destinations[s.ID] = append(q.destinations[s.ID], r)
 	if _, known := q.of[s.ID]; !known {
 		q.of[s.ID] = s.TenantID
 		at, _ := slices.BinarySearchFunc(q.order, s.ID, compareIDs)
@@ -129,10 +128,10 @@ func compareIDs(a, b eventhook.SubscriptionID) int { return bytes.Compare(a[:], 
 
 func (q *deliveryQueue) setDue(r *stored, at time.Time) {
 	r.due = at
-	r.dueSeen++
+	r.dueVersion++
 	if !at.IsZero() {
 		q.n++
-		heap.Push(q.due[r.SubscriptionID], dueEntry{r, at, r.dueSeen, q.n})
+		heap.Push(q.due[r.SubscriptionID], dueEntry{r, at, r.dueVersion, q.n})
 	}
 }
 
@@ -141,7 +140,7 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 	h := q.due[s]
 	for h != nil && h.Len() > 0 {
 		switch first := (*h)[0]; {
-		case first.seen != first.dueSeen:
+		case first.seen != first.dueVersion:
 			heap.Pop(h)
 		case first.at.After(time.Now()):
 			return nil
@@ -159,7 +158,7 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 func (q *deliveryQueue) claimable(c outbound.Claim) *stored {
 	of := eventhook.SubscriptionID(c.DestinationID)
 	if c.TriedFirst {
-		tried := slices.DeleteFunc(slices.Clone(q.lanes[of]), func(r *stored) bool {
+		tried := slices.DeleteFunc(slices.Clone(q.destinations[of]), func(r *stored) bool {
 			return r.Status != eventhook.DeliveryFailed || r.due.After(time.Now())
 		})
 		if len(tried) > 0 {
@@ -181,9 +180,9 @@ func (q *deliveryQueue) call(ctx context.Context) error {
 		return ctx.Err()
 	}
 	q.mu.Lock()
-	if q.away {
+	if q.isDown {
 		q.mu.Unlock()
-		return errAway
+		return errDown
 	}
 	return nil
 }
@@ -193,7 +192,7 @@ func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.Des
 		return nil, err
 	}
 	defer q.mu.Unlock()
-	q.did.looks++
+	q.did.lists++
 	at, found := slices.BinarySearchFunc(q.order, eventhook.SubscriptionID(after), compareIDs)
 	if found {
 		at++
@@ -203,7 +202,7 @@ func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.Des
 			break
 		}
 		if q.firstDue(id, false) != nil {
-			q.did.hops++
+			q.did.listed++
 			list = append(list, outbound.DueDestination{TenantID: q.of[id], DestinationID: eventhook.DestinationID(id)})
 		}
 	}
@@ -216,7 +215,7 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.C
 	}
 	defer q.mu.Unlock()
 	q.did.claims++
-	defer func() { // it is done when the caller stops to listen
+	defer func() { // the claim is done even if the caller no longer waits
 		late := q.late
 		q.mu.Unlock()
 		select {
@@ -230,7 +229,7 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.C
 	for _, c := range claims {
 		of := eventhook.SubscriptionID(c.DestinationID)
 		if named[of] {
-			q.did.namedAgain++
+			q.did.duplicateClaims++
 		}
 		named[of] = true
 		for range c.Max {
@@ -248,7 +247,7 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.C
 	return list, nil
 }
 
-func (q *deliveryQueue) holds(d *eventhook.Delivery) *stored {
+func (q *deliveryQueue) leased(d *eventhook.Delivery) *stored {
 	if r := q.rows[d.ID]; r.Lease.Token == d.Lease.Token && r.Status == eventhook.DeliveryAcquired {
 		return r
 	}
@@ -261,7 +260,7 @@ func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*outbound.
 	}
 	defer q.mu.Unlock()
 	for _, s := range batch {
-		r := q.holds(s.Delivery)
+		r := q.leased(s.Delivery)
 		if r == nil {
 			lost = append(lost, s)
 			continue
@@ -285,7 +284,7 @@ func (q *deliveryQueue) ReleaseDeliveries(ctx context.Context, list []*eventhook
 	}
 	defer q.mu.Unlock()
 	for _, d := range list {
-		if r := q.holds(d); r != nil {
+		if r := q.leased(d); r != nil {
 			if r.Status = eventhook.DeliveryPending; r.RetryCount > 0 {
 				r.Status = eventhook.DeliveryFailed
 			}
@@ -352,18 +351,18 @@ func (q *deliveryQueue) set(change func(*deliveryQueue)) {
 	change(q)
 }
 
-// counts are the deliveries of a subscription in each state.
+// counts returns the number of deliveries of a subscription by status.
 func (q *deliveryQueue) counts(of eventhook.SubscriptionID) map[eventhook.DeliveryStatus]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := map[eventhook.DeliveryStatus]int{}
-	for _, r := range q.lanes[of] {
+	for _, r := range q.destinations[of] {
 		n[r.Status]++
 	}
 	return n
 }
 
-// row is a delivery as it is stored now.
+// row returns a copy of a stored delivery.
 func (q *deliveryQueue) row(id eventhook.DeliveryID) stored {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,36 +18,36 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-var errOffice = errors.New("the database is down: host=10.1.2.3 password=hunter2")
+var errStore = errors.New("the database is down: host=10.1.2.3 password=hunter2")
 
-// fakeStore keeps, in memory, the contracts of all that publishing works with: it
-// is Subscriptions, PublishStore, Settler, EventTypes, Room and an observer.
+// fakeStore is a fake in memory of all dependencies of the publisher and the fan-out: Subscriptions,
+// PublishStore, Settler, EventTypes, the local dispatcher and an observer.
 type fakeStore struct {
-	mu         sync.Mutex
-	generation map[eventhook.TenantID]int64
-	lists      map[eventhook.TenantID][]eventhook.Subscription
-	reads      int
-	err        error         // what reads and commits answer
-	lossy      error         // what commits answer that were made all the same
-	gate       chan struct{} // each commit takes one; nil: open
-	refuse     string        // the type of events that the database refuses
-	beforeEach func()        // a commit, with nothing locked; may be nil
+	mu           sync.Mutex
+	generation   map[eventhook.TenantID]int64
+	lists        map[eventhook.TenantID][]eventhook.Subscription
+	reads        int
+	err          error         // the error of reads and commits
+	lostAnswer   error         // the error of commits that succeed but lose their answer
+	commitTokens chan struct{} // each commit receives one; nil: commits do not wait
+	refuse       string        // the store rejects events of this type
+	beforeEach   func()        // called before each commit without a lock; may be nil
 
 	events     map[eventhook.EventID]*eventhook.Event
 	deliveries map[eventhook.DeliveryID]eventhook.Delivery
 	keys       map[string]eventhook.EventID
-	commits    [][]string // the types of events in each
-	stale      int        // refused for that
+	commits    [][]string // the event types of each commit
+	stale      int        // number of events that were rejected as stale
 	outcome    map[eventhook.EventID]string
 
-	isUnknown, isPaused bool // the targets of routes
+	isUnknown, isPaused bool // state of the targets of routes
 
-	room   map[eventhook.SubscriptionID]int // places that are left
-	open   map[eventhook.SubscriptionID]int // granted, neither put nor released
-	put    []*eventhook.Delivery
-	left   int
-	faults []string
-	heard  []int // deliveries of each commit that was told
+	capacity map[eventhook.SubscriptionID]int // free capacity for deliveries
+	reserved map[eventhook.SubscriptionID]int // reserved, neither enqueued nor released
+	enqueued []*eventhook.Delivery
+	notified int
+	faults   []string
+	reported []int // deliveries of each commit, as reported to the observer
 
 	types   map[eventhook.TenantID][]eventhook.EventType
 	misfits []string
@@ -55,13 +55,13 @@ type fakeStore struct {
 	logged  *strings.Builder
 }
 
-const officeLease = 30 * time.Second
+const storeLease = 30 * time.Second
 
 func newFakeStore(list ...eventhook.Subscription) *fakeStore {
 	o := &fakeStore{
 		generation: map[eventhook.TenantID]int64{}, lists: map[eventhook.TenantID][]eventhook.Subscription{}, events: map[eventhook.EventID]*eventhook.Event{},
-		deliveries: map[eventhook.DeliveryID]eventhook.Delivery{}, keys: map[string]eventhook.EventID{}, room: map[eventhook.SubscriptionID]int{},
-		open: map[eventhook.SubscriptionID]int{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{},
+		deliveries: map[eventhook.DeliveryID]eventhook.Delivery{}, keys: map[string]eventhook.EventID{}, capacity: map[eventhook.SubscriptionID]int{},
+		reserved: map[eventhook.SubscriptionID]int{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{},
 		outcome: map[eventhook.EventID]string{},
 	}
 	o.log = slog.New(slog.NewTextHandler(o.logged, nil))
@@ -71,13 +71,13 @@ func newFakeStore(list ...eventhook.Subscription) *fakeStore {
 	return o
 }
 
-// add makes a subscription, for which there is room for a thousand deliveries.
+// add adds a subscription with capacity for 1000 deliveries.
 func (o *fakeStore) add(s eventhook.Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lists[s.TenantID] = append(o.lists[s.TenantID], s)
 	o.generation[s.TenantID]++
-	o.room[s.ID] = 1000
+	o.capacity[s.ID] = 1000
 }
 
 func (o *fakeStore) set(change func()) {
@@ -86,10 +86,10 @@ func (o *fakeStore) set(change func()) {
 	change()
 }
 
-// newShares returns shares as they are by default.
+// newShares returns a limiter with the default configuration.
 func newShares() *cpushare.Limiter { return cpushare.New(cpushare.DefaultConfig(), nil, time.Now) }
 
-func (o *fakeStore) rosters() *matching.SubscriptionCache {
+func (o *fakeStore) subscriptionCache() *matching.SubscriptionCache {
 	return matching.NewSubscriptionCache(100_000, o, o.log, time.Now)
 }
 
@@ -105,11 +105,11 @@ func (o *fakeStore) TenantSubscriptions(ctx context.Context, tenant eventhook.Te
 
 func (o *fakeStore) wait(ctx context.Context) error {
 	o.mu.Lock()
-	gate, before := o.gate, o.beforeEach
+	tokens, before := o.commitTokens, o.beforeEach
 	o.mu.Unlock()
-	if gate != nil {
+	if tokens != nil {
 		select {
-		case <-gate:
+		case <-tokens:
 		case <-ctx.Done():
 		}
 	}
@@ -143,7 +143,7 @@ func (o *fakeStore) Publish(ctx context.Context, batch []*outbound.PublishItem) 
 			e.Status, e.DuplicateOf, p.Count = eventhook.EventDuplicate, first, o.countOf(first)
 		default:
 			types = append(types, e.EventType)
-			o.keep(e, p.Deliveries)
+			o.store(e, p.Deliveries)
 			e.Status, p.Count = eventhook.EventDelivered, len(p.Deliveries)
 		}
 	}
@@ -151,8 +151,8 @@ func (o *fakeStore) Publish(ctx context.Context, batch []*outbound.PublishItem) 
 	return nil
 }
 
-// keep stores an event with its deliveries, as they are now.
-func (o *fakeStore) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
+// store stores copies of an event and its deliveries.
+func (o *fakeStore) store(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 	o.events[e.ID] = e
 	if e.IdempotencyKey != "" {
 		o.keys[keyIn(e.TenantID, e.IdempotencyKey)] = e.ID
@@ -168,7 +168,7 @@ func (o *fakeStore) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 	}
 }
 
-// keyIn is a tenant's key among the keys of all tenants.
+// keyIn returns a key that is unique across tenants.
 func keyIn(tenant eventhook.TenantID, key string) string { return tenant.String() + " " + key }
 
 func (o *fakeStore) countOf(id eventhook.EventID) (n int) {
@@ -180,7 +180,7 @@ func (o *fakeStore) countOf(id eventhook.EventID) (n int) {
 	return n
 }
 
-// Accept stores events with their plans. Of each event, outcome says how.
+// Accept stores events with their plans. The field outcome can set another result for an event.
 func (o *fakeStore) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	if err := o.wait(ctx); err != nil {
 		return err
@@ -207,19 +207,19 @@ func (o *fakeStore) Accept(ctx context.Context, batch []*effects.Arrival) error 
 			a.Event.Status = eventhook.EventDuplicate
 			continue
 		case outcome == "plan refused":
-			a.Plan = nil
+			a.IsPlanRefused = true
 		}
 		a.Event.Status = eventhook.EventPending
-		if a.Plan != nil && !a.Plan.IsStale {
+		if plan := a.PlanToStore(); plan != nil && !plan.IsStale {
 			a.Event.Status = eventhook.EventDelivered
 			types = append(types, o.settle(a.Plan)...)
 		}
 	}
 	o.commits = append(o.commits, types)
-	return o.lossy
+	return o.lostAnswer
 }
 
-// SettleEvents settles events, each once. Of each event, outcome says how.
+// SettleEvents settles each event once. The field outcome can set another result for an event.
 func (o *fakeStore) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	if err := o.wait(ctx); err != nil {
 		return nil, err
@@ -246,10 +246,10 @@ func (o *fakeStore) SettleEvents(ctx context.Context, batch []*effects.Settlemen
 		o.outcome[s.Event.ID] = "settled"
 	}
 	o.commits = append(o.commits, types)
-	return unsettled, o.lossy
+	return unsettled, o.lostAnswer
 }
 
-// concludeAsPlanned gives actions the states that they would have had.
+// concludeAsPlanned sets the planned statuses of the actions.
 func concludeAsPlanned(s *effects.Settlement) {
 	for i := range s.Actions {
 		if s.Actions[i].Status = eventhook.ActionSuccess; s.Actions[i].Effect.Request != nil {
@@ -272,19 +272,19 @@ func (o *fakeStore) settle(s *effects.Settlement) (types []string) {
 			a.Status = eventhook.ActionFailed
 		case a.Effect.Request != nil:
 			a.Status = eventhook.ActionPending
-			o.keep(s.Event, []*eventhook.Delivery{a.Effect.Request.Delivery})
+			o.store(s.Event, []*eventhook.Delivery{a.Effect.Request.Delivery})
 		case p == nil:
 		case p.IdempotencyKey != "" && !first.IsZero() && first != p.ID:
 			a.Status = eventhook.ActionSkipped
 		default:
 			types = append(types, p.EventType)
-			o.keep(&eventhook.Event{ID: p.ID, TenantID: s.Event.TenantID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
+			o.store(&eventhook.Event{ID: p.ID, TenantID: s.Event.TenantID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
 		}
 	}
 	return types
 }
 
-// Cached tells the targets of routes that are in memory.
+// Cached returns the target of a route from memory.
 func (o *fakeStore) Cached(of eventhook.Destination) (outbound.Destination, bool) {
 	to := outbound.Destination{Destination: schedule.Destination{ID: of.ID(), TenantID: of.TenantID, Ready: !o.isPaused}}
 	return to, !o.isUnknown
@@ -294,18 +294,18 @@ func (o *fakeStore) Reserve(to schedule.Destination, n int) (granted int, until 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	id := eventhook.SubscriptionID(to.ID)
-	granted = min(n, o.room[id])
-	o.room[id] -= granted
-	o.open[id] += granted
-	return granted, time.Now().Add(officeLease + to.Timeout)
+	granted = min(n, o.capacity[id])
+	o.capacity[id] -= granted
+	o.reserved[id] += granted
+	return granted, time.Now().Add(storeLease + to.Timeout)
 }
 
 func (o *fakeStore) Release(to eventhook.DestinationID, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := eventhook.SubscriptionID(to)
-	o.open[s] -= n
-	o.room[s] += n
+	o.reserved[s] -= n
+	o.capacity[s] += n
 }
 
 func (o *fakeStore) Enqueue(list []*eventhook.Delivery) {
@@ -313,31 +313,30 @@ func (o *fakeStore) Enqueue(list []*eventhook.Delivery) {
 	defer o.mu.Unlock()
 	for _, d := range list {
 		if stored, ok := o.deliveries[d.ID]; !ok || stored.Lease != d.Lease || d.Event == nil || d.Event.ID != d.EventID {
-			o.faults = append(o.faults, fmt.Sprintf("put %+v, which is stored as %+v", d, stored))
+			o.faults = append(o.faults, fmt.Sprintf("enqueued %+v, which is stored as %+v", d, stored))
 		}
-		o.open[eventhook.SubscriptionID(d.DestinationID)]--
-		o.put = append(o.put, d)
-		d.Attempts++ // whoever has it writes into it
+		o.reserved[eventhook.SubscriptionID(d.DestinationID)]--
+		o.enqueued = append(o.enqueued, d)
+		d.Attempts++ // the dispatcher modifies its deliveries
 	}
 }
 
 func (o *fakeStore) NotifyDue() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.left++
+	o.notified++
 }
 
 func (o *fakeStore) Published(_, deliveries int, _ time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err == nil {
-		o.heard = append(o.heard, deliveries)
+		o.reported = append(o.reported, deliveries)
 	}
 }
 
-// check says what must be true at the end of every test: no room is lost, and
-// what is leased to this instance was put, unless the answer to its commit was
-// lost.
+// check fails the test if capacity was lost, or if a delivery that is leased to this instance was
+// not enqueued. If the answer of a commit was lost, its deliveries need not be enqueued.
 func (o *fakeStore) check(t interface {
 	Helper()
 	Error(args ...any)
@@ -349,9 +348,9 @@ func (o *fakeStore) check(t interface {
 	for _, f := range o.faults {
 		t.Error(f)
 	}
-	for s, n := range o.open {
+	for s, n := range o.reserved {
 		if n != 0 {
-			t.Errorf("subscription %s: %d places neither put nor released, want 0", s, n)
+			t.Errorf("subscription %s: %d reservations neither used nor released, want 0", s, n)
 		}
 	}
 	leased := 0
@@ -360,13 +359,13 @@ func (o *fakeStore) check(t interface {
 			leased++
 		}
 	}
-	if o.lossy == nil && leased != len(o.put) {
-		t.Errorf("put %d deliveries, want the %d that are leased", len(o.put), leased)
+	if o.lostAnswer == nil && leased != len(o.enqueued) {
+		t.Errorf("enqueued %d deliveries, want the %d that are leased", len(o.enqueued), leased)
 	}
 }
 
-// storedFor counts the deliveries to a subscription by name, and those of them
-// that are leased.
+// storedFor returns the number of stored deliveries of the subscription with a name, and the number
+// of leased deliveries among them.
 func (o *fakeStore) storedFor(name string) (stored, leased int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

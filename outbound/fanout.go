@@ -125,19 +125,17 @@ func publishes(s *effects.Settlement) bool {
 // Accept stores new events with the effects of their plans. It passes the deliveries that
 // are leased to this instance to its dispatcher.
 func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
-	plans := make([]*effects.Settlement, len(batch))
-	for i, a := range batch {
-		plans[i] = a.Plan
+	for _, a := range batch {
 		f.reserve(a.Plan)
 	}
 	err := f.Store.Accept(ctx, batch)
-	f.finish(plans, func(i int) bool {
-		a := batch[i]
-		if a.Plan != nil && a.Plan.IsStale {
-			f.Subscriptions.InvalidateOld(a.Event.TenantID, a.Plan.Generation)
+	var stored storedDeliveries
+	for _, a := range batch {
+		if a.Plan != nil {
+			f.finish(&stored, a.Plan, err == nil && a.IsPlanned())
 		}
-		return err == nil && a.IsPlanned()
-	})
+	}
+	f.enqueue(stored)
 	return err
 }
 
@@ -152,13 +150,12 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 			f.reserve(s)
 		}
 		more, err := f.Store.SettleEvents(ctx, part)
-		f.finish(part, func(i int) bool {
-			if part[i].IsStale {
-				f.Subscriptions.InvalidateOld(part[i].Event.TenantID, part[i].Generation)
-			}
-			part[i].IsSettled = err == nil && !slices.Contains(more, part[i])
-			return part[i].IsSettled
-		})
+		var stored storedDeliveries
+		for _, s := range part {
+			s.IsSettled = err == nil && !slices.Contains(more, s)
+			f.finish(&stored, s, s.IsSettled)
+		}
+		f.enqueue(stored)
 		if err != nil {
 			return nil, err
 		}
@@ -218,34 +215,40 @@ func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery, *effec
 	}
 }
 
-// finish enqueues the leased deliveries that were stored, and releases all other leased
-// deliveries: those of plans that were not stored, of duplicate events, and of actions
-// that failed in the store.
-func (f *Fanout) finish(plans []*effects.Settlement, isStored func(i int) bool) {
-	var stored []eventDeliveries
-	var storedRequests []*eventhook.Delivery
-	for i, s := range plans {
-		if s == nil {
-			continue
-		}
-		planStored := isStored(i)
-		for d, a := range requests(s) {
-			if planStored && a.Status == eventhook.ActionPending {
-				storedRequests = append(storedRequests, d)
-			} else {
-				release(f.Dispatcher, []*eventhook.Delivery{d})
-			}
-		}
-		for deliveries, a := range publications(s) {
-			if planStored && a.Status == eventhook.ActionSuccess {
-				stored = append(stored, deliveries)
-			} else {
-				deliveries.release(f.Dispatcher)
-			}
+// storedDeliveries are the leased deliveries of plans that were stored.
+type storedDeliveries struct {
+	published []eventDeliveries
+	requests  []*eventhook.Delivery
+}
+
+// finish adds the leased deliveries of a plan to stored if the store has stored them, and
+// releases all others: the deliveries of a plan that was not stored, and of actions that
+// failed in the store. If the plan is stale, finish evicts the subscriptions by which it
+// was made.
+func (f *Fanout) finish(stored *storedDeliveries, s *effects.Settlement, isStored bool) {
+	if s.IsStale {
+		f.Subscriptions.InvalidateOld(s.Event.TenantID, s.Generation)
+	}
+	for d, a := range requests(s) {
+		if isStored && a.Status == eventhook.ActionPending {
+			stored.requests = append(stored.requests, d)
+		} else {
+			release(f.Dispatcher, []*eventhook.Delivery{d})
 		}
 	}
-	if len(stored)+len(storedRequests) > 0 {
-		enqueueStored(f.Dispatcher, stored, storedRequests)
+	for deliveries, a := range publications(s) {
+		if isStored && a.Status == eventhook.ActionSuccess {
+			stored.published = append(stored.published, deliveries)
+		} else {
+			deliveries.release(f.Dispatcher)
+		}
+	}
+}
+
+// enqueue passes stored deliveries to the dispatcher.
+func (f *Fanout) enqueue(stored storedDeliveries) {
+	if len(stored.published)+len(stored.requests) > 0 {
+		enqueueStored(f.Dispatcher, stored.published, stored.requests)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// requesting adds a request to a target of a route to a plan.
+// requesting adds a request to an http target of a route to a plan.
 func requesting(s *effects.Settlement) *effects.Settlement {
 	of := eventhook.Destination{TenantID: acme, RouteID: eventhook.RouteID{1}, TargetIndex: len(s.Actions)}
 	to := of.ID()
@@ -23,11 +23,11 @@ func requesting(s *effects.Settlement) *effects.Settlement {
 	return s
 }
 
-// roomFor is how many deliveries of a plan may be sent at once.
-func (o *fakeStore) roomFor(s *effects.Settlement, n int) {
+// setCapacity sets the capacity for the deliveries of a plan.
+func (o *fakeStore) setCapacity(s *effects.Settlement, n int) {
 	for _, a := range s.Actions {
 		if r := a.Effect.Request; r != nil {
-			o.room[eventhook.SubscriptionID(r.Delivery.DestinationID)] = n
+			o.capacity[eventhook.SubscriptionID(r.Delivery.DestinationID)] = n
 		}
 	}
 }
@@ -41,35 +41,35 @@ func arrivalsOf(plans ...*effects.Settlement) (batch []*effects.Arrival) {
 
 func TestDeliveriesOfAnArrivalAreEnqueuedAfterTheCommit(t *testing.T) {
 	for _, c := range []struct {
-		claim  string
-		change func(*fakeStore, *effects.Settlement)
-		put    int
-		left   int
+		claim    string
+		change   func(*fakeStore, *effects.Settlement)
+		enqueued int
+		left     int
 	}{
-		{"what is stored", func(*fakeStore, *effects.Settlement) {}, 3, 0},
+		{"a stored event", func(*fakeStore, *effects.Settlement) {}, 3, 0},
 		{"a duplicate", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "duplicate" }, 0, 0},
-		{"an event that the database refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
-		{"a plan that it refuses", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
+		{"an event that the store rejects", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "refused" }, 0, 0},
+		{"a plan that the store rejects", func(o *fakeStore, s *effects.Settlement) { o.outcome[s.Event.ID] = "plan refused" }, 0, 0},
 		{"a stale plan", func(o *fakeStore, _ *effects.Settlement) { o.add(subscriber("b", "*", "")) }, 0, 0},
-		{"a key that was seen", func(o *fakeStore, s *effects.Settlement) {
+		{"a repeated key", func(o *fakeStore, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 2, 0},
 		{"a target that is not in memory", func(o *fakeStore, _ *effects.Settlement) { o.isUnknown = true }, 2, 1},
 		{"a target that is paused", func(o *fakeStore, _ *effects.Settlement) { o.isPaused = true }, 2, 1},
-		{"a target without room", func(o *fakeStore, s *effects.Settlement) { o.roomFor(s, 0) }, 2, 1},
+		{"a target without capacity", func(o *fakeStore, s *effects.Settlement) { o.setCapacity(s, 0) }, 2, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := newFakeStore(subscriber("a", "*", ""))
 			defer o.check(t)
 			f, s := newFanout(o), requesting(publishing("paid shipped"))
 			match(t, f, s)
-			o.roomFor(s, 1)
+			o.setCapacity(s, 1)
 			c.change(o, s)
 			if err := f.Accept(t.Context(), arrivalsOf(s)); err != nil {
 				t.Fatal(err)
 			}
-			if len(o.put) != c.put || o.left != c.left {
-				t.Errorf("got %d put, told of others %d times; want %d and %d", len(o.put), o.left, c.put, c.left)
+			if len(o.enqueued) != c.enqueued || o.notified != c.left {
+				t.Errorf("got %d enqueued, NotifyDue called %d times; want %d and %d", len(o.enqueued), o.notified, c.enqueued, c.left)
 			}
 		})
 	}
@@ -80,12 +80,12 @@ func TestAFailedAcceptReleasesItsReservations(t *testing.T) {
 		o := newFakeStore(subscriber("a", "*", ""))
 		f, s := newFanout(o), requesting(publishing("paid"))
 		match(t, f, s)
-		o.roomFor(s, 1)
-		if o.err = errOffice; isStored { // and the answer is lost
-			o.err, o.lossy = nil, errOffice
+		o.setCapacity(s, 1)
+		if o.err = errStore; isStored { // the commit succeeds, but its answer is lost
+			o.err, o.lostAnswer = nil, errStore
 		}
-		if err := f.Accept(t.Context(), arrivalsOf(s)); !errors.Is(err, errOffice) || len(o.put) != 0 {
-			t.Errorf("got %v and %d put, want that the database is down", err, len(o.put))
+		if err := f.Accept(t.Context(), arrivalsOf(s)); !errors.Is(err, errStore) || len(o.enqueued) != 0 {
+			t.Errorf("got %v and %d enqueued, want the error of the store", err, len(o.enqueued))
 		}
 		o.check(t)
 	}
@@ -105,11 +105,11 @@ func TestARepeatedRequestIsNotLeased(t *testing.T) {
 	o := newFakeStore()
 	defer o.check(t)
 	f, s := newFanout(o), requesting(publishing(""))
-	o.roomFor(s, 1)
+	o.setCapacity(s, 1)
 	s.Prior = []eventhook.Action{{IsRequest: true, Status: eventhook.ActionFailed}}
 	settle(t, f, s)
-	if len(o.put) != 0 || o.left != 1 {
-		t.Errorf("got %d put, told of others %d times; want none, once", len(o.put), o.left)
+	if len(o.enqueued) != 0 || o.notified != 1 {
+		t.Errorf("got %d enqueued, NotifyDue called %d times; want 0 and 1", len(o.enqueued), o.notified)
 	}
 }
 
@@ -117,26 +117,26 @@ func TestARequestThatTheDatabaseRefusesReleasesItsReservation(t *testing.T) {
 	o := newFakeStore()
 	defer o.check(t)
 	f, s := newFanout(o), requesting(publishing(""))
-	o.roomFor(s, 1)
+	o.setCapacity(s, 1)
 	o.outcome[s.Event.ID] = "plan refused"
 	settle(t, f, s)
-	if len(o.put) != 0 {
-		t.Errorf("got %d put, want none", len(o.put))
+	if len(o.enqueued) != 0 {
+		t.Errorf("got %d enqueued, want 0", len(o.enqueued))
 	}
 }
 
-// Whatever becomes of events, each place that was reserved is put to or released once.
+// Each reservation is used or released exactly once, for any outcome of the events.
 func TestReservationsAreNeitherLostNorUsedTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := subscriber("a", "*", ""), subscriber("b", "paid", "")
 		o := newFakeStore(a, b)
-		o.room[a.ID], o.room[b.ID] = rapid.IntRange(0, 6).Draw(rt, "room of a"), rapid.IntRange(0, 6).Draw(rt, "room of b")
+		o.capacity[a.ID], o.capacity[b.ID] = rapid.IntRange(0, 6).Draw(rt, "capacity for a"), rapid.IntRange(0, 6).Draw(rt, "capacity for b")
 		f := newFanout(o)
 		var batch []*effects.Settlement
 		for range rapid.IntRange(1, 6).Draw(rt, "events") {
 			s := publishing(rapid.SampledFrom([]string{"", "paid", "paid shipped"}).Draw(rt, "publishes"))
 			if rapid.Bool().Draw(rt, "requests") {
-				o.roomFor(requesting(s), rapid.IntRange(0, 1).Draw(rt, "room of the target"))
+				o.setCapacity(requesting(s), rapid.IntRange(0, 1).Draw(rt, "capacity for the target"))
 			}
 			for i := range s.Actions {
 				if p := s.Actions[i].Effect.Publication; p != nil {
@@ -151,7 +151,7 @@ func TestReservationsAreNeitherLostNorUsedTwice(t *testing.T) {
 			batch = append(batch, s)
 		}
 		if rapid.IntRange(0, 9).Draw(rt, "down") == 0 {
-			o.err = errOffice
+			o.err = errStore
 		}
 		var err error
 		if rapid.Bool().Draw(rt, "arrive") {

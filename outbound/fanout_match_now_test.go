@@ -20,10 +20,10 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 	}{
 		{"nothing to match", "", func(*fakeStore, *outbound.Fanout) {}, 1, true},
 		{"no subscriptions in memory", "paid", func(*fakeStore, *outbound.Fanout) {}, 1, false},
-		{"the subscriptions of its generation", "paid", load, 1, true},
-		{"those of an older one", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
-		{"those of a newer one", "paid", func(o *fakeStore, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
-		{"subscriptions that were forgotten", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
+		{"subscriptions of the generation", "paid", load, 1, true},
+		{"subscriptions of an older generation", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
+		{"subscriptions of a newer generation", "paid", func(o *fakeStore, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
+		{"invalidated subscriptions", "paid", func(o *fakeStore, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := newFakeStore(subscriber("a", "*", ""))
@@ -32,7 +32,7 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 			reads := o.reads
 			s.Generation = c.generation
 			if got := f.MatchNow(nil, s); got != c.want || o.reads != reads {
-				t.Errorf("got %t after %d reads, want %t and none", got, o.reads-reads, c.want)
+				t.Errorf("got %t after %d reads, want %t and no read", got, o.reads-reads, c.want)
 			}
 			for _, a := range s.Actions {
 				if made := len(a.Effect.Publication.Deliveries); c.want && made != 1 {
@@ -43,7 +43,7 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 	}
 }
 
-// load has acme's subscriptions in memory.
+// load reads the subscriptions of the tenant acme into memory.
 func load(_ *fakeStore, f *outbound.Fanout) {
 	if _, err := f.Subscriptions.Generation(context.Background(), acme); err != nil {
 		panic(err)
@@ -65,15 +65,15 @@ func TestMatchNowNeedsTheEntriesOfTheCatalogue(t *testing.T) {
 	for _, eventType := range []string{"payment.lost", "payment.new"} {
 		reads := o.reads
 		if _, ok := plan(eventType); ok || o.reads != reads {
-			t.Errorf("%s: got %t after %d reads, want false and none", eventType, ok, o.reads-reads)
+			t.Errorf("%s: got %t after %d reads, want false and no read", eventType, ok, o.reads-reads)
 		}
 		c.Check(t.Context(), nil, news(eventType, "{}"))
 	}
 	if category, ok := plan("payment.lost"); !ok || category != "payment" {
-		t.Errorf("with its entry in memory: got %q, %t; want payment", category, ok)
+		t.Errorf("event type in memory: got %q, %t; want payment", category, ok)
 	}
 	if category, ok := plan("payment.new"); !ok || category != "" {
-		t.Errorf("known to have no entry: got %q, %t; want none, and a match", category, ok)
+		t.Errorf("no entry, in memory: got %q, %t; want no category, and a match", category, ok)
 	}
 }
 
@@ -81,25 +81,25 @@ func TestMatchFollowsTheGenerationOfThePlan(t *testing.T) {
 	o := newFakeStore(subscriber("a", "*", ""))
 	f := newFanout(o)
 	load(o, f)
-	o.add(subscriber("b", "*", "")) // not told
+	o.add(subscriber("b", "*", "")) // without a notification
 	newer := publishing("paid")
 	newer.Generation = 2
 	if err := f.Match(t.Context(), nil, newer); err != nil || len(newer.Actions[0].Effect.Publication.Deliveries) != 2 || o.reads != 2 {
-		t.Errorf("subscriptions that are older: got %v, %d deliveries, %d reads; want them read again, and 2", err,
+		t.Errorf("older subscriptions: got %v, %d deliveries, %d reads; want them read again, and 2", err,
 			len(newer.Actions[0].Effect.Publication.Deliveries), o.reads)
 	}
 	older := publishing("paid")
 	older.Generation = 1
 	if err := f.Match(t.Context(), nil, older); !errors.Is(err, eventhook.ErrStalePlan) || o.reads != 2 {
-		t.Errorf("subscriptions that are newer: got %v after %d reads, want ErrStalePlan and no read", err, o.reads-2)
+		t.Errorf("newer subscriptions: got %v after %d reads, want ErrStalePlan and no read", err, o.reads-2)
 	}
 	if s := publishing(""); f.Match(t.Context(), nil, s) != nil {
 		t.Error("an event that publishes nothing: got an error, want none")
 	}
 	f.Subscriptions.InvalidateAll()
-	o.err = errOffice
-	if err := f.Match(t.Context(), nil, publishing("paid")); !errors.Is(err, errOffice) {
-		t.Errorf("subscriptions that cannot be read: got %v, want that", err)
+	o.err = errStore
+	if err := f.Match(t.Context(), nil, publishing("paid")); !errors.Is(err, errStore) {
+		t.Errorf("subscriptions that cannot be read: got %v, want the error of the store", err)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestAStalePlanInvalidatesTheSubscriptions(t *testing.T) {
 		claim string
 		store func(*outbound.Fanout, *effects.Settlement) error
 	}{
-		{"of an arrival", func(f *outbound.Fanout, s *effects.Settlement) error {
+		{"arrival", func(f *outbound.Fanout, s *effects.Settlement) error {
 			return f.Accept(context.Background(), arrivalsOf(s))
 		}},
-		{"of an event that is settled", func(f *outbound.Fanout, s *effects.Settlement) error {
+		{"settled event", func(f *outbound.Fanout, s *effects.Settlement) error {
 			unsettled, err := f.SettleEvents(context.Background(), []*effects.Settlement{s})
 			if len(unsettled) != 1 {
 				return errors.Join(err, errNothingYet)
@@ -132,7 +132,7 @@ func TestAStalePlanInvalidatesTheSubscriptions(t *testing.T) {
 			again := publishing("paid")
 			again.Generation = s.Generation
 			if f.MatchNow(nil, again) {
-				t.Error("after it: got a match by what is in memory, want that it was dropped")
+				t.Error("after a stale plan: got a match from memory, want the subscriptions invalidated")
 			}
 			settle(t, f, again)
 			if stored, _ := o.storedFor("b"); stored != 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// failingAt is a store that is down at its nth settle.
+// failingAt is a store whose nth call of SettleEvents fails.
 type failingAt struct {
 	outbound.EffectStore
 	n int
@@ -19,7 +19,7 @@ type failingAt struct {
 
 func (s *failingAt) SettleEvents(ctx context.Context, batch []*effects.Settlement) ([]*effects.Settlement, error) {
 	if s.n--; s.n == 0 {
-		return nil, errOffice
+		return nil, errStore
 	}
 	return s.EffectStore.SettleEvents(ctx, batch)
 }
@@ -36,10 +36,10 @@ func TestARepeatedSettleDoesNotEnqueueDeliveriesTwice(t *testing.T) {
 	batch := []*effects.Settlement{publishing("many"), publishing("many"), publishing("many")}
 	match(t, f, batch...)
 	f.Store = &failingAt{o, 2}
-	if _, err := f.SettleEvents(t.Context(), batch); !errors.Is(err, errOffice) {
+	if _, err := f.SettleEvents(t.Context(), batch); !errors.Is(err, errStore) {
 		t.Fatalf("got %v, want that the database is down", err)
 	}
-	sent := append([]*eventhook.Delivery(nil), o.put...)
+	sent := append([]*eventhook.Delivery(nil), o.enqueued...)
 	if unsettled, err := f.SettleEvents(t.Context(), batch); err != nil || len(unsettled) != 0 {
 		t.Errorf("repeated: got %d unsettled, %v; want none", len(unsettled), err)
 	}
@@ -48,7 +48,7 @@ func TestARepeatedSettleDoesNotEnqueueDeliveriesTwice(t *testing.T) {
 			t.Fatalf("a delivery that is being sent is %s with token %d, want its lease", d.Status, d.Lease.Token)
 		}
 	}
-	if len(sent) != 1800 || len(o.put) != 2700 {
-		t.Errorf("put %d, then %d; want 1800 and 2700", len(sent), len(o.put))
+	if len(sent) != 1800 || len(o.enqueued) != 2700 {
+		t.Errorf("enqueued %d, then %d; want 1800 and 2700", len(sent), len(o.enqueued))
 	}
 }

@@ -22,39 +22,39 @@ func newSubscription(url string) *eventhook.Subscription {
 	}
 }
 
-// sending is an attempt at a subscription.
+// sending is an attempt of a delivery to a subscription.
 type sending struct {
 	Delivery *eventhook.Delivery
 	Attempt  int
 	to       *eventhook.Subscription
 }
 
-// clientFunc is a Client without a network.
+// clientFunc implements send.Client without a network.
 type clientFunc func() (status int)
 
 func (f clientFunc) Exchange(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
 	return f(), http.Header{}, nil, nil
 }
 
-// answering is a Client that gets the same status each time.
+// answering returns a client that gets the same status for each request.
 func answering(status int) clientFunc { return func() int { return status } }
 
-// march is when tests of publishing begin.
-var march = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+// startTime is the time at which tests of publishing start.
+var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // acme is a tenant.
 var acme = eventhook.TenantID{0xac}
 
-// subscriber is an active subscription of acme's to types, separated by spaces.
+// subscriber returns an active subscription of the tenant acme to event types, separated by spaces.
 func subscriber(name, types, filter string) eventhook.Subscription {
 	return eventhook.Subscription{
-		ID: eventhook.NewID[eventhook.Subscription](march), TenantID: acme, Name: name, Status: eventhook.SubscriptionActive,
+		ID: eventhook.NewID[eventhook.Subscription](startTime), TenantID: acme, Name: name, Status: eventhook.SubscriptionActive,
 		EventTypes: strings.Fields(types), Filter: []byte(filter),
 	}
 }
 
-// news is an event that acme publishes.
+// news returns an event that the tenant acme publishes.
 func news(eventType, data string) *eventhook.Event {
-	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](march), TenantID: acme, EventType: eventType, ContentType: "application/json",
+	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](startTime), TenantID: acme, EventType: eventType, ContentType: "application/json",
 		Payload: eventhook.Payload{Body: []byte(data)}}
 }

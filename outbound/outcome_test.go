@@ -14,13 +14,13 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	fresh := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-time.Minute))}
 	old := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-day + time.Minute))}
-	begunAnew := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
+	restarted := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
 	retried := func(d eventhook.Delivery, times int) eventhook.Delivery {
 		d.RetryCount = times
 		return d
 	}
 	status := func(code int, after time.Duration) eventhook.Attempt {
-		a := answered(code)()
+		a := respondsWith(code)()
 		a.RetryAfter = after
 		return a
 	}
@@ -34,29 +34,29 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		delivery eventhook.Delivery
 		attempt  eventhook.Attempt
 		status   eventhook.DeliveryStatus
-		in       time.Duration // with a chance of one half
+		in       time.Duration // with the random value 0.5
 		retries  int
 	}{
-		{"an answer of 2xx delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
-		{"also at the last retry", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
-		{"a failure is tried again, up to a tenth later", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
-		{"and twice as late", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
-		{"or any time until then", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
-		{"or as it is spelled out", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
-		{"retries are used up", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
-		{"there are none", never, fresh, refused(), dead, 0, 0},
-		{"a redirect is a failure as any", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
-		{"as is a 404", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
-		{"410 is the end", settings, fresh, status(410, 0), dead, 0, 0},
-		{"429 says when", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
-		{"503, too", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
-		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
-		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"a day from now all are too old", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
-		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
-		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
-		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
+		{"a 2xx response delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
+		{"a 2xx response at the last retry delivers", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
+		{"a failure is retried with jitter of up to a tenth", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
+		{"the delay doubles", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
+		{"full jitter", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
+		{"schedule", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
+		{"no retries remain", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
+		{"the policy has no retries", never, fresh, refused(), dead, 0, 0},
+		{"a redirect is a failure", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
+		{"a 404 is a failure", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
+		{"a 410 makes the delivery dead", settings, fresh, status(410, 0), dead, 0, 0},
+		{"the Retry-After of a 429", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
+		{"the Retry-After of a 503", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
+		{"a Retry-After before the scheduled retry has no effect", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
+		{"Retry-After of another status is ignored", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"a Retry-After in the past is ignored", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"a retry after the maximum age is not scheduled", settings, restarted, status(429, 1000*time.Hour), dead, 0, 0},
+		{"a delivery that would be too old at its retry is dead", settings, old, status(429, time.Hour), dead, 0, 0},
+		{"a delivery that would not be too old is retried", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
+		{"a restarted delivery counts its age from the restart", settings, restarted, refused(), failed, 1050 * time.Millisecond, 1},
 	} {
 		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
 		o := outbound.Settle(now, day, 0.5, s, &c.delivery, &c.attempt)
@@ -73,7 +73,7 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 	}
 }
 
-// TestAReplayedTestDelivery: its Tester was killed, or a person has begun it anew.
+// A test delivery can be in the queue because its Tester was killed or because a user restarted it.
 func TestAReplayedTestDelivery(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	d := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now), EventType: "system.webhook_test"}
@@ -83,8 +83,8 @@ func TestAReplayedTestDelivery(t *testing.T) {
 		status  eventhook.DeliveryStatus
 	}{
 		{"delivers", eventhook.Attempt{StatusCode: 204}, success},
-		{"is not tried again", refused(), dead},
-		{"disables nothing", answered(410)(), dead},
+		{"is not retried", refused(), dead},
+		{"does not disable the subscription", respondsWith(410)(), dead},
 	} {
 		o := outbound.Settle(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
 		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
@@ -93,15 +93,14 @@ func TestAReplayedTestDelivery(t *testing.T) {
 	}
 }
 
-// If deliveries may become older than a day, a Retry-After delays a delivery by a day at
-// most.
+// A Retry-After delays a delivery by at most a day, even if deliveries may become older than that.
 func TestRetryAfterIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, asksFor(429, 1000*time.Hour)()
+	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, respondsWithRetryAfter(429, 1000*time.Hour)()
 	o := outbound.Settle(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
 	if in := o.DueAt.Sub(now); o.Status != failed || in != day {
-		t.Errorf("got %s in %s, want it tried again in a day", o.Status, in)
+		t.Errorf("got %s in %s, want a retry in a day", o.Status, in)
 	}
 }
 
@@ -111,11 +110,11 @@ func TestIsOverload(t *testing.T) {
 		a     eventhook.Attempt
 		want  bool
 	}{
-		{"no answer", refused(), true},
-		{"503", answered(503)(), true},
-		{"429", answered(429)(), true},
-		{"404: the endpoint is well", answered(404)(), false},
-		{"a redirect, too", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
+		{"no response", refused(), true},
+		{"503", respondsWith(503)(), true},
+		{"429", respondsWith(429)(), true},
+		{"404: the receiver is healthy", respondsWith(404)(), false},
+		{"a redirect", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
 		{"200", eventhook.Attempt{StatusCode: 200}, false},
 	} {
 		if got := outbound.IsTrouble(c.a); got != c.want {

@@ -19,7 +19,7 @@ func TestTheFakeStoreConforms(t *testing.T) {
 		list := []eventhook.Subscription{subscriber("a", "*", ""), subscriber("b", "*", "")}
 		o := newFakeStore(list...)
 		o.refuse = "refused"
-		return publishtest.Store{PublishStore: o, Tenant: acme, Other: eventhook.NewID[eventhook.Tenant](march), Refused: o.refuse, Now: time.Now,
+		return publishtest.Store{PublishStore: o, Tenant: acme, Other: eventhook.NewID[eventhook.Tenant](startTime), Rejected: o.refuse, Now: time.Now,
 			Subscriptions: []eventhook.SubscriptionID{list[0].ID, list[1].ID},
 			Generation:    func(of eventhook.TenantID) int64 { return o.generation[of] },
 			Change:        func() { o.add(subscriber("more", "other", "")) },
@@ -32,7 +32,7 @@ func TestTheFakeStoreConforms(t *testing.T) {
 	})
 }
 
-// all publishes events with one call of PublishBatch.
+// all publishes events with one call.
 func (p *publishHarness) all(events ...*eventhook.Event) []outbound.PublishOutcome {
 	return p.PublishBatch(p.t.Context(), acme, events)
 }
@@ -57,8 +57,8 @@ func TestABatchSharesOneTransaction(t *testing.T) {
 		if want := []string{"a delivered 1", "b delivered 2", "failed", "a duplicate 2", "c delivered 0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if len(p.commits) != 1 || len(p.put) != 3 {
-			t.Errorf("got %d commits and %d deliveries handed over, want one and 3", len(p.commits), len(p.put))
+		if len(p.commits) != 1 || len(p.enqueued) != 3 {
+			t.Errorf("got %d commits and %d enqueued deliveries, want 1 and 3", len(p.commits), len(p.enqueued))
 		}
 	})
 }
@@ -98,16 +98,16 @@ func TestABatchIsMatchedAgain(t *testing.T) {
 		}
 		got := typesOf(p.all(news("x", "1"), news("y", "1")))
 		if want := []string{"x delivered 1", "y delivered 2"}; !slices.Equal(got, want) || p.stale != 1 {
-			t.Errorf("got %q with %d stale, want %q with one", got, p.stale, want)
+			t.Errorf("got %q with %d stale, want %q with 1", got, p.stale, want)
 		}
 	})
 }
 
-// Batches of many rows wait for each other within a tenant, so that a small event
-// waits for one of them at most.
+// Batches of many rows are stored one after the other within a tenant, so that a small event waits
+// for at most one of them.
 func TestBatchesOfATenantWaitForEachOther(t *testing.T) {
 	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 10 }, nil, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		p.publish(news("one", "1"))
 		for range 3 {
 			var events []*eventhook.Event
@@ -118,7 +118,7 @@ func TestBatchesOfATenantWaitForEachOther(t *testing.T) {
 			synctest.Wait()
 		}
 		p.publish(news("small", "1"))
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		if got := strings.Join(p.commits[1], " "); got != strings.Repeat("many ", 20)+"small" {
 			t.Errorf("the commit after the first: got %q, want one batch and the small event", got)
@@ -129,9 +129,9 @@ func TestBatchesOfATenantWaitForEachOther(t *testing.T) {
 	})
 }
 
-func TestABatchWhoseCallerLeaves(t *testing.T) {
+func TestABatchWhoseCallerCancels(t *testing.T) {
 	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		p.publish(news("one", "1"))
 		ctx, leave := context.WithCancel(t.Context())
 		var outcomes []outbound.PublishOutcome
@@ -142,6 +142,6 @@ func TestABatchWhoseCallerLeaves(t *testing.T) {
 		if got := typesOf(outcomes); !slices.Equal(got, []string{"failed", "failed"}) {
 			t.Errorf("got %q, want both failed", got)
 		}
-		close(p.gate)
+		close(p.commitTokens)
 	})
 }

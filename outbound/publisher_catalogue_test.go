@@ -33,7 +33,7 @@ func (o *fakeStore) Mismatch(kind string) {
 	o.misfits = append(o.misfits, kind)
 }
 
-// catalogued is an fakeStore with a catalogue of payments.
+// catalogued returns a fakeStore and a catalogue with event types of payments.
 func catalogued() (*fakeStore, *matching.Catalogue) {
 	o := newFakeStore()
 	o.types[acme] = []eventhook.EventType{
@@ -45,7 +45,7 @@ func catalogued() (*fakeStore, *matching.Catalogue) {
 	return o, matching.NewCatalogue(1000, o, o, o.log, time.Now)
 }
 
-// Whatever the catalogue finds, the event is stored, with its category.
+// A mismatch does not prevent the event from being stored with its category.
 func TestMismatchesArePublished(t *testing.T) {
 	o, c := catalogued()
 	o.add(subscriber("a", "*", ""))
@@ -54,10 +54,10 @@ func TestMismatchesArePublished(t *testing.T) {
 	f := newFanout(o)
 	f.Catalogue = c
 	settle(t, f, s)
-	if len(o.put) != 2 || o.put[0].Event.Envelope.Category != "payment" || o.put[1].Event.Envelope.Category != "" {
-		t.Errorf("got %d put, %+v; want 2, the first of category payment", len(o.put), o.put)
+	if len(o.enqueued) != 2 || o.enqueued[0].Event.Envelope.Category != "payment" || o.enqueued[1].Event.Envelope.Category != "" {
+		t.Errorf("got %d enqueued, %+v; want 2, the first with the category payment", len(o.enqueued), o.enqueued)
 	}
 	if diff := cmp.Diff([]string{matching.MismatchShape, matching.MismatchUnknown}, o.misfits); diff != "" {
-		t.Errorf("misfits (-want +got):\n%s", diff)
+		t.Errorf("mismatches (-want +got):\n%s", diff)
 	}
 }

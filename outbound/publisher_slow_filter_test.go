@@ -17,8 +17,7 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// costly is a filter that takes seconds without a limit (attack 2), over
-// costlyData.
+// costly is a filter that takes seconds for costlyData if it is not limited (attack 2).
 var costly = `{"$or":[` + strings.Repeat(`{"body.t":{"$regex":"\\pL{0,400}!"}},`, 19) + `{"body.t":{"$regex":"\\pL{0,400}?!"}}]}`
 
 var costlyData = `{"n":1,"t":"` + strings.Repeat("a", 64<<10) + `"}`
@@ -39,16 +38,16 @@ func TestACostlyFilterExcludesOnlyItsOwnSubscription(t *testing.T) {
 	if m.Err() != nil || m.Steps() < meter.EventLimit/5 || m.Steps() > meter.EventLimit/3 {
 		t.Errorf("matching took %d steps, %v; want about a quarter of the limit of an event", m.Steps(), m.Err())
 	}
-	if lost := store(t, f, s); len(lost) != 0 || len(o.put) != 1 {
-		t.Errorf("got %d lost, %d put; want it settled, with the delivery to a", len(lost), len(o.put))
+	if lost := store(t, f, s); len(lost) != 0 || len(o.enqueued) != 1 {
+		t.Errorf("got %d lost, %d enqueued; want the event settled with the delivery to a", len(lost), len(o.enqueued))
 	}
 	if stored, _ := o.storedFor("b"); stored != 0 || !strings.Contains(o.logged.String(), "its filter takes too many steps") {
-		t.Errorf("b: got %d stored, the log %s; want none, and that it is told", stored, o.logged)
+		t.Errorf("b: got %d stored and the log %s; want 0 and a log entry", stored, o.logged)
 	}
 }
 
-// Before its event is stored, a plan has one slice of steps: the event is left to the
-// processor, and the subscription is not told that its filter is too slow.
+// Before an event is stored, its plan may use one slice of steps. If that is not enough, the
+// processor plans the event, and no slow filter is logged.
 func TestACostlyFilterLeavesAnArrivalToTheProcessor(t *testing.T) {
 	o := newFakeStore(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
 	f, s := newFanout(o), costlySettlement()
@@ -60,7 +59,7 @@ func TestACostlyFilterLeavesAnArrivalToTheProcessor(t *testing.T) {
 		t.Errorf("got %+v, %v; want an action that fails, and the limit", s.Actions[0], m.Err())
 	}
 	if strings.Contains(o.logged.String(), "too many steps") {
-		t.Errorf("got the log %s, want nothing told", o.logged)
+		t.Errorf("got the log %s, want it empty", o.logged)
 	}
 }
 
@@ -74,17 +73,16 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 	m := meter.New(t.Context(), meter.EventLimit, nil)
 	matchWithin(t, f, m, s)
 	a := s.Actions[0]
-	if want := `route "payments" target 1: not published: the filters of the tenant's subscriptions take more than 20 million steps for this event`; a.Failure != want || !a.Permanent || m.Steps() > meter.EventLimit*11/10 { // making the view of the body is beside the limit
-		t.Errorf("got %q, permanent %t, after %d steps; want %q for good", a.Failure, a.Permanent, m.Steps(), want)
+	if want := `route "payments" target 1: not published: the filters of the tenant's subscriptions take more than 20 million steps for this event`; a.Failure != want || !a.Permanent || m.Steps() > meter.EventLimit*11/10 { // building the view of the body is not limited
+		t.Errorf("got %q, permanent %t, after %d steps; want the permanent failure %q", a.Failure, a.Permanent, m.Steps(), want)
 	}
 	store(t, f, s)
-	if s.Conclude(time.Now()); s.Status != eventhook.EventDead || len(o.put) != 0 {
-		t.Errorf("got %s, %d put; want it dead", s.Status, len(o.put))
+	if s.Conclude(time.Now()); s.Status != eventhook.EventDead || len(o.enqueued) != 0 {
+		t.Errorf("got %s, %d enqueued; want it dead", s.Status, len(o.enqueued))
 	}
 }
 
-// TestPublishingWithCostlyFiltersDelaysNoOtherTenant is attack 2: 200 callers at
-// once, three costly subscriptions.
+// 200 concurrent callers publish to three subscriptions with costly filters (attack 2).
 func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", costly), subscriber("b", "*", costly), subscriber("c", "*", costly), subscriber("d", "*", "")}
 	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
@@ -105,21 +103,21 @@ func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := refused.Load(); got < 200-65 {
-			t.Errorf("refused at once: got %d, want all but 64", got)
+			t.Errorf("rejected immediately: got %d, want all but 64", got)
 		}
 		e := news("push", `{"n":1}`)
 		e.TenantID = eventhook.TenantID{7}
 		_, err := p.Publisher.Publish(t.Context(), e)
 		if got := stored.Load(); err != nil || got > 2 {
-			t.Errorf("the other tenant's: got %v when %d were stored; want it at once", err, got)
+			t.Errorf("event of the other tenant: got %v after %d events were stored; want it stored immediately", err, got)
 		}
 		began := time.Now()
 		callers.Wait()
 		if got := stored.Load(); got < 2 || got > 6 || got+refused.Load() != 200 || time.Since(began) > 6*time.Second {
-			t.Errorf("got %d stored and %d refused after %s; want 2 to 6, and all others refused within 5 s", got, refused.Load(), time.Since(began))
+			t.Errorf("got %d stored and %d refused after %s; want 2 to 6, and all other events rejected within 5 s", got, refused.Load(), time.Since(began))
 		}
 		if got, _ := p.storedFor("d"); got != int(stored.Load()) {
-			t.Errorf("d: got %d deliveries, want one of each stored event", got)
+			t.Errorf("d: got %d deliveries, want one for each stored event", got)
 		}
 	})
 }
@@ -130,7 +128,7 @@ func TestPublishingEndsWithItsCaller(t *testing.T) {
 		lent.Take(100 * meter.EventLimit)
 		ctx, hangUp := context.WithCancel(t.Context())
 		ended := make(chan error)
-		for range 2 { // one has its turn, and waits for the share
+		for range 2 { // one has the slot and waits for its CPU share
 			go func() {
 				_, err := p.Publisher.Publish(ctx, news("push", costlyData))
 				ended <- err
@@ -140,7 +138,7 @@ func TestPublishingEndsWithItsCaller(t *testing.T) {
 		hangUp()
 		for range 2 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want the end of the caller", err)
+				t.Errorf("got %v, want the error of the caller's context", err)
 			}
 		}
 	})

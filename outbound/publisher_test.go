@@ -17,14 +17,14 @@ import (
 	matching "github.com/eventhook/eventhook/outbound/match"
 )
 
-// publishHarness is a publisher at work over an fakeStore, in a bubble.
+// publishHarness is a running publisher with a fakeStore in a synctest bubble.
 type publishHarness struct {
 	*fakeStore
 	*outbound.Publisher
-	t       *testing.T
-	rosters *matching.SubscriptionCache
-	stop    context.CancelFunc
-	ended   chan error
+	t                 *testing.T
+	subscriptionCache *matching.SubscriptionCache
+	stop              context.CancelFunc
+	ended             chan error
 }
 
 func withPublisher(t *testing.T, change func(*outbound.PublishConfig), list []eventhook.Subscription, test func(*testing.T, *publishHarness)) {
@@ -36,8 +36,8 @@ func withPublisher(t *testing.T, change func(*outbound.PublishConfig), list []ev
 			change(&c)
 		}
 		o := newFakeStore(list...)
-		p := &publishHarness{fakeStore: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
-		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, CPULimiter: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
+		p := &publishHarness{fakeStore: o, t: t, subscriptionCache: o.subscriptionCache(), ended: make(chan error, 1)}
+		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.subscriptionCache, CPULimiter: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(t.Context())
 		go func() { p.ended <- p.Run(ctx) }()
@@ -47,7 +47,7 @@ func withPublisher(t *testing.T, change func(*outbound.PublishConfig), list []ev
 	})
 }
 
-// end stops, and waits.
+// end stops the publisher and waits until it has ended.
 func (p *publishHarness) end() {
 	p.t.Helper()
 	p.stop()
@@ -57,8 +57,7 @@ func (p *publishHarness) end() {
 	p.ended <- nil
 }
 
-// publish publishes events at the same moment, and returns what is answered
-// once everything is quiet.
+// publish publishes events concurrently and returns the results.
 func (p *publishHarness) publish(events ...*eventhook.Event) (outs []*outbound.PublishItem, errs []error) {
 	outs, errs = make([]*outbound.PublishItem, len(events)), make([]error, len(events))
 	for i, e := range events {
@@ -76,7 +75,7 @@ func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
 	paused.Status, keyless.SecretsLost, agents.TargetLabels = eventhook.SubscriptionPaused, true, []string{"a"}
 	list := []eventhook.Subscription{subscriber("a", "push", ""), subscriber("b", "*", ""), subscriber("other", "pull", ""), paused, keyless, agents}
 	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
-		p.room[list[1].ID] = 0
+		p.capacity[list[1].ID] = 0
 		e := &eventhook.Event{TenantID: acme, EventType: "push", CorrelationID: "c1", Payload: eventhook.Payload{Body: []byte(`{"n": 1}`)}}
 		outs, errs := p.publish(e)
 		if errs[0] != nil || outs[0].Count != 5 || outs[0].Event != e {
@@ -90,14 +89,14 @@ func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
 				t.Errorf("%s: got %d stored, %d leased; want %v", name, stored, leased, want)
 			}
 		}
-		if len(p.put) != 1 || p.put[0].Event != e || p.put[0].Lease.Until != time.Now().Add(officeLease+30*time.Second) {
-			t.Errorf("put: got %+v, want the one to a, under its lease", p.put)
+		if len(p.enqueued) != 1 || p.enqueued[0].Event != e || p.enqueued[0].Lease.Until != time.Now().Add(storeLease+30*time.Second) {
+			t.Errorf("enqueued: got %+v, want the leased delivery to a", p.enqueued)
 		}
-		if diff := cmp.Diff([]int{5}, p.heard); diff != "" {
-			t.Errorf("deliveries that were told (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]int{5}, p.reported); diff != "" {
+			t.Errorf("reported deliveries (-want +got):\n%s", diff)
 		}
-		if p.left != 1 {
-			t.Errorf("told of deliveries that are left: got %d times, want once", p.left)
+		if p.notified != 1 {
+			t.Errorf("NotifyDue: got %d calls, want 1", p.notified)
 		}
 	})
 }
@@ -105,8 +104,8 @@ func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
 func TestAnEventWithoutSubscribersIsStored(t *testing.T) {
 	withPublisher(t, nil, nil, func(t *testing.T, p *publishHarness) {
 		outs, errs := p.publish(news("push", "1"))
-		if errs[0] != nil || outs[0].Count != 0 || p.left != 0 || len(p.events) != 1 {
-			t.Errorf("got %+v, %v and %d events, want one event and nobody told", outs[0], errs[0], len(p.events))
+		if errs[0] != nil || outs[0].Count != 0 || p.notified != 0 || len(p.events) != 1 {
+			t.Errorf("got %+v, %v and %d events, want one event and no notification", outs[0], errs[0], len(p.events))
 		}
 	})
 }
@@ -114,7 +113,7 @@ func TestAnEventWithoutSubscribersIsStored(t *testing.T) {
 func TestAKeyIsPublishedOnce(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", ""), subscriber("b", "*", "")}
 	withPublisher(t, nil, list, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		var events []*eventhook.Event
 		for range 4 {
 			e := news("push", "{}")
@@ -122,23 +121,23 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 			events = append(events, e)
 		}
 		outs, errs := p.publish(events...)
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		for i, out := range outs {
 			isFirst := i == 0
 			if errs[i] != nil || out.Count != 2 || isFirst != (out.Event.Status == eventhook.EventDelivered) || !isFirst && out.Event.DuplicateOf != events[0].ID {
-				t.Errorf("%d: got %+v of %s, %v; want the first, and what duplicates it", i, out.Event, out.Event.Status, errs[i])
+				t.Errorf("%d: got %+v of %s, %v; want the first event and its duplicates", i, out.Event, out.Event.Status, errs[i])
 			}
 		}
-		if len(p.put) != 2 {
-			t.Errorf("put %d deliveries, want 2", len(p.put))
+		if len(p.enqueued) != 2 {
+			t.Errorf("enqueued %d deliveries, want 2", len(p.enqueued))
 		}
 	})
 }
 
 // A subscription that another instance created receives the events that are published
 // afterwards, even without a change notification.
-func TestNoSubscriptionIsForgotten(t *testing.T) {
+func TestANewSubscriptionReceivesLaterEvents(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
 		p.add(subscriber("b", "*", ""))
@@ -147,7 +146,7 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 			t.Errorf("got %+v, %+v, %v; want two deliveries each", outs[0], outs[1], err)
 		}
 		if p.stale != 1 || p.reads != 2 {
-			t.Errorf("got %d tries in vain, %d reads; want one, and 2", p.stale, p.reads)
+			t.Errorf("got %d stale attempts and %d reads, want 1 and 2", p.stale, p.reads)
 		}
 	})
 }
@@ -155,14 +154,14 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 func TestManyStaleEventsReadTheSubscriptionsOnce(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		var events []*eventhook.Event
 		for range 50 {
 			events = append(events, news("push", "2"))
 		}
 		outs, errs := p.publish(events...)
 		p.add(subscriber("b", "*", ""))
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		for i := range outs {
 			if errs[i] != nil || outs[i].Count != 2 {
@@ -170,7 +169,7 @@ func TestManyStaleEventsReadTheSubscriptionsOnce(t *testing.T) {
 			}
 		}
 		if p.stale < 50 || p.reads != 2 {
-			t.Errorf("got %d tries in vain and %d reads, want at least 50, and 2", p.stale, p.reads)
+			t.Errorf("got %d stale attempts and %d reads, want at least 50, and 2", p.stale, p.reads)
 		}
 	})
 }
@@ -183,19 +182,19 @@ func TestSubscriptionsThatKeepChanging(t *testing.T) {
 			t.Errorf("got %v, want KindUnavailable", errs[0])
 		}
 		if len(p.events) != 0 || p.stale != 10 {
-			t.Errorf("got %d events after %d tries, want none after 10", len(p.events), p.stale)
+			t.Errorf("got %d events after %d attempts, want 0 after 10", len(p.events), p.stale)
 		}
 	})
 }
 
-func TestPublishersThatLeave(t *testing.T) {
+func TestCancelledPublish(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
 		p.publish(news("push", "1"))
 		p.beforeEach = func() { p.add(subscriber("more", "pull", "")) }
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := p.Publisher.Publish(ctx, news("push", "2")); !errors.Is(err, context.Canceled) || p.stale != 1 {
-			t.Errorf("got %v after %d tries, want that it left, after one", err, p.stale)
+			t.Errorf("got %v after %d attempts, want context.Canceled after 1", err, p.stale)
 		}
 	})
 }
@@ -206,15 +205,15 @@ func TestEventsThatCannotBeStored(t *testing.T) {
 		before func(*publishHarness)
 		kind   eventhook.Kind
 	}{
-		{"the database fails", func(p *publishHarness) { p.err = errOffice }, ""},
-		{"it is down when the event is stored", func(p *publishHarness) {
+		{"the database fails", func(p *publishHarness) { p.err = errStore }, ""},
+		{"the database is down when the event is stored", func(p *publishHarness) {
 			p.beforeEach = func() {
-				p.set(func() { p.err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errOffice} })
+				p.set(func() { p.err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errStore} })
 			}
 		}, eventhook.KindUnavailable},
-		{"it goes down with the commit", func(p *publishHarness) { p.beforeEach = func() { p.set(func() { p.err = errOffice }) } }, ""},
-		{"it refuses the event", func(p *publishHarness) { p.refuse = "push" }, ""},
-		{"it hangs", func(p *publishHarness) { p.gate = make(chan struct{}) }, ""},
+		{"the database fails during the commit", func(p *publishHarness) { p.beforeEach = func() { p.set(func() { p.err = errStore }) } }, ""},
+		{"the database rejects the event", func(p *publishHarness) { p.refuse = "push" }, ""},
+		{"the database hangs", func(p *publishHarness) { p.commitTokens = make(chan struct{}) }, ""},
 		{"the instance has stopped", func(p *publishHarness) { p.end() }, eventhook.KindUnavailable},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -226,8 +225,8 @@ func TestEventsThatCannotBeStored(t *testing.T) {
 				if errs[0] == nil || errs[0] == errNothingYet || eventhook.KindOf(errs[0]) != c.kind {
 					t.Errorf("got %v, want an error of kind %q", errs[0], c.kind)
 				}
-				if len(p.put) != 0 || len(p.events) != 0 {
-					t.Errorf("got %d put, %d events; want none", len(p.put), len(p.events))
+				if len(p.enqueued) != 0 || len(p.events) != 0 {
+					t.Errorf("got %d enqueued and %d events, want 0", len(p.enqueued), len(p.events))
 				}
 			})
 		})
@@ -236,12 +235,12 @@ func TestEventsThatCannotBeStored(t *testing.T) {
 
 func TestARefusedEventIsPublishedAlone(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
-		p.refuse, p.gate = "poison", make(chan struct{})
+		p.refuse, p.commitTokens = "poison", make(chan struct{})
 		_, errs := p.publish(news("first", "1"), news("push", "1"), news("poison", "1"), news("pull", "1"))
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		if errs[0] != nil || errs[1] != nil || errs[2] == nil || errs[3] != nil {
-			t.Errorf("got %v, want that the third failed alone", errs)
+			t.Errorf("got the errors %v, want only the third event to fail", errs)
 		}
 		if diff := cmp.Diff([][]string{{"first"}, {"push", "pull"}}, p.commits); diff != "" {
 			t.Errorf("commits (-want +got):\n%s", diff)
@@ -255,13 +254,13 @@ func TestPublishedBatchesAreBoundedByDeliveries(t *testing.T) {
 		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
 	}
 	withPublisher(t, func(c *outbound.PublishConfig) { c.BatchRows = 10 }, list, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		var events []*eventhook.Event
 		for _, eventType := range strings.Fields("one one one one one one many many one") {
 			events = append(events, news(eventType, "1"))
 		}
 		outs, errs := p.publish(events...)
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		want := [][]string{{"one"}, {"one", "one", "one", "one", "one"}, {"many"}, {"many"}, {"one"}}
 		if diff := cmp.Diff(want, p.commits); diff != "" {
@@ -279,12 +278,12 @@ func TestTheQueueOfThePublisherIsBounded(t *testing.T) {
 		change func(*outbound.PublishConfig)
 		wait   int
 	}{
-		{"by events and deliveries", func(c *outbound.PublishConfig) { c.QueueRows = 6 }, 3},
+		{"limited by events and deliveries", func(c *outbound.PublishConfig) { c.QueueRows = 6 }, 3},
 		{"by bytes", func(c *outbound.PublishConfig) { c.QueueBytes = 1100 }, 3},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			withPublisher(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
-				p.gate = make(chan struct{})
+				p.commitTokens = make(chan struct{})
 				_, first := p.publish(news("push", "1"))
 				var events []*eventhook.Event
 				for range c.wait + 2 {
@@ -294,11 +293,11 @@ func TestTheQueueOfThePublisherIsBounded(t *testing.T) {
 				if got := p.Waiting(); got != c.wait+1 {
 					t.Errorf("waiting: got %d, want %d", got, c.wait+1)
 				}
-				close(p.gate)
+				close(p.commitTokens)
 				synctest.Wait()
 				for i, err := range append(first, errs...) {
 					if isShed := i > c.wait; isShed != (eventhook.KindOf(err) == eventhook.KindUnavailable) || !isShed && err != nil {
-						t.Errorf("event %d: got %v, want it shed: %t", i, err, isShed)
+						t.Errorf("event %d: got %v, want KindOverloaded: %t", i, err, isShed)
 					}
 				}
 			})
@@ -307,14 +306,14 @@ func TestTheQueueOfThePublisherIsBounded(t *testing.T) {
 }
 
 // A tenant with large events has at most one of them in the queue. The events of another
-// tenant, and its own small events, wait for one large event at most.
+// tenant, and its own small events, wait for at most one large event.
 func TestLargeEventsOfATenantWaitForEachOther(t *testing.T) {
 	var list []eventhook.Subscription
 	for i := range 30 {
 		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
 	}
 	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 30 }, list, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		p.publish(news("one", "1"))
 		many := make([]*eventhook.Event, 65)
 		for i := range many {
@@ -322,20 +321,20 @@ func TestLargeEventsOfATenantWaitForEachOther(t *testing.T) {
 		}
 		_, errs := p.publish(many...)
 		_, one := p.publish(news("one", "2"))
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		if got := p.commits[1]; !slices.Equal(got, []string{"many", "one"}) {
-			t.Errorf("the commit after the first: got %v, want one for many, and the small one", got)
+			t.Errorf("second commit: got %v, want one large event and the small event", got)
 		}
 		if err := errors.Join(append(one, errs[:64]...)...); err != nil || eventhook.KindOf(errs[64]) != eventhook.KindUnavailable {
-			t.Errorf("got %v, and of the last %v; want 64 stored and the last shed", err, errs[64])
+			t.Errorf("got %v, and %v for the last event; want 64 stored and the last one rejected", err, errs[64])
 		}
 	})
 }
 
 func TestACallThatWaitsForItsSlotCanBeCancelled(t *testing.T) {
 	withPublisher(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		_, first := p.publish(news("push", "1"))
 		ctx, leave := context.WithCancel(t.Context())
 		var err error
@@ -346,19 +345,19 @@ func TestACallThatWaitsForItsSlotCanBeCancelled(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
-		close(p.gate)
+		close(p.commitTokens)
 		if _, errs := p.publish(news("push", "3")); errs[0] != nil || first[0] != nil || len(p.events) != 2 {
-			t.Errorf("got %v, %v and %d events; want the two others stored", first, errs, len(p.events))
+			t.Errorf("got %v, %v and %d events; want the two other events stored", first, errs, len(p.events))
 		}
 	})
 }
 
 func TestAStopPublishesWaitingEvents(t *testing.T) {
 	withPublisher(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *publishHarness) {
-		p.gate = make(chan struct{})
+		p.commitTokens = make(chan struct{})
 		outs, errs := p.publish(news("push", "1"), news("push", "2"))
 		p.stop()
-		close(p.gate)
+		close(p.commitTokens)
 		synctest.Wait()
 		if err := errors.Join(errs...); err != nil || outs[1].Count != 1 {
 			t.Errorf("got %v, want both stored", err)
@@ -368,7 +367,7 @@ func TestAStopPublishesWaitingEvents(t *testing.T) {
 
 func TestPublishConfigValidate(t *testing.T) {
 	if f := outbound.DefaultPublishConfig().Validate(); len(f) > 0 {
-		t.Errorf("the default: got %v, want no faults", f)
+		t.Errorf("default configuration: got the faults %v, want none", f)
 	}
 	var got []string
 	for _, f := range (outbound.PublishConfig{}).Validate() {
@@ -376,6 +375,6 @@ func TestPublishConfigValidate(t *testing.T) {
 	}
 	want := strings.Fields("writers batch_rows batch_bytes overlap_rows queue_rows queue_bytes cached_subscriptions cached_event_types commit_timeout")
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("faults of nothing (-want +got):\n%s", diff)
+		t.Errorf("faults of the zero configuration (-want +got):\n%s", diff)
 	}
 }

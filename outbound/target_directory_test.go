@@ -44,8 +44,8 @@ func target(t *testing.T, text string) eventhook.Target {
 	return read
 }
 
-// newRouteStore has a route to a receiver: an http target, a task, and an http target
-// with a retry policy of its own.
+// newRouteStore returns a store with a route that has an http target, a task, and an http target
+// with its own retry policy.
 func newRouteStore(t *testing.T, url string) *routeStore {
 	t.Helper()
 	now := time.Now()
@@ -85,7 +85,7 @@ func TestTheDestinationsOfARouteAreItsHTTPTargets(t *testing.T) {
 		}
 		e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](time.Now()), Payload: eventhook.Payload{Body: []byte("{}")}}
 		if a := to.Transport.Send(t.Context(), &eventhook.Delivery{EventID: e.ID, Event: e}, 1); a.StatusCode != 200 {
-			t.Errorf("target %d: got %+v, want an answer by its client", c.index, a)
+			t.Errorf("target %d: got %+v, want the response of its client", c.index, a)
 		}
 	}
 	for claim, of := range map[string]eventhook.Destination{
@@ -112,28 +112,28 @@ func TestAnInvalidatedRouteIsReadAgain(t *testing.T) {
 		claim  string
 		forget func()
 	}{
-		{"its source has changed", func() {
+		{"the source changes", func() {
 			if got := d.InvalidateSource(store.route.SourceID); !cmp.Equal(got, []eventhook.TenantID{store.route.TenantID}) {
 				t.Errorf("got the tenants %v, want the route's", got)
 			}
 		}},
-		{"its tenant has changed", func() { d.InvalidateTenant(store.route.TenantID) }},
-		{"anything may have changed", func() { d.InvalidateAll() }},
+		{"the tenant changes", func() { d.InvalidateTenant(store.route.TenantID) }},
+		{"all routes are invalidated", func() { d.InvalidateAll() }},
 	} {
 		store.route.IsEnabled = true
 		d.InvalidateAll()
 		if !isReady() {
-			t.Fatal("it is not ready, want an enabled route to be")
+			t.Fatal("the target of an enabled route is not ready")
 		}
 		store.route.IsEnabled = false
 		reads := store.reads
 		d.InvalidateSource(eventhook.NewID[eventhook.Source](time.Now()))
 		d.InvalidateTenant(eventhook.NewID[eventhook.Tenant](time.Now()))
 		if !isReady() || store.reads != reads {
-			t.Errorf("%s: the database was read before that", c.claim)
+			t.Errorf("%s: the database was read too early", c.claim)
 		}
 		if c.forget(); isReady() {
-			t.Errorf("%s: it is ready, want a disabled route to wait", c.claim)
+			t.Errorf("%s: the target of a disabled route is ready", c.claim)
 		}
 	}
 	store.err = errors.New("down")
@@ -143,7 +143,7 @@ func TestAnInvalidatedRouteIsReadAgain(t *testing.T) {
 	}
 }
 
-// Its deliveries wait, since the key may be found again.
+// The deliveries wait, because the encryption key may be restored.
 func TestATargetWhoseSecretIsLostIsNotReady(t *testing.T) {
 	store := newRouteStore(t, "https://internal.example/")
 	store.route.Targets[0].Secrets = eventhook.Secret{}

@@ -23,9 +23,9 @@ type TestStore interface {
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 }
 
-// Tester sends test events. It makes one attempt at one subscription immediately, whatever
-// event types and status the subscription has. The outcome does not count for the
-// subscription. Safe for concurrent use.
+// Tester sends test events. It makes one attempt at one subscription immediately,
+// regardless of the event types and the status of the subscription. The outcome does not
+// count for disabling the subscription. Safe for concurrent use.
 type Tester struct {
 	Transports  SubscriptionTransports
 	Generations Generations

@@ -14,11 +14,11 @@ import (
 	"github.com/eventhook/eventhook/outbound/send"
 )
 
-// testerStore is all that a Tester works with. Its subscriptions have a
-// generation, and the Tester is told one that lags behind until it forgets.
+// testerStore is a fake of all dependencies of a Tester. Generation returns an outdated generation of
+// the subscriptions until Invalidate is called.
 type testerStore struct {
 	current, known int64
-	moves          bool // with every look
+	moves          bool // the generation changes with each Invalidate
 	fails          error
 	loses          bool
 	published      []*outbound.PublishItem
@@ -107,7 +107,7 @@ func TestATestIsStoredSentAndSettled(t *testing.T) {
 			t.Errorf("%s: stored %+v, sent %+v; want a delivery to the one subscription", claim, p, sent)
 		}
 		if lease := sent.Delivery.Lease; lease.Token != 1 || lease.Until.Before(eventTime.Add(s.Timeout()+30*time.Second)) {
-			t.Errorf("%s: it is leased until %s", claim, lease.Until)
+			t.Errorf("%s: got a lease until %s", claim, lease.Until)
 		}
 		if settled.Delivery != sent.Delivery || !settled.IsTest || settled.Status != c.status || settled.DeadInRow != 0 || settled.Disable != "" || settled.LastError != a.Error {
 			t.Errorf("%s: settled as %+v", claim, settled)
@@ -163,20 +163,20 @@ func TestTestsThatFail(t *testing.T) {
 		want      error
 	}{
 		"the subscriptions cannot be read": {testerStore{fails: down}, down},
-		"they keep changing":               {testerStore{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
+		"the subscriptions keep changing":  {testerStore{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
 	} {
 		if _, _, err := c.fakeStore.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, c.want) || len(c.fakeStore.sent) != 0 {
-			t.Errorf("%s: got %v and %d were sent, want %v", claim, err, len(c.fakeStore.sent), c.want)
+			t.Errorf("%s: got %v and %d sent, want %v", claim, err, len(c.fakeStore.sent), c.want)
 		}
 	}
 	o := &testerStore{loses: true}
 	if _, _, err := o.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, eventhook.ErrLeaseLost) {
-		t.Errorf("got %v, want that the lease was lost", err)
+		t.Errorf("got %v, want ErrLeaseLost", err)
 	}
 }
 
-// If the caller leaves during the attempt, its outcome is stored nevertheless.
-func TestATestWhoseCallerLeavesIsSettled(t *testing.T) {
+// If the caller cancels during the attempt, the outcome is stored nevertheless.
+func TestATestWhoseCallerCancelsIsSettled(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	o := &testerStore{onSend: leave}
 	if _, _, err := o.tester().Test(ctx, tested(), engineer); err != nil || len(o.settled) != 1 {

@@ -20,11 +20,11 @@ const (
 	maxArrivalEffectBytes = 1 << 20 // bytes that the event's effects write
 )
 
-// PlanArrival plans an event before it is stored. It returns nil, and the processor plans the event
-// after it was stored, unless the plan is cheap and cannot fail: the routes and subscriptions are
-// in memory and of one generation, no script runs, no promise is settled, no action fails, and the
-// effects are within the limits above. PlanArrival does no I/O, takes at most about a millisecond,
-// and does not change the event. It is safe for concurrent use.
+// PlanArrival plans an event before it is stored, if the plan is cheap and cannot fail: the routes
+// and subscriptions are in memory and of one generation, no script runs, no promise is settled, no
+// action fails, and the effects are within the limits above. Otherwise it returns nil, and the
+// processor plans the event after it was stored. PlanArrival does no I/O, takes at most about a
+// millisecond, and does not change the event. It is safe for concurrent use.
 func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	if p.config.Workers == 0 || len(e.Body) > maxArrivalBytes {
 		return nil
@@ -55,9 +55,9 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 
 var arrivalMeters = sync.Pool{New: func() any { return &meter.Meter{} }}
 
-// isCertain reports whether all actions of a plan succeed whatever the database holds (an action
-// whose key is taken is skipped, which is no failure), and whether the effects are small enough to
-// be stored with their event.
+// isCertain reports whether no action of a plan can fail, whatever the state of the database, and
+// the effects are small enough to be stored with their event. An action whose key is already
+// claimed is skipped, which is not a failure.
 func isCertain(s *effects.Settlement) bool {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Failure != "" || a.Effect.Promise != nil {
@@ -67,20 +67,20 @@ func isCertain(s *effects.Settlement) bool {
 	return s.Rows() <= maxArrivalRows && s.EffectBytes <= maxArrivalEffectBytes && !isHeavy(s)
 }
 
-// Planned reports which events were stored together with their plans. For each plan that the
-// database refused, the next events of the source go to the slow queue. For each stale plan, the
-// routes are read again.
-func (p *Processor) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
+// Planned must be called with each batch of arrivals after it was stored. It passes the plans that
+// were stored with their events to the Observer. If a plan was stale, its routes are read again. If
+// the database refused a plan, the next events of its source go to the slow queue.
+func (p *Processor) Planned(batch []*effects.Arrival) {
 	now := p.Now()
 	var settled []*effects.Settlement
-	for i, s := range plans {
-		switch a := batch[i]; {
-		case s == nil:
+	for _, a := range batch {
+		switch {
+		case a.Plan == nil:
 		case a.IsPlanned():
-			settled = append(settled, s)
-		case s.IsStale:
-			p.evictStale(s)
-		case a.Plan == nil: // the database refused it
+			settled = append(settled, a.Plan)
+		case a.Plan.IsStale:
+			p.evictStale(a.Plan)
+		case a.IsPlanRefused:
 			if program, err := p.programs.Peek(programKey{a.Event.TenantID, a.Event.SourceID}); err == nil {
 				program.slowUntil.Store(now.Add(slowPathPeriod).UnixNano())
 			}

@@ -42,13 +42,13 @@ func (x maker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effec
 }
 
 // makers compiles targets as makers and counts their effects.
-func (b *rig) makers() (made *int) {
+func (b *harness) makers() (made *int) {
 	made = new(int)
 	b.compile = func(t eventhook.Target) (route.Effector, error) { return maker{kindOf(t), func() { *made++ }}, nil }
 	return made
 }
 
-func (b *rig) load() {
+func (b *harness) load() {
 	b.t.Helper()
 	if err := b.Load(b.t.Context(), eventhook.TenantID{}, eventhook.SourceID{}); err != nil {
 		b.t.Fatalf("load the routes: %v", err)
@@ -76,7 +76,7 @@ func (f fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 	return !f.isUnknown
 }
 
-func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
+func TestPlanArrival(t *testing.T) {
 	scripted := newRoute("r", "", "task")
 	scripted.FilterFunction = "0s"
 	promising := newRoute("r", "", "task")
@@ -110,9 +110,9 @@ func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 		{"subscriptions that are not in memory", newRoute("r", "", "publish"), 8, fanout{isUnknown: true}, -1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, b *rig) {
+			inBubble(t, nil, func(t *testing.T, b *harness) {
 				b.makers()
-				scripts := sleepers(b)
+				scripts := fakeScripts(b)
 				b.Fanout = c.fanout
 				b.load()
 				e := sized(c.body)
@@ -138,8 +138,8 @@ func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 	}
 }
 
-func TestNothingIsPlannedWithoutWorkers(t *testing.T) {
-	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *rig) {
+func TestArrivalsAreNotPlannedWithoutWorkers(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		if s := b.PlanArrival(newEvent("push")); s != nil {
@@ -150,8 +150,8 @@ func TestNothingIsPlannedWithoutWorkers(t *testing.T) {
 
 // A sender waits for the plan of its event, so planning must not wait. A plan that waited for the
 // routes would never return here.
-func TestPlanningAnArrivalWaitsForNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestPlanArrivalDoesNotBlock(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		release := make(chan struct{})
 		routes := b.routing[eventhook.SourceID{}]
@@ -176,8 +176,8 @@ func TestPlanningAnArrivalWaitsForNothing(t *testing.T) {
 }
 
 // The clock stands still while an event is planned: the limit is a number of steps.
-func TestAnArrivalOverTheLimitIsLeft(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestArrivalsOverTheLimitAreNotPlanned(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		made := b.makers()
 		b.load()
 		much := newEvent("push")
@@ -206,7 +206,7 @@ func TestAnArrivalIsPlannedWithinOneSlice(t *testing.T) {
 	r.Filter = []byte(`{"body.t":{"$not":{"$regex":"\\pL{0,400}!"}}}`)
 	planned, left := 0, 0
 	for n := 50; n <= 1600; n += 50 {
-		inBubble(t, nil, func(t *testing.T, b *rig) {
+		inBubble(t, nil, func(t *testing.T, b *harness) {
 			b.makers()
 			b.load()
 			e, m := carrying(`{"t":"`+strings.Repeat("x", n)+`"}`), meter.New(t.Context(), meter.Slice, nil)
@@ -227,25 +227,25 @@ func TestAnArrivalIsPlannedWithinOneSlice(t *testing.T) {
 	}
 }
 
-func TestAnArrivalIsLeftIfItsTenantsTimeEndsWhileSubscribersAreMatched(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestNoPlanIfTheShareIsUsedUpWhileSubscribersAreMatched(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.Fanout = fanout{deliveries: 1, steps: 10}
 		b.load()
-		b.shares.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		b.limiter.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
 		if s := b.PlanArrival(newEvent("push")); s != nil {
 			t.Errorf("got %+v, want no plan: some subscribers were not matched", s)
 		}
 	}, newRoute("r", "", "publish"))
 }
 
-func TestAnArrivalOfATenantWithoutTimeIsLeft(t *testing.T) {
+func TestNoPlanIfTheShareIsUsedUp(t *testing.T) {
 	r := newRoute("r", "", "task")
 	r.Filter = []byte(`{"body.id":7}`)
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
-		b.shares.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		b.limiter.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
 		if s := b.PlanArrival(newEvent("push")); s != nil {
 			t.Errorf("without time: got %+v, want no plan", s)
 		}

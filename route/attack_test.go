@@ -25,7 +25,7 @@ func costly(name string) eventhook.Route {
 var costlyBody = []byte(`{"t":"` + strings.Repeat("a", 64<<10) + `"}`)
 
 // handOverCostly accepts an event of a tenant for costly routes.
-func (b *rig) handOverCostly(tenant, source byte, routes ...eventhook.Route) *eventhook.Event {
+func (b *harness) handOverCostly(tenant, source byte, routes ...eventhook.Route) *eventhook.Event {
 	b.t.Helper()
 	id := eventhook.SourceID{source}
 	b.set(func(*queue) { b.routing[id] = func() ([]eventhook.Route, error) { return routes, nil } })
@@ -46,9 +46,9 @@ func (b *rig) handOverCostly(tenant, source byte, routes ...eventhook.Route) *ev
 // the other tenant comes last and is settled first. There is one worker of each kind, and the clock
 // stands still while they work.
 func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *harness) {
 		var order []eventhook.EventID
-		share, full := b.CPULimiter.Bucket(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
+		share, full := b.CPULimiter.Bucket(eventhook.TenantID{slowTenant}), meter.StepsIn(4*time.Second)
 		b.settling = func(batch []*effects.Settlement) {
 			if len(order) == 0 && !share.Take(full-3*meter.Slice) {
 				t.Error("before the other tenant's event is settled: want at most a slice taken for each event, and their views")
@@ -60,9 +60,9 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 			}
 		}
 		four := []eventhook.Route{costly("payments"), costly("b"), costly("c"), costly("d")}
-		first := b.handOverCostly(mean, 101, four...)
-		b.handOverCostly(mean, 102, four...)
-		b.handOverOf(1, plain, 1, newRoute("plain", "", "ok"))
+		first := b.handOverCostly(slowTenant, 101, four...)
+		b.handOverCostly(slowTenant, 102, four...)
+		b.handOverOf(1, plainTenant, 1, newRoute("plain", "", "ok"))
 		last := b.order[len(b.order)-1]
 		b.run()
 		synctest.Wait()
@@ -78,11 +78,11 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 }
 
 // The events of a tenant whose share is used up wait; none is lost, and no lease is lost.
-func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
+func TestCostlyFiltersUseNoMoreThanTheShare(t *testing.T) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *harness) {
 		b.CPULimiter = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		for range 5 {
-			b.handOverCostly(mean, 101, costly("payments"))
+			b.handOverCostly(slowTenant, 101, costly("payments"))
 		}
 		b.run()
 		dead := func() int { return b.statuses()[eventhook.EventDead] }
@@ -92,7 +92,7 @@ func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 		if got := b.statuses()[eventhook.EventPending]; got < 3 {
 			t.Errorf("got %d given back, want the others", got)
 		}
-		b.handOverOf(1, brisk, 2, costly("brisk")) // costly over a small body: quick
+		b.handOverOf(1, quickTenant, 2, costly("quick")) // costly over a small body: quick
 		synctest.Wait()
 		if got := b.statuses()[eventhook.EventUnrouted]; got != 1 {
 			t.Errorf("got %v, want another tenant's event planned at once", b.statuses())
@@ -113,8 +113,8 @@ func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 
 // Many events of one tenant that each take less than a slice do not fill a batch for which other
 // tenants wait.
-func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.BatchSize, c.InboxBytes = 100, 4<<20 }, func(t *testing.T, b *rig) {
+func TestManyQuickEventsMoveToTheSlowQueue(t *testing.T) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.BatchSize, c.InboxBytes = 100, 4<<20 }, func(t *testing.T, b *harness) {
 		r := newRoute("r", "", "ok")
 		r.Filter = []byte(`{"$or":[{"body.t":{"$regex":"\\pL{0,100}!"}},{"body.t":{"$exists":true}}]}`)
 		body := []byte(`{"t":"` + strings.Repeat("a", 300) + `"}`)
@@ -126,7 +126,7 @@ func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
 		before, isFirst := 0, false
 		b.settling = func(batch []*effects.Settlement) {
 			for _, s := range batch {
-				isFirst = isFirst || s.Event.TenantID == (eventhook.TenantID{plain})
+				isFirst = isFirst || s.Event.TenantID == (eventhook.TenantID{plainTenant})
 			}
 			if !isFirst || before == 0 {
 				before += len(batch)
@@ -139,12 +139,12 @@ func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
 		for range 90 {
 			e := b.add("push", lease)
 			row := b.rows[e.ID]
-			row.TenantID, row.SourceID, row.Body = eventhook.TenantID{mean}, id, body
+			row.TenantID, row.SourceID, row.Body = eventhook.TenantID{slowTenant}, id, body
 			*e = row.Event
 			list = append(list, e)
 		}
 		b.Put(list)
-		b.handOverOf(1, plain, 1, newRoute("plain", "", "ok"))
+		b.handOverOf(1, plainTenant, 1, newRoute("plain", "", "ok"))
 		b.run()
 		b.pass(time.Minute)
 		if most := 10*meter.Slice/m.Steps() + 2; !isFirst || before > most {
@@ -159,7 +159,7 @@ func TestATrialEndsWithItsCaller(t *testing.T) {
 	e.Body = costlyBody
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	all := newShares()
+	all := newLimiter()
 	if _, err := compile(enabled(costly("a"))).Explain(ctx, all, e, noon); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who is gone: got %v, want the end of the context", err)
 	}
@@ -168,7 +168,7 @@ func TestATrialEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestATrialTellsOfTheLimit(t *testing.T) {
+func TestExplainReportsTheLimit(t *testing.T) {
 	e := newEvent("push")
 	e.Body = costlyBody
 	list := explain(t, compile(enabled(costly("a")), enabled(newRoute("b", "pull", "ok"))), e)
@@ -180,9 +180,9 @@ func TestATrialTellsOfTheLimit(t *testing.T) {
 	}
 }
 
-func TestATrialOfATenantWithoutTimeIsRefused(t *testing.T) {
+func TestExplainIsRefusedIfTheShareIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := newShares()
+		all := newLimiter()
 		lent, _ := all.Bucket(eventhook.TenantID{}).BeginSlow()
 		lent.Take(100 * meter.EventLimit) // half a minute's time more than it has
 		began := time.Now()

@@ -12,24 +12,25 @@ import (
 	"github.com/eventhook/eventhook/internal/cpushare"
 )
 
-// ReadEvents reads past events of a source, newest first: those before the id before, or from the
-// newest if before is zero. It examines at most limit events, fewer if they are large. next is the
-// id to continue from, zero at the end. An event without headers has lost its payload to retention.
+// ReadEvents reads past events of a source, newest first. It begins with the newest event, or with
+// the first event that is older than before if before is not zero. It examines at most limit
+// events, fewer if the events are large. next is the id to continue from, zero at the end. If the
+// payload of an event was deleted by retention, the event has nil headers.
 type ReadEvents func(ctx context.Context, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error)
 
-// BacktestOptions says which past events a route is tested with.
+// BacktestOptions selects the past events of a backtest and limits its result.
 type BacktestOptions struct {
 	Tenant     eventhook.TenantID
 	CPULimiter *cpushare.Limiter
 	ReadEvents ReadEvents
-	Last       int // how many events to test at most
-	Samples    int // how many samples to return for each outcome at most
+	Last       int // maximum number of events to test
+	Samples    int // maximum number of samples of each outcome
 }
 
 // Backtest is the result of testing a route with past events.
 type Backtest struct {
 	Matched, Unmatched Outcome
-	Failed             Outcome // matched or undecided, and an action would fail
+	Failed             Outcome // the event matched or could not be evaluated, and an action would fail
 	WithoutBody        int     // not tested: the payload is past its retention
 	IsComplete         bool    // false if the time limit ended the backtest
 	Newest, Oldest     time.Time
@@ -42,8 +43,8 @@ type Outcome struct {
 	Reasons map[string]int // how many events have each reason; see Explanation.General
 }
 
-// Sample is one event and what the route would do with it. Inputs are omitted once the samples hold
-// maxSampleBytes.
+// Sample is one event with the actions that the route would take. Inputs are omitted once the
+// samples hold maxSampleBytes.
 type Sample struct {
 	EventID   eventhook.EventID
 	EventType string
@@ -80,7 +81,7 @@ const (
 // of them together get half of the processors.
 var backtestLimit = newBacktestLimiter(max(1, runtime.GOMAXPROCS(0)/2))
 
-// backtestLimiter runs one backtest of a tenant at a time, and as many of all tenants as it has
+// backtestLimiter limits concurrent backtests: one for each tenant, and as many in all as there are
 // slots.
 type backtestLimiter struct {
 	oneAtATime
@@ -91,7 +92,8 @@ func newBacktestLimiter(atOnce int) *backtestLimiter {
 	return &backtestLimiter{newOneAtATime(), make(chan struct{}, atOnce)}
 }
 
-// RunBacktest reports what one route would have done with past events. The route need not be stored
+// RunBacktest reports which past events one route would have matched, and with which results. The
+// route need not be stored
 // or enabled, and no effect is stored. After 10 s RunBacktest returns the result so far. Scripts
 // run as for Explain, and a backtest waits for a slot of its tenant in the same way. The errors are
 // those of Explain and of ReadEvents.
@@ -193,9 +195,9 @@ func (b *backtest) add(ctx context.Context, e *eventhook.Event) error {
 const maxReasons = 1000
 
 func (o *Outcome) add(reason string) {
-	const mostBytes = 500
+	const maxReasonBytes = 500
 	o.Events++
-	if reason = eventhook.TruncateWithEllipsis(reason, mostBytes); reason == "" {
+	if reason = eventhook.TruncateWithEllipsis(reason, maxReasonBytes); reason == "" {
 		return
 	}
 	if o.Reasons == nil {

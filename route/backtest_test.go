@@ -86,9 +86,9 @@ func inShort(o Outcome) told {
 	return t
 }
 
-func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
+func TestBacktest(t *testing.T) {
 	events := received(`{"id":1,"amount":10}`, `{"id":2,"amount":2000}`, "gone", `{"amount":3000}`, `{"id":4,"amount":20}`, `{"id":5}`, `{"id":6,"amount":4000}`)
-	got, err := RunBacktest(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(events), Last: 100, Samples: 2})
+	got, err := RunBacktest(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, BacktestOptions{CPULimiter: newLimiter(), ReadEvents: past(events), Last: 100, Samples: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +112,10 @@ func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
 	}
 }
 
-func TestABacktestTakesTheNewest(t *testing.T) {
+func TestABacktestReadsTheNewestEvents(t *testing.T) {
 	events := received(strings.Split(strings.Repeat(`{"id":1} `, 2*backtestPage+10), " ")[:2*backtestPage+10]...)
 	for _, c := range []struct{ last, want int }{{1, 1}, {backtestPage, backtestPage}, {backtestPage + 1, backtestPage + 1}, {10_000, len(events)}} {
-		got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(events), Last: c.last})
+		got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: newLimiter(), ReadEvents: past(events), Last: c.last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,13 +125,13 @@ func TestABacktestTakesTheNewest(t *testing.T) {
 	}
 }
 
-func TestReasonsAreToldInGeneral(t *testing.T) {
+func TestReasonsOmitValuesOfEvents(t *testing.T) {
 	for _, c := range []struct{ filter, body, want string }{
 		{`{"body.a":1}`, `{"a":"secret"}`, "body.a is …, wanted 1"},
 		{`{"$or":[{"body.a":1},{"body.b":{"$exists":true}}]}`, `{"a":2}`, "none of $or: body.a is …, wanted 1; body.b is missing, wanted $exists true"},
 		{`{"$not":{"body.a":1}}`, `{"a":1}`, `$not: {"body.a":1} holds`},
 	} {
-		got, err := RunBacktest(t.Context(), proposed(c.filter), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(c.body)), Last: 1})
+		got, err := RunBacktest(t.Context(), proposed(c.filter), toEcho, BacktestOptions{CPULimiter: newLimiter(), ReadEvents: past(received(c.body)), Last: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 
 func TestSamplesAreBounded(t *testing.T) {
 	large := `{"id":1,"s":"` + strings.Repeat("x", maxSampleBytes/2) + `"}`
-	got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
+	got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: newLimiter(), ReadEvents: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,10 +168,10 @@ func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Even
 func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtest {
 	r := proposed("")
 	r.IsEnabled = true
-	return &backtest{BacktestOptions: BacktestOptions{CPULimiter: freshShares(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
+	return &backtest{BacktestOptions: BacktestOptions{CPULimiter: newLimiter(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
 }
 
-func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
+func TestABacktestEndsAtItsTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, began := newBacktest(mine, endless), time.Now()
 		if err := newBacktestLimiter(1).run(t.Context(), b); err != nil {
@@ -183,7 +183,7 @@ func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
 	})
 }
 
-func TestABacktestEndsWithItsCaller(t *testing.T) {
+func TestABacktestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
 		defer leave()
@@ -228,9 +228,9 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 	}
 }
 
-func TestABacktestFailsWithItsPast(t *testing.T) {
+func TestABacktestReturnsTheErrorOfReadEvents(t *testing.T) {
 	broken := errors.New("the database is gone")
-	_, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: freshShares(), Last: 1, ReadEvents: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
+	_, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{CPULimiter: newLimiter(), Last: 1, ReadEvents: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
 		return nil, eventhook.EventID{}, broken
 	}})
 	if !errors.Is(err, broken) {
@@ -239,10 +239,10 @@ func TestABacktestFailsWithItsPast(t *testing.T) {
 }
 
 // A script that never ends takes its time limit for each event and counts as failed.
-func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
+func TestABacktestWithScriptsThatHang(t *testing.T) {
 	r := proposed("")
 	r.FilterFunction = "function filter() { while (true) {} }"
-	got, err := RunBacktest(t.Context(), r, toEcho, BacktestOptions{CPULimiter: freshShares(), ReadEvents: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
+	got, err := RunBacktest(t.Context(), r, toEcho, BacktestOptions{CPULimiter: newLimiter(), ReadEvents: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,4 +252,4 @@ func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 	}
 }
 
-func freshShares() *cpushare.Limiter { return cpushare.New(cpushare.DefaultConfig(), nil, time.Now) }
+func newLimiter() *cpushare.Limiter { return cpushare.New(cpushare.DefaultConfig(), nil, time.Now) }

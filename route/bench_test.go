@@ -60,7 +60,7 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 // Field values are cached for the routes of one event, and never reused for the next event.
-func TestAnEventIsSeenWithoutTheOneBefore(t *testing.T) {
+func TestNoValuesOfThePreviousEventAreUsed(t *testing.T) {
 	r := newRoute("r", "", "a")
 	r.Filter = []byte(`{"body.a":1,"header.x-env":"live","event.idempotency_key":"k"}`)
 	p := compile(r)
@@ -78,7 +78,7 @@ func TestAnEventIsSeenWithoutTheOneBefore(t *testing.T) {
 
 // Routes that do not match allocate no memory for paths into body, headers and fields: 1000 of them
 // allocate no more than one.
-func TestRoutesThatLookElsewhereAllocateNothing(t *testing.T) {
+func TestPathsThatDoNotMatchAllocateNothing(t *testing.T) {
 	e := paymentEvent()
 	for _, c := range []struct{ claim, types, filter string }{
 		{"of other types", "other%d.* other%[1]d", `{"body.a%d":1}`},

@@ -29,8 +29,7 @@ const (
 	maxExpressionSize  = 1 << 20 // elements and characters in memory, added up over the evaluation
 )
 
-// environment declares what an expression can use: CEL's standard library and the variables
-// headers, body, cloudevent and event.
+// environment declares CEL's standard library and the variables headers, body, cloudevent and event.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
@@ -194,8 +193,9 @@ func (x *expression) matches(s *subject, reasons *filter.Reasons) (bool, *proble
 // eval evaluates a program of the expression and takes the steps of its cost from the meter. The
 // steps are known only afterwards; until then CEL's cost limit bounds the evaluation. CEL's cost
 // model omits some work, such as listing the keys of a map or measuring the size of a value, so
-// there is also a time limit. Time beyond the cost is taken from the tenant's share only, not from
-// the limit of the event: time depends on the machine, and that limit must not.
+// there is also a time limit. If an evaluation takes much of that time, the time beyond its cost is
+// charged as well. It is taken from the tenant's share only and not from the limit of the event:
+// time depends on the machine, and that limit must not.
 func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDetails, error) {
 	if err := s.Meter.Use(evalSteps); err != nil {
 		return nil, nil, err
@@ -210,7 +210,8 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	if stopped := s.Meter.Spend(steps); stopped != nil {
 		return nil, nil, stopped
 	}
-	if took := time.Since(a.began); took > maxEvalTime/4 || isTime(err) {
+	took := time.Since(a.began)
+	if isLong := took > maxEvalTime/4; isLong || isTime(err) {
 		if stopped := s.Meter.SpendTime(took - time.Duration(steps)*meter.StepTime); stopped != nil {
 			return nil, nil, stopped
 		}
@@ -218,8 +219,8 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	return value, details, err
 }
 
-// run evaluates a program. Only an expression with loops can run for long between two variable
-// lookups, so only that one gets a timeout.
+// run evaluates a program. An expression without loops looks up variables often, and each lookup
+// checks the time limit, so only an expression with loops needs a timeout.
 func (x *expression) run(program cel.Program, a *activation) (ref.Val, *cel.EvalDetails, error) {
 	if !x.hasLoops {
 		return program.Eval(a)

@@ -133,7 +133,7 @@ func (c *constantPatterns) compile(text string) (*pattern.Pattern, error) {
 		return nil, err
 	}
 	if c.memory += p.Memory(); c.memory > maxPatternMemory {
-		return nil, fmt.Errorf("makes those of the expression too large: compiled, at most %d bytes are allowed", maxPatternMemory)
+		return nil, fmt.Errorf("makes the regular expressions of the filter_expression too large: at most %d bytes are allowed in compiled form", maxPatternMemory)
 	}
 	c.byText[text] = p
 	return p, nil
@@ -221,7 +221,7 @@ func (c *matchCall) compiled(m *meter.Meter, text string) (*pattern.Pattern, err
 		return c.pattern, nil
 	}
 	if err := m.Use(compileSteps); err != nil {
-		return nil, errors.New("is not tried: " + err.Error())
+		return nil, errors.New("is not evaluated: " + err.Error())
 	}
 	return pattern.Compile(text, pattern.DefaultLimits)
 }

@@ -39,8 +39,8 @@ func expressing(name, expression string) eventhook.Route {
 // An expression that exceeds its limits leaves no event unrouted: the event is dead at once, and
 // the error names the route.
 func TestExpressionsBeyondTheirLimitsMakeEventsDead(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
-		e := b.handOverCostly(mean, 101, expressing("payments", loopWithinLoop))
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *harness) {
+		e := b.handOverCostly(slowTenant, 101, expressing("payments", loopWithinLoop))
 		b.set(func(q *queue) { q.rows[e.ID].Body, e.Body = numbers, numbers })
 		b.run()
 		synctest.Wait()
@@ -53,7 +53,7 @@ func TestExpressionsBeyondTheirLimitsMakeEventsDead(t *testing.T) {
 }
 
 // The duration of an evaluation depends on the machine, so exceeding the time limit is retried.
-func TestExpressionsThatTakeTooLongAreTriedAgain(t *testing.T) {
+func TestExpressionsThatTakeTooLongAreRetried(t *testing.T) {
 	route.SetEvalTime(t, 0)
 	for claim, expression := range map[string]string{
 		"a loop":         "body.l.all(a, a == 1)",
@@ -79,7 +79,7 @@ func TestExpressionsThatEndWithTheContextStopTheMeter(t *testing.T) {
 }
 
 // A slow machine makes no harmless expression exceed the limit of the event.
-func TestTimeOfExpressionsIsTheSharesAlone(t *testing.T) {
+func TestTimeOfExpressionsIsChargedToTheShareOnly(t *testing.T) {
 	route.SetEvalTime(t, time.Second)
 	synctest.Test(t, func(t *testing.T) {
 		share := &calledShare{each: func() { time.Sleep(300 * time.Millisecond) }}
@@ -97,7 +97,7 @@ func TestTimeOfExpressionsIsTheSharesAlone(t *testing.T) {
 
 // The cost of an evaluation is known only afterwards. The share is charged even if the quick path
 // then stops.
-func TestTheQuickPathIsChargedForWhatItEvaluated(t *testing.T) {
+func TestEvaluationsStoppedOnTheQuickPathAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const burst = 500 * time.Millisecond
 		all := cpushare.New(cpushare.Config{Processors: 0.5, Burst: burst, Tenants: 10}, nil, time.Now)

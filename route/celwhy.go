@@ -80,8 +80,8 @@ func spaced(n int) string {
 	return fmt.Sprint(n)
 }
 
-// failedPart returns the innermost part of a failed expression that failed itself and not because
-// of one of its own parts. A variable only repeats an error from elsewhere, so it is skipped.
+// failedPart returns the innermost part of a failed expression that failed by itself and not because
+// of one of its own parts. Variables are skipped: a variable only repeats an error of another part.
 func failedPart(e celast.NavigableExpr, state interpreter.EvalState) celast.NavigableExpr {
 	for _, part := range e.Children() {
 		if value, known := state.Value(part.ID()); known && types.IsError(value) && part.Kind() != celast.IdentKind {
@@ -101,7 +101,7 @@ func explainTypes(e celast.NavigableExpr, state interpreter.EvalState, message s
 	}
 	if e.Kind() == celast.ComprehensionKind {
 		if kind := kindOf(e.AsComprehension().IterRange(), state); kind != "" && kind != "list" && kind != "map" {
-			return fmt.Sprintf("%s is neither a list nor a map to go through", kind)
+			return fmt.Sprintf("%s is neither a list nor a map, so it cannot be iterated", kind)
 		}
 	}
 	if e.Kind() == celast.CallKind && failedOnTypes(e.AsCall(), state, message) {

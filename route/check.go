@@ -26,7 +26,7 @@ func Check(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (f
 	}
 	for _, p := range programs {
 		err := testScripts.check(ctx, tenant, p.Program)
-		if !isAnswer(err) {
+		if !isScriptResult(err) {
 			return nil, err
 		}
 		if err != nil {

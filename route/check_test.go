@@ -19,7 +19,7 @@ func told(faults eventhook.Faults) []string {
 	return list
 }
 
-func TestCheckTellsEveryFault(t *testing.T) {
+func TestCheckReportsEveryFault(t *testing.T) {
 	r := eventhook.Route{
 		Filter:           []byte(`{"body.a":{"$gte":true,"$near":1},"bdy.b":1,"$or":[],"body.c":{"x":1},"body..d":1,"event.amount":1}`),
 		FilterExpression: "body.a >\n  bdy.b && header['x'] == 1",
@@ -27,13 +27,13 @@ func TestCheckTellsEveryFault(t *testing.T) {
 		Transform:        &eventhook.Transform{Type: "jmespath", Expression: "{id: ]}"},
 	}
 	want := []string{
-		"filter.body.a.$gte: must be a number or a text",
+		"filter.body.a.$gte: must be a number or a string",
 		"filter.body.a.$near: is not one of $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $startsWith, $endsWith, $exists, $regex, $not",
 		`filter.bdy.b: "bdy.b" is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>`,
 		"filter.$or: must be a list of filters",
-		"filter.body.c.x: is no operator: to compare with an object, write $eq; to look into it, a longer path",
+		"filter.body.c.x: is not an operator: to compare with an object, use $eq; to test its members, use a longer path",
 		`filter.body..d: path "body..d" has an empty part`,
-		`filter.event.amount: "event.amount" is no field of an event: there are event.body_size, event.content_type, event.correlation_id, event.id, event.idempotency_key, event.origin, event.received_at, event.request_id, event.source, event.source_ip, event.trace_id, event.type`,
+		`filter.event.amount: "event.amount" is not a field of an event: the fields are event.body_size, event.content_type, event.correlation_id, event.id, event.idempotency_key, event.origin, event.received_at, event.request_id, event.source, event.source_ip, event.trace_id, event.type`,
 		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you mean 'body'?)",
 		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you mean 'headers'?)",
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
@@ -65,16 +65,16 @@ func TestCheckOfFilters(t *testing.T) {
 		{"joined paths", `{"body.a + body.b":1}`, "filter.body.a + body.b: \"body.a + body.b\" joins several paths"},
 		{"a hash", `{"sha256.body":1}`, "filter.sha256.body: \"sha256.body\" is not a path"},
 		{"an operator for a path", `{"$gt":1}`, "filter.$gt: is not one of $and, $or, $not, nor a path"},
-		{"no operator at all", `{"body.a":{}}`, "filter.body.a: names no operator"},
+		{"no operator at all", `{"body.a":{}}`, "filter.body.a: has no operator"},
 		{"$and of an object", `{"$and":{"body.a":1}}`, "filter.$and: must be a list of filters"},
 		{"$or of a value", `{"$or":[{"body.a":1},2]}`, "filter.$or[1]: must be an object"},
 		{"$not of a list", `{"$not":[]}`, "filter.$not: must be an object"},
 		{"a fault inside", `{"$or":[{},{"$not":{"body.a":{"$in":1}}}]}`, "filter.$or[1].$not.body.a.$in: must be a list of values"},
 		{"$not of a value", `{"body.a":{"$not":1}}`, "filter.body.a.$not: must be an object of operators"},
 		{"$not of $not", `{"body.a":{"$not":{"$not":{"$eq":1}}}}`, "filter.body.a.$not.$not: is not one of"},
-		{"$exists in $not", `{"body.a":{"$not":{"$exists":true}}}`, "filter.body.a.$not.$exists: does not belong into $not"},
+		{"$exists in $not", `{"body.a":{"$not":{"$exists":true}}}`, "filter.body.a.$not.$exists: is not allowed in $not"},
 		{"$exists of a number", `{"body.a":{"$exists":1}}`, "filter.body.a.$exists: must be true or false"},
-		{"$startsWith of a number", `{"body.a":{"$startsWith":1}}`, "filter.body.a.$startsWith: must be a text"},
+		{"$startsWith of a number", `{"body.a":{"$startsWith":1}}`, "filter.body.a.$startsWith: must be a string"},
 		{"$regex of a number", `{"body.a":{"$regex":1}}`, "filter.body.a.$regex: must be a regular expression"},
 		{"$regex that is none", `{"body.a":{"$regex":"("}}`, "filter.body.a.$regex: at character 1: missing closing ): `(`"},
 		{"$regex that does not end", `{"body.a":{"$regex":"^é(a|b(c)"}}`, "filter.body.a.$regex: at character 3: missing closing ): `^é(a|b(c)`"},
@@ -89,7 +89,7 @@ func TestCheckOfFilters(t *testing.T) {
 		{"too deep", deep, "filter." + strings.TrimSuffix(strings.Repeat("$and[0].", 20), ".") + ": nests deeper than 20"},
 		{"too many conditions", "{" + strings.Join(many, ",") + "}", "filter: has more than 500 conditions"},
 		{"too long", `{"body.a":"` + strings.Repeat("x", 65_536) + `"}`, "filter: is 65549 bytes long"},
-		{"too deep a value", `{"body.a":{"$eq":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, "filter: holds lists or objects that nest deeper than 100"},
+		{"too deep a value", `{"body.a":{"$eq":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, "filter: contains lists or objects that nest deeper than 100"},
 		{"a value with brackets in a text", `{"body.a":{"$eq":"` + strings.Repeat(`\"[`, 200) + `"},"body.a":1}`, "filter.body.a: is given twice"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestCheckOfFilters(t *testing.T) {
 	}
 }
 
-func TestCheckOfTheRest(t *testing.T) {
+func TestCheckOfOtherSettings(t *testing.T) {
 	long := strings.Repeat(" ", 65_537)
 	for _, c := range []struct {
 		claim string
@@ -123,8 +123,8 @@ func TestCheckOfTheRest(t *testing.T) {
 		{"a function that is too long", eventhook.Route{FilterFunction: long}, []string{"filter_function: is 65537 bytes long"}},
 		{"a function that is none", eventhook.Route{FilterFunction: "1"}, []string{"filter_function: it defines no function filter(event)"}},
 		{"a function whose source does not end", eventhook.Route{FilterFunction: "for (;;);"}, []string{"filter_function: it was stopped: it ran longer than 1s"}},
-		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its answer: it is async"}},
-		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its answer: it is async"}},
+		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its result: it is async"}},
+		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its result: it is async"}},
 		{"a transform of no type", eventhook.Route{Transform: &eventhook.Transform{Expression: "x"}}, []string{`transform.type: "" is not one of jmespath, javascript`}},
 		{"a transform of nothing", eventhook.Route{Transform: &eventhook.Transform{Type: "xslt"}}, []string{`transform.type: "xslt" is not one of jmespath, javascript`, "transform.expression: is required"}},
 		{"a transform that is no text", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "a\x00"}}, []string{"transform.expression: must be UTF-8 without NUL"}},
@@ -147,7 +147,7 @@ func TestCheckOfTheRest(t *testing.T) {
 
 // Whatever is written as a route, compiling it ends soon and leaves the
 // process as it was.
-func TestCheckBearsAbuse(t *testing.T) {
+func TestCheckOfHostileRoutes(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("(", 16_000), strings.Repeat("[", 16_000), strings.Repeat("!", 16_000) + "true", strings.Repeat("-", 16_000) + "1",
 		"true" + strings.Repeat("||true", 2_700), "1" + strings.Repeat("+1", 8_000) + ">0", strings.Repeat("body.list.all(x,", 900),

@@ -9,11 +9,11 @@ import (
 // conditions are a route's filters other than event types, cheapest first, and its transform.
 type conditions struct {
 	route      string         // the route's name
-	filter     *filter.Filter // nil for none
+	filter     *filter.Filter // may be nil
 	expression *expression
 	function   string
 	transform  *eventhook.Transform
-	broken     *problem // why the stored filters cannot be compiled, nil if they can
+	broken     *problem // the reason if the stored filters cannot be compiled, otherwise nil
 }
 
 // compileConditions compiles a route's filters. Check keeps out filters that do not compile. If one
@@ -54,14 +54,15 @@ func (c *conditions) memory() (bytes int) {
 	return bytes
 }
 
-// reads reports whether the filters read a variable, such as body, in paths and expressions.
+// readsBody reports whether the filters can read the body. In a structured CloudEvent, its
+// attributes are in the body, too.
 func (c *conditions) readsBody(contentType string) bool {
 	isInBody := payload.IsStructured(contentType)
 	return c.reads("body") || isInBody && c.reads("cloudevent")
 }
 
-// read reports whether the filters read what has this name in paths and
-// expressions.
+// reads reports whether the filters can read a variable, such as body. A script can read all
+// variables.
 func (c *conditions) reads(name string) bool {
 	return c.function != "" || c.filter != nil && c.filter.Reads(name+".") || c.expression != nil && c.expression.reads(name)
 }

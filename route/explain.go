@@ -23,7 +23,7 @@ import (
 // fail.
 const UndecidedPrefix = "cannot tell: "
 
-// Explanation describes what a route would do with an event, and why.
+// Explanation describes the actions of a route for an event, and the reason.
 type Explanation struct {
 	Route   eventhook.Route
 	Matched bool
@@ -39,18 +39,18 @@ type ExplainedTarget struct {
 	// Input is the input of an execution; the key, status, and value or error of a promise; the
 	// type, key and data of a published event; or the preview of a request.
 	Input     json.RawMessage
-	IsLeftOut bool // the input is omitted because the explanation is too large
+	IsLeftOut bool // Input is omitted because the explanation is too large
 	Err       error
 }
 
-// Explain describes for each route of the program, in order, what it would do with an event. Unlike
-// Settle it checks whether a route is enabled, so the program may hold disabled routes. It stores
-// no effect. The work is charged to the tenant's share of evaluation time. Scripts run one at a
-// time for each tenant. The error is of KindUnavailable if no script process was free in time,
-// cpushare.ErrBusy if the share is used up, or ctx's error.
-func (p *Program) Explain(ctx context.Context, all *cpushare.Limiter, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
+// Explain returns an Explanation for each route of the program, in order. Unlike Settle it checks
+// whether a route is enabled, so the program may hold disabled routes. It stores no effect. The
+// work is charged to the tenant's share of evaluation time. Scripts run one at a time for each
+// tenant. The error is of KindUnavailable if no script process was free in time, cpushare.ErrBusy
+// if the share is used up, or ctx's error.
+func (p *Program) Explain(ctx context.Context, limiter *cpushare.Limiter, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
 	var refused error
-	err = all.Evaluate(ctx, e.TenantID, cpushare.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
+	err = limiter.Evaluate(ctx, e.TenantID, cpushare.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
 	if err != nil && !errors.Is(err, meter.ErrLimit) { // at the limit, the explanation of a route reports it
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (p *Program) explain(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	var refused error
 	s := newSubject(m, e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
 		out, err := testScripts.run(ctx, e.TenantID, program, input)
-		if !isAnswer(err) {
+		if !isScriptResult(err) {
 			refused = err
 		}
 		return out, err
@@ -77,9 +77,9 @@ func (p *Program) explain(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	return list, nil
 }
 
-// isAnswer reports whether a script was run or checked, successfully or not. Any other error is
-// about the process.
-func isAnswer(err error) bool {
+// isScriptResult reports whether err is the result of running or checking a script: nil or an error
+// of the script. Any other error means that the script was not run.
+func isScriptResult(err error) bool {
 	_, ofScript := errors.AsType[*script.Error](err)
 	return err == nil || ofScript
 }

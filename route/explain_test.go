@@ -70,7 +70,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestExplainShowsWhatTargetsAreGiven(t *testing.T) {
+func TestExplainShowsTheInputsOfTargets(t *testing.T) {
 	r := enabled(eventhook.Route{Name: "r", Targets: []eventhook.Target{
 		{Type: eventhook.TargetWorkflow, Settings: []byte(`{"workflow_kind":"pay"}`)},
 		{Type: eventhook.TargetPromise, Settings: []byte(`{"idempotency_key_path":"body.id","idempotency_key_prefix":"p:","value_path":"body.data"}`)},
@@ -103,8 +103,8 @@ func TestExplainShowsWhatTargetsAreGiven(t *testing.T) {
 
 // What nobody can tell counts as a match whose actions fail, at processing as
 // here.
-func TestExplainSaysThatItCannotTell(t *testing.T) {
-	const notPlain = "filter_function: filter must be a plain function that returns its answer: "
+func TestExplainReportsUndecidedRoutes(t *testing.T) {
+	const notPlain = "filter_function: filter must be a plain function that returns its result: "
 	for _, c := range []struct{ claim, function, want string }{
 		{"of a function that is stopped", "function filter() { for (;;); }", "filter_function: it was stopped: it ran longer than 1s"},
 		{"of one that returns a promise", "const ask = async () => false; const filter = () => ask()", notPlain + "it returned a promise"},

@@ -62,7 +62,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-func TestExpressionsOnBodiesThatAreNoJSON(t *testing.T) {
+func TestExpressionsOnBodiesOtherThanJSON(t *testing.T) {
 	for _, c := range []struct{ claim, contentType, body, expression string }{
 		{"a text", "text/plain", "hello", "body == 'hello'"},
 		{"nothing", "", "", "body == null"},
@@ -81,7 +81,7 @@ func TestExpressionsOnBodiesThatAreNoJSON(t *testing.T) {
 	}
 }
 
-func TestExpressionsThatNestTooDeepAreToldInWords(t *testing.T) {
+func TestFaultsOfDeeplyNestedExpressions(t *testing.T) {
 	for claim, expression := range map[string]string{
 		"parentheses":    strings.Repeat("(", 5000) + "true" + strings.Repeat(")", 5000),
 		"no end to them": strings.Repeat("(", 5000),
@@ -121,7 +121,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 }
 
 // A filter that throws is a no of its own route. One that exceeds a limit fails the actions of its route.
-func TestFiltersThatFailCostTheirRouteAlone(t *testing.T) {
+func TestFiltersThatFailAffectOnlyTheirRoute(t *testing.T) {
 	e := carrying(`{"list":[` + strings.Repeat("1,", 5000) + `1]}`)
 	good := newRoute("good", "", "b")
 	const costs, holds = "costs more than 100 000 steps", "holds more than 1 048 576 elements and characters"
@@ -158,7 +158,7 @@ func TestFiltersThatFailCostTheirRouteAlone(t *testing.T) {
 	}
 }
 
-func TestExpressionsThatNeedNoBodyTakeAnySize(t *testing.T) {
+func TestExpressionsWithoutBodyAcceptAnySize(t *testing.T) {
 	r := enabled(newRoute("r", "", "a"))
 	r.Filter, r.FilterExpression = []byte(`{"body.a":1}`), "event.type == 'push'"
 	e := carrying(`{"a":1,"s":"` + strings.Repeat("x", 2<<20) + `"}`)

@@ -25,7 +25,7 @@ func newInbox(maxEvents, maxBytes int) *inbox {
 	return &inbox{maxEvents: maxEvents, maxBytes: maxBytes, wake: wake.New(1)}
 }
 
-// reserve reserves space for up to n events and returns for how many.
+// reserve reserves space for up to n events and returns the number that it reserved.
 func (b *inbox) reserve(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

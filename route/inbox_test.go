@@ -18,38 +18,38 @@ func sized(sizes ...int) []*eventhook.Event {
 	return list
 }
 
-func wantRoom(t *testing.T, b *inbox, n, want int) {
+func wantReserved(t *testing.T, b *inbox, n, want int) {
 	t.Helper()
 	if got := b.reserve(n); got != want {
 		t.Errorf("reserve(%d): got %d, want %d", n, got, want)
 	}
 }
 
-func TestInboxGrantsNoMoreThanItsEvents(t *testing.T) {
+func TestInboxIsBoundedByEvents(t *testing.T) {
 	b := newInbox(5, math.MaxInt)
-	wantRoom(t, b, 3, 3)
-	wantRoom(t, b, 3, 2)
-	wantRoom(t, b, 1, 0)
-	wantRoom(t, b, 0, 0)
+	wantReserved(t, b, 3, 3)
+	wantReserved(t, b, 3, 2)
+	wantReserved(t, b, 1, 0)
+	wantReserved(t, b, 0, 0)
 	b.release(1)
-	wantRoom(t, b, 9, 1)
+	wantReserved(t, b, 9, 1)
 	b.put(sized(1, 1, 1, 1, 1))
-	wantRoom(t, b, 1, 0)
+	wantReserved(t, b, 1, 0)
 	if got := len(b.take(2)); got != 2 {
 		t.Errorf("took %d, want 2", got)
 	}
-	wantRoom(t, b, 9, 2)
+	wantReserved(t, b, 9, 2)
 }
 
-func TestInboxGrantsNothingBeyondItsBytes(t *testing.T) {
+func TestInboxIsBoundedByBytes(t *testing.T) {
 	b := newInbox(100, 10)
-	wantRoom(t, b, 4, 4)
+	wantReserved(t, b, 4, 4)
 	b.put(sized(4, 4))
-	wantRoom(t, b, 1, 1)
+	wantReserved(t, b, 1, 1)
 	b.put(sized(2, 0, 0))
-	wantRoom(t, b, 1, 0)
+	wantReserved(t, b, 1, 0)
 	b.take(1)
-	wantRoom(t, b, 1, 1)
+	wantReserved(t, b, 1, 1)
 }
 
 func TestInboxKeepsTheOrder(t *testing.T) {
@@ -67,10 +67,10 @@ func TestInboxKeepsTheOrder(t *testing.T) {
 	if want := "[1 2 3 4 5]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	wantRoom(t, b, 100, 10)
+	wantReserved(t, b, 100, 10)
 }
 
-func TestInboxSignalsWhatIsLeft(t *testing.T) {
+func TestInboxSignals(t *testing.T) {
 	b := newInbox(10, math.MaxInt)
 	signalled := func() bool {
 		select {
@@ -100,11 +100,11 @@ func TestInboxSignalsWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestClosedInboxTakesWhatWasPromised(t *testing.T) {
+func TestClosedInboxAcceptsReservedEvents(t *testing.T) {
 	b := newInbox(10, math.MaxInt)
 	b.reserve(1)
 	b.close()
-	wantRoom(t, b, 1, 0)
+	wantReserved(t, b, 1, 0)
 	b.put(sized(1))
 	b.putBack(sized(2, 3))
 	if got := len(b.take(math.MaxInt)); got != 3 {
@@ -115,7 +115,7 @@ func TestClosedInboxTakesWhatWasPromised(t *testing.T) {
 	}
 }
 
-func TestInboxIsBoundedHoweverManyAsk(t *testing.T) {
+func TestInboxIsBoundedWithConcurrentCallers(t *testing.T) {
 	const most = 50
 	b := newInbox(most, math.MaxInt)
 	var all sync.WaitGroup
@@ -136,5 +136,5 @@ func TestInboxIsBoundedHoweverManyAsk(t *testing.T) {
 	}
 	all.Wait()
 	b.take(math.MaxInt)
-	wantRoom(t, b, most+1, most)
+	wantReserved(t, b, most+1, most)
 }

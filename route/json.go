@@ -53,7 +53,7 @@ const decodePasses = 2
 // decoder decodes JSON until it has met too many values or the meter stops.
 type decoder struct {
 	meter      *meter.Meter
-	valuesLeft int // how many values it may still decode
+	valuesLeft int // number of values that may still be decoded
 }
 
 // isFull counts a value and reports whether the decoder must stop.

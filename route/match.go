@@ -30,7 +30,7 @@ type Program struct {
 	fields      filter.Fields
 	runsScripts bool
 	memory      int          // approximate size of the compiled filters, in bytes
-	slowUntil   atomic.Int64 // in Unix nanoseconds; until then, events go to the slow queue at once
+	slowUntil   atomic.Int64 // Unix nanoseconds; until then, events go to the slow queue at once
 	run         runner
 	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
@@ -139,7 +139,7 @@ func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, prior []eventhook.A
 	return settlement
 }
 
-// settleRoute plans what one route does, if it matches.
+// settleRoute plans the actions of one route if the route matches.
 func (p *Program) settleRoute(settlement *effects.Settlement, c *compiledRoute, s *subject, now time.Time) {
 	matched, problem := p.matchRoute(c, s, nil)
 	if !matched && problem == nil {

@@ -208,7 +208,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestActionsSayWhereTheyComeFrom(t *testing.T) {
+func TestActionsHaveTheirOrigin(t *testing.T) {
 	r, e := newRoute("r", "", "a", "b"), newEvent("push")
 	got := compile(r).Settle(nil, e, nil, noon).Actions[1].Action
 	if !got.ID.Time().Equal(noon) {
@@ -234,7 +234,7 @@ func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
 
 // While a gateway is upgraded, an instance of the version before meets targets
 // that only the new one knows.
-func TestOnlyATargetOfAnUnknownTypeIsTriedAgain(t *testing.T) {
+func TestOnlyTargetsOfUnknownTypesAreRetried(t *testing.T) {
 	for kind, permanent := range map[string]bool{"of a later version": false, "uncompilable": true, "panics when compiled": true, "fails": true, "panics": true} {
 		s := compile(newRoute("r", "", kind)).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || s.Actions[0].Failure == "" || s.Actions[0].Permanent != permanent {

@@ -21,7 +21,7 @@ func manyPatterns(n int) string {
 }
 
 // Each route is within the limits of one route. Together they would take 90 MB.
-func TestRoutesOfASourceHaveABoundTogether(t *testing.T) {
+func TestRoutesOfASourceAreBoundedTogether(t *testing.T) {
 	routes := make([]eventhook.Route, 100)
 	for i := range routes {
 		r := newRoute(fmt.Sprint("r", i), "", "ok")
@@ -41,9 +41,9 @@ func TestRoutesOfASourceHaveABoundTogether(t *testing.T) {
 // One worker of each kind: routes that take 20 s to compile keep it for half a
 // second in all, and their events come later.
 func TestRoutesThatCompileForLongDelayNoOtherTenant(t *testing.T) {
-	inBubble(t, roomy, func(t *testing.T, b *rig) {
+	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
 		slow, quick := newRoute("slow", "", "slow"), newRoute("quick", "", "ok")
-		slow.TenantID, quick.TenantID = eventhook.TenantID{mean}, eventhook.TenantID{plain}
+		slow.TenantID, quick.TenantID = eventhook.TenantID{slowTenant}, eventhook.TenantID{plainTenant}
 		compile := b.compile
 		b.compile = func(target eventhook.Target) (route.Effector, error) {
 			if kindOf(target) == "slow" {
@@ -52,17 +52,17 @@ func TestRoutesThatCompileForLongDelayNoOtherTenant(t *testing.T) {
 			return compile(target)
 		}
 		for source := range byte(4) {
-			b.handOverOf(1, mean, 100+source, slow)
+			b.handOverOf(1, slowTenant, 100+source, slow)
 		}
-		b.handOverOf(1, plain, 1, quick)
+		b.handOverOf(1, plainTenant, 1, quick)
 		b.run()
 		b.pass(100 * time.Millisecond)
-		if got := b.delivered(plain); got != 1 {
+		if got := b.delivered(plainTenant); got != 1 {
 			t.Errorf("after 0.1 s: got %d events of the other tenant delivered, want 1", got)
 		}
 		b.pass(5 * time.Minute)
 		synctest.Wait()
-		if got := b.delivered(mean); got != 4 {
+		if got := b.delivered(slowTenant); got != 4 {
 			t.Errorf("after 5 minutes: got %d events of slow routes delivered, want all 4", got)
 		}
 	})

@@ -17,8 +17,6 @@ import (
 // path.
 type path bool
 
-// How long a batch waits for one tenant's routes to be read and compiled. The events of other
-// tenants in the batch wait, too.
 const (
 	quickPath path = false // events of the inbox
 	slowPath  path = true  // events of the slow queue
@@ -29,10 +27,10 @@ type batchPlan struct {
 	settlements []*effects.Settlement
 	slow        []*eventhook.Event         // for the slow queue
 	overShare   []*eventhook.Event         // the tenant's share of evaluation time is used up
-	unreached   []*eventhook.Event         // the plan ended before these events
-	unreadable  []*eventhook.Event         // the routes, subscriptions or earlier actions could not be read
-	err         error                      // why unreadable events could not be read
-	steps       map[eventhook.TenantID]int // steps that the tenants' expressions took
+	unreached   []*eventhook.Event         // planning stopped before these events
+	unreadable  []*eventhook.Event         // their routes, subscriptions or earlier actions could not be read
+	err         error                      // the last error that made an event unreadable
+	steps       map[eventhook.TenantID]int // steps that each tenant's expressions used
 	size        planSize                   // of the settlements
 }
 
@@ -90,8 +88,8 @@ func (p *Processor) planBatch(ctx context.Context, batch []*eventhook.Event, on 
 	return planned
 }
 
-// How long a batch waits for a tenant's routes to be read and compiled, while the
-// events of others wait for the batch.
+// How long a batch waits for one tenant's routes to be read and compiled. The events of other
+// tenants in the batch wait, too.
 const (
 	maxQuickLoad = 50 * time.Millisecond
 	maxSlowLoad  = 500 * time.Millisecond
@@ -129,7 +127,7 @@ func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loadBud
 	return program, err
 }
 
-// planInput is what planEvent needs to plan one event.
+// planInput is the input of planEvent: an event, its compiled routes and its earlier actions.
 type planInput struct {
 	program *Program
 	event   *eventhook.Event
@@ -158,23 +156,23 @@ const slowPathPeriod = 10 * time.Second
 
 // planEvent plans one event and adds it to the part of the batch plan that fits the result.
 func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batchPlan, x planInput) {
-	e, share := x.event, p.CPULimiter.Bucket(x.event.TenantID)
+	e, bucket := x.event, p.CPULimiter.Bucket(x.event.TenantID)
 	switch {
 	case e.LostLeases > maxLostLeases:
 		p.add(planned, x.program.failLostLeases(e, x.prior), x.path)
 		return
 	case x.path == slowPath:
-		lent, _ := share.BeginSlow()
-		if lent == nil {
-			p.postponeForShare(planned, e, share)
+		share, _ := bucket.BeginSlow()
+		if share == nil {
+			p.postponeForShare(planned, e, bucket)
 			return
 		}
-		m.Reset(ctx, meter.EventLimit, lent)
+		m.Reset(ctx, meter.EventLimit, share)
 	case x.program.needsScripts(e.EventType) || x.now.UnixNano() < x.program.slowUntil.Load() || planned.steps[e.TenantID] > maxQuickSteps:
 		planned.slow = append(planned.slow, e)
 		return
 	default:
-		m.Reset(ctx, meter.Slice, share)
+		m.Reset(ctx, meter.Slice, bucket)
 	}
 	s := x.program.Settle(m, e, x.prior, x.now)
 	var err error
@@ -184,7 +182,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 	m.Close()
 	planned.addSteps(e.TenantID, m.Steps())
 	if x.path == slowPath {
-		share.RecordSlow(m.Steps())
+		bucket.RecordSlow(m.Steps())
 	}
 	switch stopped := m.Err(); {
 	case errors.Is(err, eventhook.ErrStalePlan):
@@ -193,7 +191,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 	case err != nil && stopped == nil: // the subscriptions could not be read
 		planned.unreadable, planned.err = append(planned.unreadable, e), err
 	case errors.Is(stopped, meter.ErrShare):
-		p.postponeForShare(planned, e, share)
+		p.postponeForShare(planned, e, bucket)
 	case errors.Is(stopped, meter.ErrLimit) && x.path == quickPath:
 		x.program.slowUntil.Store(x.now.Add(slowPathPeriod).UnixNano())
 		p.CPULimiter.Count(cpushare.Routes, cpushare.Slow)
@@ -209,9 +207,9 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 }
 
 // postponeForShare postpones an event until the tenant's share has the steps for it.
-func (p *Processor) postponeForShare(planned *batchPlan, e *eventhook.Event, share *cpushare.Bucket) {
+func (p *Processor) postponeForShare(planned *batchPlan, e *eventhook.Event, bucket *cpushare.Bucket) {
 	p.CPULimiter.Count(cpushare.Routes, cpushare.Waited)
-	e.NextRetryAt = new(share.NextRetry())
+	e.NextRetryAt = new(bucket.NextRetry())
 	planned.overShare = append(planned.overShare, e)
 }
 
@@ -271,9 +269,10 @@ func (p *Processor) queueSlow(ctx context.Context, events []*eventhook.Event) {
 	p.postpone(ctx, p.retryAfterLease(p.slow.put(events)), "the slow queue has no space for more events of their tenants")
 }
 
-// releaseOldLeases returns events to the database if more than half of their lease has passed,
-// since the lease could expire before they are settled; any instance then leases them again. It
-// returns the other events, or all events if ctx has ended, because then the caller releases all.
+// releaseOldLeases releases the events of which more than half of the lease has passed, since such a
+// lease could expire before the event is settled; any instance may then lease the event again. It
+// returns the remaining events. If ctx has ended, it releases none and returns all events, because
+// Run releases them.
 func (p *Processor) releaseOldLeases(ctx context.Context, events []*eventhook.Event) (fresh []*eventhook.Event) {
 	var old []*eventhook.Event
 	now := p.Now()

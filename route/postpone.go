@@ -32,10 +32,10 @@ func (p *Processor) logPostponed(n int, why string, more ...any) {
 		l.counts, l.loggedAt = map[string]int{}, map[string]time.Time{}
 	}
 	l.counts[why] += n
-	if told, ok := l.loggedAt[why]; ok && now.Sub(told) < postponedLogInterval {
+	if last, ok := l.loggedAt[why]; ok && now.Sub(last) < postponedLogInterval {
 		return
 	}
-	p.Log.Warn("events wait: "+why, append([]any{"events", l.counts[why]}, more...)...)
+	p.Log.Warn("events are postponed: "+why, append([]any{"events", l.counts[why]}, more...)...)
 	l.counts[why], l.loggedAt[why] = 0, now
 }
 
@@ -61,6 +61,6 @@ func (p *Processor) postpone(ctx context.Context, events []*eventhook.Event, why
 // releaseEvents returns events to the queue.
 func (p *Processor) releaseEvents(ctx context.Context, events []*eventhook.Event) {
 	if err := p.Queue.ReleaseEvents(ctx, events); err != nil {
-		p.Log.Warn("events are given back only when their leases run out", "events", len(events), "error", err)
+		p.Log.Warn("cannot release events; they are claimed again when their leases expire", "events", len(events), "error", err)
 	}
 }

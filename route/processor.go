@@ -3,7 +3,7 @@
 // plan names the generation of the tenant's configuration from which it was made; the store rejects
 // a plan of another generation.
 //
-// An event is planned in one of two places, with the same code:
+// The same code plans an event in one of two places:
 //
 //   - Processor.PlanArrival plans an event before it is stored, if this is cheap and cannot fail.
 //     The event is stored together with its effects and needs no processing.
@@ -75,8 +75,11 @@ func (c Config) Validate() eventhook.Faults {
 	return f
 }
 
-// Queue leases and settles events. SettleEvents is atomic. It returns the settlements of which it
-// wrote nothing: the lease was lost, or IsStale is set and the event must be planned again.
+// Queue leases and settles events.
+//
+// SettleEvents is atomic. It returns the settlements that it did not write, because the lease was
+// lost or because the plan is stale. It sets IsStale of a stale plan, whose event must be planned
+// again.
 type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
 	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
@@ -146,7 +149,7 @@ type Processor struct {
 }
 
 // programAge is how long compiled routes are cached without a notification of a change. It is a
-// safety net for notifications that a bug or an outage suppressed.
+// safety net in case a bug or an outage suppressed a notification.
 const programAge = 10 * time.Minute
 
 // programKey names a source. The tenant is part of the key, because an event of a deleted source
@@ -186,11 +189,11 @@ func (p *Processor) loadProgram(ctx context.Context, of programKey) (program *Pr
 	return program, nil
 }
 
-// Reserve reserves space for up to n events that are about to be accepted, and returns for how
-// many. Each reserved event must be passed to Put or given up with Release.
+// Reserve reserves space in the inbox for up to n events that are about to be accepted, and returns
+// the number that it reserved. The caller must use the space with Put or return it with Release.
 func (p *Processor) Reserve(n int) int { return p.inbox.reserve(n) }
 
-// Release gives up the reserved space of n events.
+// Release returns the reserved space of n events.
 func (p *Processor) Release(n int) { p.inbox.release(n) }
 
 // Put adds accepted events that are leased to this instance. Their space must be reserved.

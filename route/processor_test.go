@@ -13,8 +13,8 @@ import (
 
 type states = map[eventhook.EventStatus]int
 
-func TestWhatIsHandedOverIsProcessedAtOnce(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+func TestPutEventsAreProcessedAtOnce(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		b.run()
 		b.handOver(10)
 		synctest.Wait()
@@ -22,8 +22,8 @@ func TestWhatIsHandedOverIsProcessedAtOnce(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestWhatNoRouteMatchesIsUnrouted(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+func TestAnEventWithoutMatchingRouteIsUnrouted(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		b.run()
 		b.handOver(1)
 		synctest.Wait()
@@ -34,14 +34,14 @@ func TestWhatNoRouteMatchesIsUnrouted(t *testing.T) {
 func TestTheQueueIsPolled(t *testing.T) {
 	for _, c := range []struct {
 		claim string
-		add   func(*rig)
+		add   func(*harness)
 		after time.Duration
 	}{
-		{"at the start", func(b *rig) { b.add("push", 0); b.run() }, 0},
-		{"at a wake", func(b *rig) { b.run(); b.add("push", 0) }, 0},
-		{"without a wake, within a poll's pause", func(b *rig) { b.run(); b.add("push", time.Nanosecond) }, time.Second},
-		{"when another's lease ends", func(b *rig) { b.run(); b.add("push", lease) }, lease + time.Second},
-		{"for more than a batch without a pause", func(b *rig) {
+		{"at the start", func(b *harness) { b.add("push", 0); b.run() }, 0},
+		{"at a wake", func(b *harness) { b.run(); b.add("push", 0) }, 0},
+		{"without a wake, within a poll's pause", func(b *harness) { b.run(); b.add("push", time.Nanosecond) }, time.Second},
+		{"when another's lease ends", func(b *harness) { b.run(); b.add("push", lease) }, lease + time.Second},
+		{"for more than a batch without a pause", func(b *harness) {
 			for range 50 {
 				b.add("push", 0)
 			}
@@ -49,7 +49,7 @@ func TestTheQueueIsPolled(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, nil, func(_ *testing.T, b *rig) {
+			inBubble(t, nil, func(_ *testing.T, b *harness) {
 				c.add(b)
 				b.pass(c.after)
 				b.wantStatuses(states{eventhook.EventDelivered: len(b.order)})
@@ -58,8 +58,8 @@ func TestTheQueueIsPolled(t *testing.T) {
 	}
 }
 
-func TestAnIdlePollCostsOneClaim(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAnIdleProcessorClaimsOncePerInterval(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.run()
 		b.pass(time.Minute)
 		b.stop()
@@ -69,8 +69,8 @@ func TestAnIdlePollCostsOneClaim(t *testing.T) {
 	})
 }
 
-func TestARetryRunsOnlyWhatFailed(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestARetryRepeatsOnlyFailedActions(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		flaky := newRoute("r", "", "ok", "fails")
 		routes := []eventhook.Route{flaky}
 		b.routing[eventhook.SourceID{}] = func() ([]eventhook.Route, error) { return routes, nil }
@@ -96,7 +96,7 @@ func TestARetryRunsOnlyWhatFailed(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	config := func(c *route.Config) { c.InboxEvents, c.InboxBytes = 10, 40 }
-	inBubble(t, config, func(t *testing.T, b *rig) {
+	inBubble(t, config, func(t *testing.T, b *harness) {
 		b.set(func(q *queue) { q.gate = make(chan struct{}) })
 		for range 100 {
 			b.add("push", 0)
@@ -119,8 +119,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestWithoutWorkersNothingIsTaken(t *testing.T) {
-	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *rig) {
+func TestWithoutWorkersNothingIsClaimed(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *harness) {
 		b.add("push", 0)
 		b.run()
 		b.pass(time.Hour)
@@ -134,17 +134,17 @@ func TestWithoutWorkersNothingIsTaken(t *testing.T) {
 func TestChangedRoutesAreReadAgain(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		change func(*rig)
+		change func(*harness)
 		reads  int
 	}{
-		{"not without a change", func(*rig) {}, 1},
-		{"when the source is forgotten", func(b *rig) { b.InvalidateSource(eventhook.SourceID{}) }, 2},
-		{"not for another source's sake", func(b *rig) { b.InvalidateSource(eventhook.SourceID{1}) }, 1},
-		{"when all is forgotten", (*rig).InvalidateAll, 2},
-		{"when it is old, in case nobody told", func(b *rig) { b.pass(10 * time.Minute) }, 2},
+		{"not without a change", func(*harness) {}, 1},
+		{"when the source is forgotten", func(b *harness) { b.InvalidateSource(eventhook.SourceID{}) }, 2},
+		{"not for another source's sake", func(b *harness) { b.InvalidateSource(eventhook.SourceID{1}) }, 1},
+		{"when all is forgotten", (*harness).InvalidateAll, 2},
+		{"when it is old, in case nobody told", func(b *harness) { b.pass(10 * time.Minute) }, 2},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, b *rig) {
+			inBubble(t, nil, func(t *testing.T, b *harness) {
 				b.run()
 				b.handOver(1)
 				synctest.Wait()
@@ -159,8 +159,8 @@ func TestChangedRoutesAreReadAgain(t *testing.T) {
 	}
 }
 
-func TestATargetThatPanicsFailsItsActionAlone(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestATargetThatPanicsFailsOnlyItsAction(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.run()
 		b.handOver(3)
 		synctest.Wait()

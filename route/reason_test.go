@@ -30,7 +30,7 @@ func TestReasons(t *testing.T) {
 		{"a choice by a number", func(r *eventhook.Route) { r.FilterExpression = "body.amount ? true : false" }, "filter_expression: line 1, column 13: ? : does not work with int"},
 		{"a part of a number", func(r *eventhook.Route) { r.FilterExpression = "body.amount[0] == 1" }, "filter_expression: line 1, column 12: [ ] does not work with int and int"},
 		{"a member of a text", func(r *eventhook.Route) { r.FilterExpression = "body.currency.code == 'gbp'" }, "filter_expression: line 1, column 14: string has no member code"},
-		{"a text that is gone through", func(r *eventhook.Route) { r.FilterExpression = "body.currency.all(x, true)" }, "filter_expression: line 1, column 18: string is neither a list nor a map to go through"},
+		{"a text that is gone through", func(r *eventhook.Route) { r.FilterExpression = "body.currency.all(x, true)" }, "filter_expression: line 1, column 18: string is neither a list nor a map, so it cannot be iterated"},
 		{"an element that does not fit", func(r *eventhook.Route) { r.FilterExpression = "body.long.all(x, x < 'a')" }, "filter_expression: line 1, column 20: < does not work with int and string"},
 		{"the size of a number", func(r *eventhook.Route) { r.FilterExpression = "size(body.amount) > 1" }, "filter_expression: line 1, column 5: size does not work with int"},
 		{"the start of a number", func(r *eventhook.Route) { r.FilterExpression = "body.amount.startsWith('1')" }, "filter_expression: line 1, column 23: startsWith does not work with int and string"},

@@ -14,7 +14,7 @@ import (
 
 func TestARequestIsADelivery(t *testing.T) {
 	r, e := newRoute("r", "", "task", "request"), newEvent("push")
-	e.TenantID = eventhook.TenantID{mean}
+	e.TenantID = eventhook.TenantID{slowTenant}
 	program := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(t eventhook.Target) (route.Effector, error) {
 		return maker{kindOf(t), func() {}}, nil
 	})
@@ -31,7 +31,7 @@ func TestARequestIsADelivery(t *testing.T) {
 	}
 }
 
-func TestWhatATransformMadeForARequestCounts(t *testing.T) {
+func TestTheOutputOfATransformCountsAsEffectBytes(t *testing.T) {
 	r := newRoute("r", "", "request")
 	r.Transform = &eventhook.Transform{Type: eventhook.TransformJMESPath, Expression: "@"}
 	s := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(eventhook.Target) (route.Effector, error) {
@@ -42,7 +42,7 @@ func TestWhatATransformMadeForARequestCounts(t *testing.T) {
 	}
 }
 
-func TestActionsOfEarlierTries(t *testing.T) {
+func TestActionsOfEarlierAttempts(t *testing.T) {
 	r := newRoute("r", "", "request", "task", "request")
 	program := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(t eventhook.Target) (route.Effector, error) {
 		return maker{kindOf(t), func() {}}, nil
@@ -87,7 +87,7 @@ func TestAnEventWaitsForItsRequests(t *testing.T) {
 		{"one is dead", []eventhook.ActionStatus{"success", "failed"}, eventhook.EventDead},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, b *rig) {
+			inBubble(t, nil, func(t *testing.T, b *harness) {
 				b.makers()
 				var requests []*eventhook.Delivery
 				b.settling = func(batch []*effects.Settlement) {
@@ -113,8 +113,8 @@ func TestAnEventWaitsForItsRequests(t *testing.T) {
 }
 
 // A retry of the event leaves an open request alone, and makes a dead one anew.
-func TestARetryMakesOnlyDeadRequestsAnew(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestARetryRepeatsOnlyDeadRequests(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.run()
 		b.handOver(1)

@@ -41,8 +41,8 @@ type problem struct {
 func (p *problem) Error() string { return p.text }
 
 func newProblem(part string, err error) *problem {
-	const most = 1000
-	p := &problem{text: eventhook.Truncate(eventhook.SanitizeText(fmt.Sprintf("%s: %s", part, messageOf(err))), most)}
+	const maxText = 1000
+	p := &problem{text: eventhook.Truncate(eventhook.SanitizeText(fmt.Sprintf("%s: %s", part, messageOf(err))), maxText)}
 	if e, ok := errors.AsType[*script.Error](err); ok {
 		p.transient = e.Transient()
 	}
@@ -64,9 +64,9 @@ func (s *subject) runScript(part string, program script.Program, input func() ([
 // maxRunTime is when a process is killed at the latest.
 const maxRunTime = 3 * script.TimeLimit
 
-// runMetered takes the time limit of a run from the tenant's share before the run, and corrects it
-// afterwards to the time that the run took. Time beyond maxRunTime is not charged, because it was
-// spent waiting for a process.
+// runMetered takes the time limit of a run from the tenant's share before the run. Afterwards it
+// corrects this to the time that the run took. Time beyond maxRunTime is not charged, because the
+// run spent it waiting for a process.
 func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage, error) {
 	if err := s.Meter.UseTime(script.TimeLimit); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage
 	return out, err
 }
 
-// stopped returns the problem of a part of a route during which the meter stopped the evaluation,
-// nil if the meter has not stopped. Exceeding the limit of steps is permanent.
+// stopped returns a problem with the given part of a route if the meter has stopped the evaluation,
+// and nil otherwise. A problem with the limit of steps is permanent.
 func (s *subject) stopped(route, part string) *problem {
 	err := s.Meter.Err()
 	if err == nil {
@@ -131,8 +131,8 @@ var transforms = map[string]script.Kind{
 	eventhook.TransformJavaScript: script.Transform,
 }
 
-// transform runs a route's transform and returns its output. A transform that failed or was stopped
-// would fail again, so its problem is permanent; the problem of one that could not be run is
+// transform runs a route's transform and returns its output. If the transform failed or was stopped,
+// it would fail again, so the problem is permanent. If it could not be run, the problem is
 // transient.
 func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) {
 	const part = "transform"

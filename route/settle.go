@@ -10,9 +10,9 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// process plans a batch, settles it and requeues the events that were not settled. While routes
-// cannot be read, it retries the unreadable events with backoff: until their leases expire, or
-// until ctx ends, when they are released.
+// process plans a batch, settles it and requeues the events that were not settled. If the routes of
+// only some sources cannot be read, process postpones the events of these sources. If no event of
+// the batch can be read, process retries with backoff until the leases expire or ctx ends.
 func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, on path) {
 	began := p.Now()
 	for pauses := backoff.ForDatabase(); len(batch) > 0; {
@@ -22,7 +22,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, on pa
 		}
 		p.requeueRest(ctx, planned, on)
 		if len(planned.unreadable) > 0 && len(planned.unreadable) < len(batch) && ctx.Err() == nil {
-			// The routes of other sources were read: their events do not wait.
+			// The database can be read. Only these sources have a problem, so no worker waits for them.
 			p.postpone(ctx, p.retryAfterLease(planned.unreadable), "the routes of their sources cannot be read", "error", planned.err)
 			return
 		}
@@ -54,7 +54,7 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 	})
 	p.queueSlow(ctx, stale)
 	for _, s := range lost {
-		p.Log.Warn("an event's lease ran out before it was settled; the holder of the next lease processes it", "event", s.Event.ID)
+		p.Log.Warn("an event's lease expired before the event was settled; the holder of the next lease processes it", "event", s.Event.ID)
 	}
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
 }
@@ -83,9 +83,9 @@ func eventsOf(settlements []*effects.Settlement) []*eventhook.Event {
 	return events
 }
 
-// waitToRetry waits before a batch is retried, and reports false if a retry is useless: all leases
-// have expired, so that another instance may process the events, or ctx has ended. In the latter
-// case it returns the batch to the inbox, from which Run releases it.
+// waitToRetry waits before a batch is retried and reports whether to retry it. It reports false if
+// all leases have expired, since another instance may then process the events, or if ctx has ended.
+// If ctx has ended, waitToRetry puts the batch back into the inbox, from which Run releases it.
 func (p *Processor) waitToRetry(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
 	if ctx.Err() == nil && p.isAnyLeased(batch) {
 		p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)

@@ -10,8 +10,8 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-func TestASettleThatFailsIsTriedAgain(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAFailedSettleIsRetried(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.set(func(q *queue) { q.refuse = errDown })
 		b.run()
 		b.handOver(1)
@@ -31,14 +31,14 @@ func TestASettleThatFailsIsTriedAgain(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestASettleThatFailsForTooLongIsLeftToItsLease(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAFailedSettleIsRetriedUntilTheLeaseExpires(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.set(func(q *queue) { q.refuse = errDown })
 		b.run()
 		b.handOver(1)
 		began := time.Now()
 		b.pass(lease / 2)
-		if got := len(b.heard); got != 0 {
+		if got := len(b.lostLeases); got != 0 {
 			t.Errorf("told before the lease ended: got %d, want 0", got)
 		}
 		b.pass(lease/2 + 3*time.Second)
@@ -57,8 +57,8 @@ func TestASettleThatFailsForTooLongIsLeftToItsLease(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestALostLeaseIsToldAndChangesNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestALostLeaseIsReportedAndNothingIsWritten(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.Reserve(2)
 		mine, theirs := b.add("push", lease), b.add("push", lease)
 		b.set(func(q *queue) { q.rows[theirs.ID].Lease.Token++ })
@@ -66,8 +66,8 @@ func TestALostLeaseIsToldAndChangesNothing(t *testing.T) {
 		b.run()
 		b.stop()
 		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventProcessing: 1})
-		if len(b.heard) != 1 || b.heard[0] != 1 || !strings.Contains(b.log.String(), theirs.ID.String()) {
-			t.Errorf("got %v lost and the log %s, want one that is named", b.heard, b.log.String())
+		if len(b.lostLeases) != 1 || b.lostLeases[0] != 1 || !strings.Contains(b.log.String(), theirs.ID.String()) {
+			t.Errorf("got %v lost and the log %s, want one that is named", b.lostLeases, b.log.String())
 		}
 		if b.settled != 1 {
 			t.Errorf("%d events were told to be settled, want the other one", b.settled)
@@ -75,8 +75,8 @@ func TestALostLeaseIsToldAndChangesNothing(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestASourceThatCannotBeReadCostsNoOther(t *testing.T) {
-	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 10 }, func(t *testing.T, b *rig) {
+func TestASourceThatCannotBeReadDoesNotDelayOthers(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 10 }, func(t *testing.T, b *harness) {
 		broken := eventhook.SourceID{1}
 		b.routing[broken] = func() ([]eventhook.Route, error) { return nil, errDown }
 		b.Reserve(4)
@@ -119,7 +119,7 @@ func TestStop(t *testing.T) {
 		{"without a drain all is given back", func(q *queue) { q.gate = make(chan struct{}) }, 0, 0, states{eventhook.EventPending: 20}, 20},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, func(config *route.Config) { config.DrainTimeout = c.drain }, func(t *testing.T, b *rig) {
+			inBubble(t, func(config *route.Config) { config.DrainTimeout = c.drain }, func(t *testing.T, b *harness) {
 				if c.break_ != nil {
 					b.set(c.break_)
 				}
@@ -143,7 +143,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestAStopDuringASettleWaitsForIt(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		gate := make(chan struct{})
 		b.set(func(q *queue) { q.gate = gate })
 		b.handOver(20)
@@ -154,8 +154,8 @@ func TestAStopDuringASettleWaitsForIt(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestAClaimThatAnswersDuringAStopIsGivenBack(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+func TestEventsClaimedDuringAStopAreReleased(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		b.add("push", 0)
 		b.set(func(q *queue) { q.answers = time.Second })
 		b.run()
@@ -165,7 +165,7 @@ func TestAClaimThatAnswersDuringAStopIsGivenBack(t *testing.T) {
 }
 
 func TestNothingIsClaimedAfterAStop(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		gate := make(chan struct{})
 		b.set(func(q *queue) { q.gate = gate })
 		b.handOver(1)

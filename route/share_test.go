@@ -16,19 +16,19 @@ func slow() eventhook.Route {
 	return r
 }
 
-func TestATenantsShareComesBackWithTime(t *testing.T) {
-	inBubble(t, roomy, func(t *testing.T, b *rig) {
-		sleepers(b)
+func TestATenantsShareRefillsWithTime(t *testing.T) {
+	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
+		fakeScripts(b)
 		b.run()
-		b.handOverOf(200, mean, 1, scripted("100ms"))
+		b.handOverOf(200, slowTenant, 1, scripted("100ms"))
 		b.pass(12 * time.Second)
 		// 4 s of burst and half of what passed, less what an event must find there.
-		if got := b.delivered(mean); got < 80 || got > 4*10+12*5 {
+		if got := b.delivered(slowTenant); got < 80 || got > 4*10+12*5 {
 			t.Errorf("got %d events of 100 ms delivered in 12 s, want 80 to 100", got)
 		}
-		b.handOverOf(1, brisk, 2, scripted("100ms"))
+		b.handOverOf(1, quickTenant, 2, scripted("100ms"))
 		b.pass(500 * time.Millisecond)
-		if got := b.delivered(brisk); got != 1 {
+		if got := b.delivered(quickTenant); got != 1 {
 			t.Errorf("got %d events of another tenant delivered, want 1 at once", got)
 		}
 		if got := b.statuses(); got[eventhook.EventPending] == 0 || b.released == 0 {
@@ -49,23 +49,23 @@ func TestATenantsShareComesBackWithTime(t *testing.T) {
 	})
 }
 
-func TestChangingARouteGivesNoNewTime(t *testing.T) {
-	inBubble(t, roomy, func(t *testing.T, b *rig) {
-		sleepers(b)
+func TestChangedRoutesDoNotRefillTheShare(t *testing.T) {
+	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
+		fakeScripts(b)
 		b.run()
-		b.handOverOf(200, mean, 1, scripted("100ms"))
+		b.handOverOf(200, slowTenant, 1, scripted("100ms"))
 		for range 12 {
 			b.pass(time.Second)
 			b.InvalidateAll()
 		}
-		if got := b.delivered(mean); got > 4*10+12*5 {
+		if got := b.delivered(slowTenant); got > 4*10+12*5 {
 			t.Errorf("got %d events of 100 ms delivered in 12 s, want at most 100", got)
 		}
 	})
 }
 
 // lost has the events' leases lost so often.
-func (b *rig) lost(times int) {
+func (b *harness) lost(times int) {
 	b.set(func(q *queue) {
 		for _, r := range q.rows {
 			r.LostLeases, r.due = times-1, time.Now() // its claim is one more
@@ -73,7 +73,7 @@ func (b *rig) lost(times int) {
 	})
 }
 
-func TestAnEventThatLosesItsLeasesForEverEnds(t *testing.T) {
+func TestAnEventThatLosesManyLeasesFails(t *testing.T) {
 	for _, c := range []struct {
 		lost int
 		want states
@@ -81,7 +81,7 @@ func TestAnEventThatLosesItsLeasesForEverEnds(t *testing.T) {
 		{10, states{eventhook.EventDelivered: 1}}, // restarts that had nothing to do with it
 		{11, states{eventhook.EventFailed: 1}},
 	} {
-		inBubble(t, nil, func(t *testing.T, b *rig) {
+		inBubble(t, nil, func(t *testing.T, b *harness) {
 			b.add("push", lease)
 			b.lost(c.lost)
 			b.run()
@@ -103,8 +103,8 @@ func TestAnEventThatLosesItsLeasesForEverEnds(t *testing.T) {
 	}
 }
 
-func TestAnEventOfLostLeasesAndNoRetriesIsDead(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+func TestAnEventWithLostLeasesAndNoRetriesIsDead(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		e := b.add("push", lease)
 		b.set(func(q *queue) { q.rows[e.ID].RetryCount = 3 })
 		b.lost(11)
@@ -114,8 +114,8 @@ func TestAnEventOfLostLeasesAndNoRetriesIsDead(t *testing.T) {
 	}, newRoute("r", "", "ok"))
 }
 
-func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *rig) {
+func TestNoMoreScriptsAreRunForAnEventThatTakesTooLong(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *harness) {
 		late := newRoute("late", "", "a")
 		late.FilterFunction = "const filter = () => true"
 		a := compile(slow(), late).Settle(nil, newEvent("push"), nil, noon).Actions[1]
@@ -125,8 +125,8 @@ func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
 	})
 }
 
-func TestRoutesWithoutFiltersAreNeverBusy(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *rig) {
+func TestRoutesWithoutFiltersUseNoShare(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		b.run()
 		for range 3 {
 			b.handOver(1)
@@ -136,8 +136,8 @@ func TestRoutesWithoutFiltersAreNeverBusy(t *testing.T) {
 	}, newRoute("r", "", "takes 3 s"))
 }
 
-func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
-	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 20 }, func(_ *testing.T, b *rig) {
+func TestPlannedEventsAreSettledBeforeTheirLeaseExpires(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 20 }, func(_ *testing.T, b *harness) {
 		b.handOver(20)
 		b.run()
 		b.pass(10 * time.Second)

@@ -9,11 +9,11 @@ import (
 	"github.com/eventhook/eventhook/internal/wake"
 )
 
-// Batches of the slow queue are small, so that planned events are settled soon and tenants
-// alternate.
+// Limits of a batch of the slow queue. Batches are small, so that planned events are settled soon
+// and tenants alternate.
 const (
-	slowBatchEvents = 32                     // events at most
-	maxSlowPlanTime = 100 * time.Millisecond // no further event is planned after it
+	slowBatchEvents = 32                     // maximum number of events
+	maxSlowPlanTime = 100 * time.Millisecond // after this time, no further event is planned
 )
 
 // slowQueue holds leased events whose routes run scripts, that need more time than the quick path
@@ -61,8 +61,8 @@ func (q *slowQueue) maxPerTenant() amount {
 	return amount{q.max.events / share, q.max.bytes / share}.atLeastOne()
 }
 
-// put adds events and returns those for which there is no space, in total or for their tenant.
-// Events that a worker has taken do not count.
+// put adds events. It returns the events that did not fit, because the queue or the part of their
+// tenant is full. Events that a worker has taken do not count.
 func (q *slowQueue) put(events []*eventhook.Event) (refused []*eventhook.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,8 +111,8 @@ func (q *slowQueue) notify() {
 	}
 }
 
-// take removes up to n events, round robin over half of the ready tenants; the other half is left
-// for other workers. Until release, no other worker gets events of these tenants.
+// take removes up to n events, round robin over half of the ready tenants. The other half is left
+// for other workers. Until release is called, no other worker gets events of the served tenants.
 func (q *slowQueue) take(n int) (batch []*eventhook.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

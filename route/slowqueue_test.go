@@ -19,8 +19,8 @@ func scripted(takes string) eventhook.Route {
 	return r
 }
 
-// sleepers has scripts sleep, and counts them.
-func sleepers(b *rig) (runs *atomic.Int64) {
+// fakeScripts has scripts sleep, and counts them.
+func fakeScripts(b *harness) (runs *atomic.Int64) {
 	runs = &atomic.Int64{}
 	b.RunScriptsWith(func(p script.Program, _ []byte) (json.RawMessage, error) {
 		runs.Add(1)
@@ -32,7 +32,7 @@ func sleepers(b *rig) (runs *atomic.Int64) {
 }
 
 // handOverOf accepts n events of a tenant's source.
-func (b *rig) handOverOf(n int, tenant, source byte, r eventhook.Route) {
+func (b *harness) handOverOf(n int, tenant, source byte, r eventhook.Route) {
 	b.t.Helper()
 	id := eventhook.SourceID{source}
 	b.set(func(*queue) { b.routing[id] = func() ([]eventhook.Route, error) { return []eventhook.Route{r}, nil } })
@@ -50,7 +50,7 @@ func (b *rig) handOverOf(n int, tenant, source byte, r eventhook.Route) {
 }
 
 // delivered counts a tenant's delivered events.
-func (b *rig) delivered(tenant byte) (n int) {
+func (b *harness) delivered(tenant byte) (n int) {
 	b.set(func(q *queue) {
 		for _, r := range q.rows {
 			if r.TenantID == (eventhook.TenantID{tenant}) && r.Status == eventhook.EventDelivered {
@@ -61,48 +61,49 @@ func (b *rig) delivered(tenant byte) (n int) {
 	return n
 }
 
-const mean, plain, brisk = 1, 2, 3
+// Tenants: one with slow events, one without scripts, and one with quick scripts.
+const slowTenant, plainTenant, quickTenant = 1, 2, 3
 
-func roomy(c *route.Config) {
+func largeQueue(c *route.Config) {
 	c.Workers, c.BatchSize, c.InboxEvents, c.CachedSources = 1, 50, 2000, 100
 }
 
-func TestOneTenantsScriptsDelayNobodyElse(t *testing.T) {
+func TestScriptsDelayNoOtherTenant(t *testing.T) {
 	for _, sources := range []int{1, 4, 12} {
-		inBubble(t, roomy, func(t *testing.T, b *rig) {
-			sleepers(b)
+		inBubble(t, largeQueue, func(t *testing.T, b *harness) {
+			fakeScripts(b)
 			for i := range sources {
-				b.handOverOf(240/sources, mean, byte(100+i), scripted("90ms"))
+				b.handOverOf(240/sources, slowTenant, byte(100+i), scripted("90ms"))
 			}
-			b.handOverOf(1, plain, 1, newRoute("plain", "", "ok"))
+			b.handOverOf(1, plainTenant, 1, newRoute("plain", "", "ok"))
 			b.run()
 			for n := 1; n <= 20; n++ {
 				synctest.Wait()
-				if got := b.delivered(plain); got != n {
+				if got := b.delivered(plainTenant); got != n {
 					t.Errorf("%d sources: got %d events without scripts delivered, want %d at once", sources, got, n)
 					return
 				}
-				b.handOverOf(1, brisk, 2, scripted("1ms"))
+				b.handOverOf(1, quickTenant, 2, scripted("1ms"))
 				b.pass(500 * time.Millisecond)
-				if got := b.delivered(brisk); got != n {
+				if got := b.delivered(quickTenant); got != n {
 					t.Errorf("%d sources: got %d events with short scripts delivered, want %d soon", sources, got, n)
 					return
 				}
-				b.handOverOf(1, plain, 1, newRoute("plain", "", "ok"))
+				b.handOverOf(1, plainTenant, 1, newRoute("plain", "", "ok"))
 			}
 			b.pass(40 * lease)
-			if got := b.delivered(mean); got != 240 {
+			if got := b.delivered(slowTenant); got != 240 {
 				t.Errorf("%d sources: got %d events with long scripts delivered in the end, want 240", sources, got)
 			}
 		})
 	}
 }
 
-func TestManySourcesGiveATenantNoMoreTime(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.Workers = 4 }, func(t *testing.T, b *rig) {
-		runs := sleepers(b)
+func TestManySourcesDoNotIncreaseTheShare(t *testing.T) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.Workers = 4 }, func(t *testing.T, b *harness) {
+		runs := fakeScripts(b)
 		for i := range 12 {
-			b.handOverOf(60, mean, byte(100+i), scripted("100ms"))
+			b.handOverOf(60, slowTenant, byte(100+i), scripted("100ms"))
 		}
 		b.run()
 		b.pass(10 * time.Second)
@@ -113,48 +114,48 @@ func TestManySourcesGiveATenantNoMoreTime(t *testing.T) {
 	})
 }
 
-func TestATenantsScriptsRunOneAfterTheOther(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.Workers = 4 }, func(t *testing.T, b *rig) {
-		sleepers(b)
+func TestATenantsScriptsRunOneAtATime(t *testing.T) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.Workers = 4 }, func(t *testing.T, b *harness) {
+		fakeScripts(b)
 		b.run()
-		b.handOverOf(10, mean, 1, scripted("50ms"))
-		b.handOverOf(10, brisk, 2, scripted("50ms"))
+		b.handOverOf(10, slowTenant, 1, scripted("50ms"))
+		b.handOverOf(10, quickTenant, 2, scripted("50ms"))
 		b.pass(499 * time.Millisecond)
-		if got := b.delivered(mean) + b.delivered(brisk); got == 20 {
+		if got := b.delivered(slowTenant) + b.delivered(quickTenant); got == 20 {
 			t.Errorf("got all events delivered within 499 ms, want each tenant to take 500 ms")
 		}
 		b.pass(100 * time.Millisecond)
-		if got := b.delivered(mean) + b.delivered(brisk); got != 20 {
+		if got := b.delivered(slowTenant) + b.delivered(quickTenant); got != 20 {
 			t.Errorf("got %d events delivered within 600 ms, want all 20: tenants do not wait for each other", got)
 		}
 	})
 }
 
-func TestATenantHasAQuarterOfTheSlowQueue(t *testing.T) {
-	inBubble(t, func(c *route.Config) { roomy(c); c.InboxEvents = 80 }, func(t *testing.T, b *rig) {
-		sleepers(b)
+func TestATenantGetsAQuarterOfTheSlowQueue(t *testing.T) {
+	inBubble(t, func(c *route.Config) { largeQueue(c); c.InboxEvents = 80 }, func(t *testing.T, b *harness) {
+		fakeScripts(b)
 		b.run()
-		b.handOverOf(60, mean, 100, scripted("200ms"))
+		b.handOverOf(60, slowTenant, 100, scripted("200ms"))
 		synctest.Wait()
-		b.handOverOf(8, brisk, 2, scripted("1ms"))
+		b.handOverOf(8, quickTenant, 2, scripted("1ms"))
 		b.pass(3 * time.Second)
-		if got := b.delivered(brisk); got != 8 {
+		if got := b.delivered(quickTenant); got != 8 {
 			t.Errorf("got %d events of another tenant delivered, want 8", got)
 		}
 		b.pass(20 * time.Second)
-		if got, most := b.delivered(mean), 10+10+1; got > most { // 80/2/4, as many that the one worker has taken, and one at once
+		if got, most := b.delivered(slowTenant), 10+10+1; got > most { // 80/2/4, as many that the one worker has taken, and one at once
 			t.Errorf("got %d events of the large tenant delivered within the first lease, want at most %d", got, most)
 		}
 		b.pass(40 * lease)
-		if got := b.delivered(mean); got != 60 {
+		if got := b.delivered(slowTenant); got != 60 {
 			t.Errorf("got %d events of the large tenant delivered in the end, want 60", got)
 		}
 	})
 }
 
-func TestAStopGivesBackWhatIsSlow(t *testing.T) {
-	inBubble(t, roomy, func(t *testing.T, b *rig) {
-		sleepers(b)
+func TestAStopReleasesSlowEvents(t *testing.T) {
+	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
+		fakeScripts(b)
 		for i := range 20 {
 			b.handOverOf(1, byte(i+1), byte(i+1), scripted("1s"))
 		}
@@ -171,10 +172,10 @@ func TestAStopGivesBackWhatIsSlow(t *testing.T) {
 	})
 }
 
-func TestAStopWaitsForWhatIsSlowAndFits(t *testing.T) {
-	inBubble(t, roomy, func(_ *testing.T, b *rig) {
-		sleepers(b)
-		b.handOverOf(4, mean, 1, scripted("300ms"))
+func TestAStopProcessesSlowEventsWithinTheDrainTimeout(t *testing.T) {
+	inBubble(t, largeQueue, func(_ *testing.T, b *harness) {
+		fakeScripts(b)
+		b.handOverOf(4, slowTenant, 1, scripted("300ms"))
 		b.run()
 		b.stop()
 		b.wantStatuses(states{eventhook.EventDelivered: 4})

@@ -10,22 +10,21 @@ import (
 )
 
 // arrive plans an event and stores it, as package ingest does.
-func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
+func (b *harness) arrive(e *eventhook.Event, between func()) *effects.Arrival {
 	b.t.Helper()
 	a := &effects.Arrival{Event: e, Plan: b.PlanArrival(e)}
-	plans := []*effects.Settlement{a.Plan}
 	if between != nil {
 		between()
 	}
 	if err := b.Accept(b.t.Context(), []*effects.Arrival{a}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.Processor.Planned([]*effects.Arrival{a}, plans)
+	b.Processor.Planned([]*effects.Arrival{a})
 	return a
 }
 
 // versions returns the routes of the tenant's generation for each source.
-func (b *rig) versions(all ...[]eventhook.Route) {
+func (b *harness) versions(all ...[]eventhook.Route) {
 	b.routing[eventhook.SourceID{}] = func() (routes []eventhook.Route, _ error) {
 		b.set(func(q *queue) { routes = all[q.generation[eventhook.TenantID{}]] })
 		return routes, nil
@@ -41,7 +40,7 @@ func namesOf(actions []eventhook.Action) string {
 }
 
 func TestAnEventIsStoredWithItsPlan(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.run()
 		b.load()
@@ -56,7 +55,7 @@ func TestAnEventIsStoredWithItsPlan(t *testing.T) {
 
 // The event is planned by the routes of one version, never by a mixture.
 func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")},
 			[]eventhook.Route{newRoute("a2", "", "task"), newRoute("b2", "", "task")})
@@ -77,8 +76,8 @@ func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
 	})
 }
 
-func TestASettlementThatIsStaleIsPlannedAgainUntilItHolds(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAStaleSettlementIsPlannedAgain(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")}, []eventhook.Route{newRoute("a2", "", "task")},
 			[]eventhook.Route{newRoute("a3", "", "task"), newRoute("b3", "", "task")})
@@ -101,40 +100,36 @@ func TestASettlementThatIsStaleIsPlannedAgainUntilItHolds(t *testing.T) {
 	})
 }
 
-func TestAStalePlanDropsNoNewerRoutes(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAStalePlanDoesNotEvictNewerRoutes(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
-		plan := func() (*effects.Arrival, []*effects.Settlement) {
+		plan := func() *effects.Arrival {
 			e := newEvent("push")
-			s := b.PlanArrival(e)
-			return &effects.Arrival{Event: e, Plan: s}, []*effects.Settlement{s}
+			return &effects.Arrival{Event: e, Plan: b.PlanArrival(e)}
 		}
-		first, firstPlans := plan()
-		second, secondPlans := plan()
+		first, second := plan(), plan()
 		b.change(eventhook.TenantID{})
-		for _, s := range append(firstPlans, secondPlans...) {
-			s.IsStale = true
-		}
-		b.Processor.Planned([]*effects.Arrival{first}, firstPlans)
+		first.Plan.IsStale, second.Plan.IsStale = true, true
+		b.Processor.Planned([]*effects.Arrival{first})
 		if s := b.PlanArrival(newEvent("push")); s != nil {
 			t.Errorf("after a stale plan: got one by generation %d, want none: its routes are dropped", s.Generation)
 		}
 		b.load()
-		b.Processor.Planned([]*effects.Arrival{second}, secondPlans)
+		b.Processor.Planned([]*effects.Arrival{second})
 		if s := b.PlanArrival(newEvent("push")); s == nil || b.reads != 2 {
 			t.Errorf("after another by the former routes: got %+v and %d reads, want a plan by those that were read since", s, b.reads)
 		}
 	}, newRoute("r", "", "task"))
 }
 
-func TestThePlansOfASourceWhosePlanWasRefusedAreMadeApart(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestAfterARefusedPlanTheSourceUsesTheSlowQueue(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		e := newEvent("push")
 		e.Status = eventhook.EventPending
-		b.Processor.Planned([]*effects.Arrival{{Event: e}}, []*effects.Settlement{b.PlanArrival(e)})
+		b.Processor.Planned([]*effects.Arrival{{Event: e, Plan: b.PlanArrival(e), IsPlanRefused: true}})
 		if s := b.PlanArrival(newEvent("push")); s != nil || b.planned != 0 {
 			t.Errorf("got %+v and %d told, want no plan", s, b.planned)
 		}
@@ -145,20 +140,19 @@ func TestThePlansOfASourceWhosePlanWasRefusedAreMadeApart(t *testing.T) {
 	}, newRoute("r", "", "task"))
 }
 
-func TestOnlyEventsThatWereStoredWithTheirPlansAreTold(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
+func TestOnlyStoredPlansAreReported(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
 		b.load()
 		var batch []*effects.Arrival
-		var plans []*effects.Settlement
 		for _, status := range []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDuplicate, "", eventhook.EventProcessing} {
 			e := newEvent("push")
 			s := b.PlanArrival(e)
 			e.Status = status
-			batch, plans = append(batch, &effects.Arrival{Event: e, Plan: s}), append(plans, s)
+			batch = append(batch, &effects.Arrival{Event: e, Plan: s})
 		}
-		batch, plans = append(batch, &effects.Arrival{Event: newEvent("push")}), append(plans, nil)
-		b.Processor.Planned(batch, plans)
+		batch = append(batch, &effects.Arrival{Event: newEvent("push")})
+		b.Processor.Planned(batch)
 		if b.planned != 2 {
 			t.Errorf("got %d told, want 2: the delivered event and the one whose requests are owed", b.planned)
 		}

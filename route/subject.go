@@ -55,7 +55,7 @@ const maxDecodedBytes = 1 << 20
 
 var errTooLarge = fmt.Errorf("the body is larger than %d bytes, which is more than expressions and scripts can read", maxDecodedBytes)
 
-// decoded returns the body for expressions, the value that workers would get as input.
+// decoded returns the body for expressions: the same value that workers would get as input.
 func (s *subject) decoded() (any, error) {
 	if s.hasBody {
 		return s.body, nil
@@ -121,8 +121,8 @@ func (s *subject) eventMap() map[string]any {
 	return s.eventFields
 }
 
-// forScripts returns the body for scripts. It removes repeated members but the first of each name,
-// the one that filters read: a script would see the last.
+// forScripts returns the body for scripts. If an object repeats a name, forScripts keeps the first
+// member only, as filters do: a script would otherwise read the last one.
 func (s *subject) forScripts() ([]byte, error) {
 	body, err := s.rendered()
 	if err != nil {

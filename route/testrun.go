@@ -26,9 +26,9 @@ var errTestsBusy = &eventhook.Error{
 	Message: "Too many tests are running: try again later.",
 }
 
-// testRunner runs the scripts that callers of the API test, one at a time for each tenant. A tenant
-// that tests many hanging scripts delays its own tests, and every other tenant's test by one of
-// them at most. It is safe for concurrent use.
+// testRunner runs the scripts that callers of the API test, one at a time for each tenant. If a
+// tenant tests many hanging scripts, its own tests wait for each other; a test of another tenant
+// waits for at most one of these scripts. It is safe for concurrent use.
 type testRunner struct {
 	scripts scriptRunner
 	oneAtATime
@@ -47,7 +47,7 @@ func newOneAtATime() oneAtATime {
 	return oneAtATime{roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 }
 
-// run runs a program. The error is a *script.Error, errTestsBusy or that of ctx.
+// run runs a program. The error is a *script.Error, errTestsBusy or ctx's error.
 func (t *testRunner) run(ctx context.Context, tenant eventhook.TenantID, program script.Program, input []byte) (out json.RawMessage, err error) {
 	err = t.runFor(ctx, tenant, func(ctx context.Context) error {
 		out, err = t.scripts.Run(ctx, program, input)
@@ -56,14 +56,14 @@ func (t *testRunner) run(ctx context.Context, tenant eventhook.TenantID, program
 	return out, err
 }
 
-// check compiles a program. Its errors are those of run.
+// check compiles a program. It returns the same errors as run.
 func (t *testRunner) check(ctx context.Context, tenant eventhook.TenantID, program script.Program) error {
 	return t.runFor(ctx, tenant, func(ctx context.Context) error { return t.scripts.Check(ctx, program) })
 }
 
 // runFor calls do when the tenant's slot is free. The context of do ends when the test has waited
-// for maxTestWait in all; do must use it only to wait for further slots. The error is do's,
-// errTestsBusy or that of ctx.
+// for maxTestWait in all; do must use it only to wait for further slots. runFor returns the error of
+// do, errTestsBusy or ctx's error.
 func (t *oneAtATime) runFor(ctx context.Context, tenant eventhook.TenantID, do func(waiting context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, maxTestWait)
 	defer cancel()

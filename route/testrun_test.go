@@ -38,7 +38,7 @@ func (o *oneProcess) Check(ctx context.Context, _ script.Program) error {
 
 var mine, theirs = eventhook.TenantID{1}, eventhook.TenantID{2}
 
-func inTrial(t *testing.T, f func(t *testing.T, o *oneProcess, trials *testRunner)) {
+func withTestRunner(t *testing.T, f func(t *testing.T, o *oneProcess, runner *testRunner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := &oneProcess{place: make(chan struct{}, 1)}
@@ -46,15 +46,15 @@ func inTrial(t *testing.T, f func(t *testing.T, o *oneProcess, trials *testRunne
 	})
 }
 
-func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
-	inTrial(t, func(t *testing.T, _ *oneProcess, trials *testRunner) {
+func TestATenantsTestsWaitForEachOther(t *testing.T) {
+	withTestRunner(t, func(t *testing.T, _ *oneProcess, runner *testRunner) {
 		var callers sync.WaitGroup
 		var answered, refused atomic.Int64
 		for range 60 {
 			callers.Go(func() {
-				_, err := trials.run(t.Context(), mine, script.Program{}, nil)
+				_, err := runner.run(t.Context(), mine, script.Program{}, nil)
 				switch e, _ := errors.AsType[*eventhook.Error](err); {
-				case isAnswer(err):
+				case isScriptResult(err):
 					answered.Add(1)
 				case e != nil && e.Kind == eventhook.KindUnavailable && e.RetryAfter > 0:
 					refused.Add(1)
@@ -65,7 +65,7 @@ func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if err := trials.check(t.Context(), theirs, script.Program{}); !isAnswer(err) {
+		if err := runner.check(t.Context(), theirs, script.Program{}); !isScriptResult(err) {
 			t.Errorf("another tenant: got %v, want an answer", err)
 		}
 		if got, most := time.Since(began), 800*time.Millisecond; got > most {
@@ -78,19 +78,19 @@ func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
 		if answered.Load() < 10 || answered.Load()+refused.Load() != 60 {
 			t.Errorf("got %d answered and %d refused, want at least 10, and 60 together", answered.Load(), refused.Load())
 		}
-		if got := trials.queues.Callers(mine) + trials.queues.Callers(theirs); got != 0 {
+		if got := runner.queues.Callers(mine) + runner.queues.Callers(theirs); got != 0 {
 			t.Errorf("got %d tenants kept in mind, want none", got)
 		}
 	})
 }
 
-func TestATrialWhoseCallerIsGoneIsNotRun(t *testing.T) {
-	inTrial(t, func(t *testing.T, o *oneProcess, trials *testRunner) {
+func TestATestIsNotRunAfterItsContextEnded(t *testing.T) {
+	withTestRunner(t, func(t *testing.T, o *oneProcess, runner *testRunner) {
 		gone, leave := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		for _, tenant := range []eventhook.TenantID{mine, mine, mine, theirs, theirs} {
 			callers.Go(func() {
-				if _, err := trials.run(gone, tenant, script.Program{}, nil); !isAnswer(err) && !errors.Is(err, context.Canceled) {
+				if _, err := runner.run(gone, tenant, script.Program{}, nil); !isScriptResult(err) && !errors.Is(err, context.Canceled) {
 					t.Errorf("got %v, want an answer or that it was called off", err)
 				}
 			})
@@ -104,13 +104,13 @@ func TestATrialWhoseCallerIsGoneIsNotRun(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForEverForManyTenants(t *testing.T) {
-	inTrial(t, func(t *testing.T, _ *oneProcess, trials *testRunner) {
+func TestTestsOfManyTenantsWaitForABoundedTime(t *testing.T) {
+	withTestRunner(t, func(t *testing.T, _ *oneProcess, runner *testRunner) {
 		var callers sync.WaitGroup
 		var refused atomic.Int64
 		for i := range 60 {
 			callers.Go(func() {
-				if err := trials.check(t.Context(), eventhook.TenantID{byte(i)}, script.Program{}); errors.Is(err, errTestsBusy) {
+				if err := runner.check(t.Context(), eventhook.TenantID{byte(i)}, script.Program{}); errors.Is(err, errTestsBusy) {
 					refused.Add(1)
 				}
 			})

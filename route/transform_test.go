@@ -213,7 +213,7 @@ func TestATransformThatCouldNotRunIsTriedAgain(t *testing.T) {
 	for reason, transient := range map[script.Reason]bool{script.NotStarted: true, script.Starved: true, script.Lost: false, script.TimedOut: false, script.Failed: false} {
 		r := newRoute("r", "", "a")
 		r.Transform = &eventhook.Transform{Type: "jmespath", Expression: "a"}
-		inBubble(t, nil, func(_ *testing.T, b *rig) {
+		inBubble(t, nil, func(_ *testing.T, b *harness) {
 			b.RunScriptsWith(func(script.Program, []byte) (json.RawMessage, error) {
 				return nil, &script.Error{Reason: reason, Message: "no"}
 			})

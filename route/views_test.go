@@ -32,7 +32,7 @@ const (
 		"--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"p.txt\"\r\n\r\n12345\r\n--XX--\r\n"
 )
 
-func TestFiltersOnWhatIsNoPlainJSON(t *testing.T) {
+func TestFiltersOnOtherContentTypes(t *testing.T) {
 	for _, c := range []struct{ event, filter, expression, function string }{
 		{xmlEvent, `{"body.order.@id":"7","body.order.item":{"$contains":"b"}}`, "body.order['@id'] == '7' && 'b' in body.order.item", "body.order['@id'] === '7' && body.order.item[1] === 'b'"},
 		{multipartEvent, `{"body.tag":"a","body.file.size":{"$gt":4}}`, "body.tag == 'a' && body.file.size > 4", "body.file.filename === 'p.txt'"},
@@ -53,7 +53,7 @@ func TestFiltersOnWhatIsNoPlainJSON(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCloudEventHasNoneOfItsMembers(t *testing.T) {
+func TestOtherEventsHaveNoCloudEventAttributes(t *testing.T) {
 	r := enabled(newRoute("r", "", "a"))
 	r.FilterExpression = "cloudevent.type == 'x'"
 	if got, reason := verdict(t, r, sent("X-A: b\n\n{}")); got || !strings.Contains(reason, "no such key: type") {
@@ -103,7 +103,7 @@ func TestNumbersInExpressionsAreExact(t *testing.T) {
 }
 
 // Filters, scripts and transforms must not read different members of one name.
-func TestOfMembersWithOneNameEverybodySeesTheFirst(t *testing.T) {
+func TestTheFirstOfRepeatedMembersCounts(t *testing.T) {
 	const body = `{"id":"p1","amount":10,"amount":9000,"data":{"x":1,"x":2}}`
 	r := enabled(newRoute("r", "", "a"))
 	r.Filter, r.FilterExpression, r.FilterFunction = []byte(`{"body.amount":10}`), "body.amount == 10", "const filter = ({body}) => body.amount === 10"
@@ -123,7 +123,7 @@ func TestOfMembersWithOneNameEverybodySeesTheFirst(t *testing.T) {
 	}
 }
 
-func TestOddBodiesDoNoHarm(t *testing.T) {
+func TestUnusualBodies(t *testing.T) {
 	key := strings.Repeat("k", 1<<20)
 	for _, c := range []struct {
 		claim, contentType, body string

@@ -9,8 +9,8 @@ import (
 // Limits of the effects of one transaction and of one event. They bound memory, and the time for
 // which an event with many targets delays other events.
 const (
-	maxBatchActions = 5000     // actions of a batch; a single event may have more
-	maxBatchBytes   = 16 << 20 // bytes that the effects of a batch write; a single event may write more
+	maxBatchActions = 5000     // actions of a batch; one event may exceed it
+	maxBatchBytes   = 16 << 20 // bytes that the effects of a batch write; one event may exceed it
 	maxEventBytes   = 64 << 20 // bytes that the effects of an event write
 	maxLightActions = 200      // actions of an event on the quick path
 	maxLightBytes   = 4 << 20  // bytes that the effects of an event on the quick path write

@@ -31,7 +31,7 @@ func sized(n int) *eventhook.Event {
 // kinds are n of them.
 func kinds(n int) []string { return strings.Fields(strings.Repeat("k ", n)) }
 
-func TestOneEventMakesNoMoreThanFitsIntoMemory(t *testing.T) {
+func TestTheEffectsOfAnEventAreBounded(t *testing.T) {
 	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{newRoute("wide", "", kinds(10)...)}, compilePublisher)
 	s := p.Settle(nil, sized(20<<20), nil, noon)
 	var done, refused int
@@ -48,7 +48,7 @@ func TestOneEventMakesNoMoreThanFitsIntoMemory(t *testing.T) {
 	}
 }
 
-func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
+func TestTheEffectsOfATransactionAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		claim          string
 		body, targets  int
@@ -58,7 +58,7 @@ func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
 		{"large bodies", 3 << 20, 1, 100, 19 << 20},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			inBubble(t, func(config *route.Config) { roomy(config); config.InboxBytes = 1 << 30 }, func(t *testing.T, b *rig) {
+			inBubble(t, func(config *route.Config) { largeQueue(config); config.InboxBytes = 1 << 30 }, func(t *testing.T, b *harness) {
 				b.compile = compilePublisher
 				b.settling = func(batch []*effects.Settlement) {
 					actions, bytes := 0, 0
@@ -85,29 +85,29 @@ func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
 	}
 }
 
-func TestEventsThatMakeMuchDelayNobodyElse(t *testing.T) {
-	inBubble(t, roomy, func(t *testing.T, b *rig) {
+func TestLargeEffectsDelayNoOtherTenant(t *testing.T) {
+	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
 		release := make(chan struct{})
 		b.settling = func(batch []*effects.Settlement) {
 			if len(batch[0].Actions) > 1 {
 				<-release
 			}
 		}
-		b.handOverOf(5, mean, 1, newRoute("wide", "", kinds(300)...))
-		b.handOverOf(5, plain, 2, newRoute("plain", "", "ok"))
+		b.handOverOf(5, slowTenant, 1, newRoute("wide", "", kinds(300)...))
+		b.handOverOf(5, plainTenant, 2, newRoute("plain", "", "ok"))
 		b.run()
-		if got := b.delivered(plain); got != 5 {
+		if got := b.delivered(plainTenant); got != 5 {
 			t.Errorf("got %d events delivered while another tenant's are settled, want 5", got)
 		}
 		close(release)
 		b.pass(time.Second)
-		if got := b.delivered(mean); got != 5 {
+		if got := b.delivered(slowTenant); got != 5 {
 			t.Errorf("got %d events with many targets delivered in the end, want 5", got)
 		}
 	})
 }
 
-func TestAnExplanationIsNoLargerThanPeopleCanRead(t *testing.T) {
+func TestExplanationsAreBounded(t *testing.T) {
 	wide := newRoute("wide", "", kinds(10)...)
 	wide.IsEnabled = true
 	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{wide}, compilePublisher)

@@ -26,7 +26,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-func TestThePageHasEachKindAndItsSettings(t *testing.T) {
+func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 	text := page(t)
 	var names []string
 	for _, m := range section.FindAllStringSubmatchIndex(text, -1) {
@@ -64,9 +64,9 @@ func TestTheTargetsOfThePageAreValid(t *testing.T) {
 	}
 }
 
-// TestTheKindOfThePageIsOne holds that the code on the page is that of
+// TestTheExampleOfThePageWorks holds that the code on the page is that of
 // reminder_test.go, and that its line makes a kind of it.
-func TestTheKindOfThePageIsOne(t *testing.T) {
+func TestTheExampleOfThePageWorks(t *testing.T) {
 	source, err := os.ReadFile("reminder_test.go")
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ func (s ExecutionSettings) Check() (f eventhook.Faults) {
 		checkName(&f, "queue", s.Queue)
 	}
 	if s.MaxAttempts != nil {
-		const most = 100
-		checkRange(&f, "max_attempts", *s.MaxAttempts, 1, most)
+		const maxAttempts = 100
+		checkRange(&f, "max_attempts", *s.MaxAttempts, 1, maxAttempts)
 	}
 	return append(f, s.IdempotencyKeySettings.Check()...)
 }
@@ -41,7 +41,7 @@ func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Ef
 	return createExecution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts, key: key}, nil
 }
 
-// execution creates a workflow or a task whose input is the event's body or the output of the
+// createExecution creates a workflow or a task whose input is the event's body or the output of the
 // route's transform. If its idempotency key was used within a day, the execution is skipped. If the
 // event has no value at the key's path, the execution is created without a key, since losing work
 // is worse than repeating it.

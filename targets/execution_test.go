@@ -48,7 +48,7 @@ func TestExecutions(t *testing.T) {
 	}
 }
 
-func TestExecutionKeys(t *testing.T) {
+func TestIdempotencyKeysOfExecutions(t *testing.T) {
 	long := strings.Repeat("k", 300)
 	for _, c := range []struct{ claim, path, prefix, body, want string }{
 		{"no path", "", "", `{"id":"a"}`, ""},

@@ -13,12 +13,12 @@ import (
 var (
 	// gatewayHeaders are set by the gateway, so a route cannot configure them.
 	gatewayHeaders = []string{"Content-Type", "Idempotency-Key", "Traceparent", "User-Agent", "X-Request-Id"}
-	// forwardingHeaders describe how the webhook reached the gateway. A receiver would take them
-	// for the path of the gateway's request.
+	// forwardingHeaders describe how the webhook reached the gateway. A receiver would misread them
+	// as the path of the gateway's request.
 	forwardingHeaders = []string{"Forwarded", "Via", "X-Forwarded", "X-Real-Ip", "True-Client-Ip", "Fly-Client-Ip", "Fastly-Client-Ip", "X-Client-Ip", "X-Cluster-Client-Ip"}
 	// rewritingHeaders make a proxy or a framework change the method, the path, the file to serve
-	// or the authenticated user of a request. Anyone can send a webhook with them, and the
-	// receiver may trust them in a request of the gateway.
+	// or the authenticated user of a request. A sender can set them freely, and the receiver may
+	// trust them in a request from the gateway.
 	rewritingHeaders = []string{"Proxy", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Rewrite-Url"}
 	// droppedPrefixes are prefixes of forwarding and rewriting headers. The prefix Cf- is not
 	// listed as a whole, because Cloudflare authenticates its webhooks with Cf-Webhook-Auth.
@@ -34,8 +34,8 @@ func copyHeaders(to http.Header, from payload.HeaderBlock) {
 	var connectionHeaders []string // named in Connection
 	for name, value := range from.All() {
 		if strings.EqualFold(name, "Connection") {
-			for one := range strings.SplitSeq(value, ",") {
-				connectionHeaders = append(connectionHeaders, http.CanonicalHeaderKey(strings.TrimSpace(one)))
+			for option := range strings.SplitSeq(value, ",") {
+				connectionHeaders = append(connectionHeaders, http.CanonicalHeaderKey(strings.TrimSpace(option)))
 			}
 		}
 	}

@@ -67,10 +67,10 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 	return f
 }
 
-// checkURL describes what is wrong with a URL, "" if nothing is. The text does not quote the URL,
-// which may hold a password.
+// checkURL describes the fault of a URL, or returns "" if the URL is valid. The text does not quote
+// the URL, which may hold a password.
 func checkURL(text string) string {
-	const want = "must be a URL such as https://internal.example/hook"
+	const wantURL = "must be a URL such as https://internal.example/hook"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
@@ -78,7 +78,7 @@ func checkURL(text string) string {
 	case len(text) > maxURL:
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL)
 	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
-		return want
+		return wantURL
 	case u.User != nil:
 		return "must not contain a user or a password: use auth_header"
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
@@ -114,8 +114,8 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 // is composed from the event at each attempt.
 func (r *HTTP) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
 	q := &effects.Request{}
-	if made := v.Transformed(); made != nil && !r.raw {
-		q.Body = made
+	if output := v.Transformed(); output != nil && !r.raw {
+		q.Body = output
 	}
 	q.Preview = func() json.RawMessage { return r.preview(e, q.Body) }
 	return effects.Effect{Request: q}, nil

@@ -199,7 +199,7 @@ func TestEveryRequestHasATrace(t *testing.T) {
 }
 
 // Another instance composes the same body of the event as it is stored.
-func TestEveryAttemptHasTheBodyThatWasPlanned(t *testing.T) {
+func TestEveryAttemptHasThePlannedBody(t *testing.T) {
 	for _, c := range []struct{ claim, target, contentType, body, made, want string }{
 		{"JSON", httpTarget(), "application/json", ` {"n":  12345678901234567890.10} `, "", ` {"n":  12345678901234567890.10} `},
 		{"a form", httpTarget(), "application/x-www-form-urlencoded", "b=1&a=2", "", `{"b":"1","a":"2"}`},
@@ -226,7 +226,7 @@ func TestEveryAttemptHasTheBodyThatWasPlanned(t *testing.T) {
 	}
 }
 
-func TestWhatAnEventHasNotIsNotSent(t *testing.T) {
+func TestHeadersWithoutValueAreNotSent(t *testing.T) {
 	e := newEvent("application/json", `{}`)
 	e.EventType = "a\nb" // no header's value
 	q, _ := sent(t, httpTarget(), e, 1)
@@ -240,7 +240,7 @@ func TestWhatAnEventHasNotIsNotSent(t *testing.T) {
 	}
 }
 
-func TestRawIsSentAsItCame(t *testing.T) {
+func TestRawSendsTheReceivedBodyAndHeaders(t *testing.T) {
 	const body = "\xff\x00 {\"a\": 1}"
 	e := newEvent("text/x-odd", body)
 	e.Headers = []byte(strings.Join([]string{
@@ -269,7 +269,7 @@ func TestRawIsSentAsItCame(t *testing.T) {
 	}
 }
 
-func TestWhatProvidersSignWithIsPassedOn(t *testing.T) {
+func TestSignatureHeadersOfProvidersArePassedOn(t *testing.T) {
 	for _, p := range append(verify.Presets(), verify.Preset{ID: "cloudflare", Verifier: verify.Config{Header: "Cf-Webhook-Auth"}}) {
 		e := newEvent("application/json", "{}")
 		for _, name := range append([]string{p.Verifier.Header, p.Verifier.TimestampHeader}, p.Verifier.AlsoHeaders...) {
@@ -285,7 +285,7 @@ func TestWhatProvidersSignWithIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestARetryOfATargetIsItsOwn(t *testing.T) {
+func TestRetryPolicyOfATarget(t *testing.T) {
 	e := newEvent("", "")
 	x, _ := requested(t, httpTarget(), e, view(e))
 	if got, isOwn := x.Retry(); isOwn {
@@ -315,7 +315,7 @@ func TestARetryOfATargetIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestThePreviewOfARequestIsForPeople(t *testing.T) {
+func TestPreviewOfARequest(t *testing.T) {
 	big := strings.Repeat("x", 70_000)
 	for _, c := range []struct{ claim, target, body, want string }{
 		{"JSON as JSON", httpTarget(), `{"n":9007199254740993}`, `"body":{"n":9007199254740993}}`},

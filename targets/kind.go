@@ -24,7 +24,7 @@ type member struct {
 	name      string
 	index     []int  // of the struct field
 	isSecret  bool   // the field is a string
-	recipient string // for a secret: the member that names its recipient
+	recipient string // of a secret: the member that identifies its recipient
 }
 
 // members returns a kind's settings in the order of the struct fields.
@@ -35,8 +35,8 @@ func (k kind) members() []member {
 		if f.Anonymous || !f.IsExported() {
 			continue
 		}
-		givenTo, isSecret := f.Tag.Lookup("secret")
-		list = append(list, member{name, f.Index, isSecret, givenTo})
+		recipient, isSecret := f.Tag.Lookup("secret")
+		list = append(list, member{name, f.Index, isSecret, recipient})
 	}
 	return list
 }
@@ -53,8 +53,8 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 	for _, m := range k.members() {
 		known[m.name] = true
 		field := m.in(s)
-		raw, given := written[m.name]
-		if !given {
+		raw, isSet := written[m.name]
+		if !isSet {
 			continue
 		}
 		wrong := unknownMembers(raw, field.Type())
@@ -90,7 +90,7 @@ func (all table) knows(name string) bool {
 	return false
 }
 
-// misfits reports why a type does not accept a JSON value. For an object it names the members at
+// typeFaults reports why a type does not accept a JSON value. In an object it locates the members at
 // fault.
 func typeFaults(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
 	var members map[string]json.RawMessage
@@ -123,7 +123,8 @@ func unknownMembers(raw json.RawMessage, t reflect.Type) (faults eventhook.Fault
 	return faults
 }
 
-// isStruct reports whether JSON for the type is an object with known members.
+// isStruct reports whether the type is a struct, or a pointer to one: JSON for it is an object with
+// known members.
 func isStruct(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
 }
@@ -144,7 +145,7 @@ func memberType(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// wordFor describes the JSON value that a type expects.
+// describeType describes the JSON value that a type expects.
 func describeType(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case kind == reflect.String:
@@ -197,7 +198,7 @@ func (all table) open(t eventhook.Target) (kind, Settings, error) {
 	return k, s, all.fill(k, s, settings).Err("the target is invalid")
 }
 
-// object decodes the members of a JSON object, none if raw is not an object.
+// object decodes the members of a JSON object. If raw is not an object, the map is empty.
 func object(raw json.RawMessage) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {

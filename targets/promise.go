@@ -23,7 +23,7 @@ type promise struct {
 	OnMissing string `json:"on_missing,omitempty" enum:"hold,fail" doc:"What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action."`
 }
 
-// Values of on_missing: what to do if the promise does not exist yet.
+// Values of on_missing: the behavior if the promise does not exist yet.
 const (
 	onMissingHold = "hold" // keep the outcome until the promise is created
 	onMissingFail = "fail" // fail the action, and retry it with the event
@@ -53,12 +53,12 @@ func (s *promise) Compile(Deps) (Effector, error) {
 	return p, err
 }
 
-// settler is a compiled promise target.
+// settlePromise is a compiled promise target.
 type settlePromise struct {
-	keyAt   string
+	keyAt   string // the path of key, for errors
 	key     keyPath
 	value   payload.Path
-	failure payload.Path
+	failure payload.Path // zero if no path is set
 	resolve bool
 	hold    bool
 }
@@ -76,10 +76,10 @@ func (p settlePromise) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) 
 	return effects.Effect{Promise: outcome}, nil
 }
 
-const defaultRejection = "rejected by the webhook" // the reason if the event has none
+const defaultRejection = "rejected by the webhook" // the reason if the event does not state one
 
-// rejection returns the reason for which the event rejects the promise, and whether it does: the
-// event has a value at error_path, or resolve is false.
+// rejection reports whether the event rejects the promise, and returns the reason. It does so if the
+// event has a value at error_path other than null, or if resolve is false.
 func (p settlePromise) rejection(v *payload.View) (string, bool) {
 	if !p.failure.IsZero() {
 		if raw, ok := v.Raw(p.failure); ok && string(raw) != "null" {
@@ -109,6 +109,6 @@ func asText(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &s) != nil {
 		s = string(raw)
 	}
-	const most = 4096
-	return eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(s)), most)
+	const maxError = 4096
+	return eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(s)), maxError)
 }

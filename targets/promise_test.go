@@ -71,7 +71,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-func TestAPromiseWithoutANameFailsForGood(t *testing.T) {
+func TestAPromiseWithoutKeyFails(t *testing.T) {
 	for _, body := range []string{`{}`, `{"id":null}`, `{"id":""}`, `{"id":{}}`, `{"id":true}`, `hello`, ``} {
 		got, err := effectOf(t, promiseTarget(), body)
 		if err == nil || !strings.Contains(err.Error(), "body.id") {

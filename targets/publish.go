@@ -30,7 +30,7 @@ func (s *publish) Compile(Deps) (Effector, error) {
 	return publishEffect{s.EventType, key}, nil
 }
 
-// publisher is a compiled publish target.
+// publishEffect is a compiled publish target.
 type publishEffect struct {
 	eventType string
 	key       keyPath

@@ -8,10 +8,10 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// reminder makes a task that asks somebody to look at the event.
+// reminder creates a task that asks a user to look at the event.
 type reminder struct {
-	Who   string `json:"who" maxLength:"100" example:"ops" doc:"Whose queue it is put into."`
-	Token string `json:"token,omitempty" secret:"who" doc:"Sealed at rest, shown as [redacted], and asked for again when who changes."`
+	Who   string `json:"who" maxLength:"100" example:"ops" doc:"User whose queue gets the task."`
+	Token string `json:"token,omitempty" secret:"who" doc:"Sealed at rest and shown as [redacted]. It must be set again when who changes."`
 }
 
 func (s *reminder) Check() (f eventhook.Faults) {

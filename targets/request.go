@@ -103,19 +103,19 @@ func newSpanID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// shown is the preview of a request.
+// requestPreview is the preview of a request.
 type requestPreview struct {
 	Method     string            `json:"method"`
 	URL        string            `json:"url"`
 	Headers    map[string]string `json:"headers"`
-	Body       any               `json:"body,omitempty"`        // JSON or a text
+	Body       any               `json:"body,omitempty"`        // JSON or a string
 	BodyBase64 []byte            `json:"body_base64,omitempty"` // a body that is not text
 	BodySize   *int              `json:"body_size,omitempty"`   // set instead of a body that is too large for the preview
 }
 
 // preview encodes the request of the first attempt without secrets.
 func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
-	const maxShown = 64 << 10
+	const maxPreviewBody = 64 << 10
 	header, body := r.content(e, payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body), stored)
 	r.addEventHeaders(header, e, 1)
 	s := requestPreview{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}
@@ -126,7 +126,7 @@ func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
 		s.Headers["Authorization"] = eventhook.Redacted
 	}
 	switch {
-	case len(body) > maxShown:
+	case len(body) > maxPreviewBody:
 		s.BodySize = new(len(body))
 	case !r.raw:
 		s.Body = json.RawMessage(body)

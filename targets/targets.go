@@ -55,9 +55,8 @@ type Deps struct {
 	// Compile does not check.
 	CheckHost func(u *url.URL) error
 
-	// The compiled target. The idempotency keys of its requests name both.
-	route eventhook.RouteID
-	index int
+	route eventhook.RouteID // the route of the target; part of the idempotency keys of its requests
+	index int               // the index of the target in its route; likewise
 }
 
 // Types returns the target types in the order of the documentation.
@@ -71,15 +70,16 @@ func NewSettings(typ string) Settings {
 	return nil
 }
 
-// New compiles a configured target. It returns an error if Parse would report a fault,
-// eventhook.ErrUnknownTarget if the type is unknown, and an error if a secret is missing because
-// the key that sealed it is not configured.
+// New compiles a configured target. The error wraps eventhook.ErrUnknownTarget if the type is
+// unknown. New also returns an error if Parse would report a fault, or if a secret is missing
+// because the key that sealed it is not configured.
 func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t, d) }
 
 // Parse decodes a target from its JSON: one flat object with the type and the settings of its kind.
 // It reports every fault by its member and returns the parts that could be decoded. If secret is
 // not nil, Parse replaces each secret with secret(member, text). In the returned target the secrets
-// are separate from the settings. A secret written as [redacted] stays for KeepSecrets.
+// are separate from the settings. Parse does not change a secret that is written as [redacted];
+// KeepSecrets replaces it.
 func Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
 	return kinds.read(raw, secret)
 }

@@ -243,7 +243,7 @@ func withoutID(e effects.Effect) effects.Effect {
 	return e
 }
 
-func TestNewRefusesWhatReadDoes(t *testing.T) {
+func TestNewRefusesFaults(t *testing.T) {
 	for claim, target := range map[string]eventhook.Target{
 		"no type":          {},
 		"an unknown type":  {Type: "mail"},
@@ -260,7 +260,7 @@ func TestNewRefusesWhatReadDoes(t *testing.T) {
 	}
 }
 
-func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
+func TestTargetsUseTheOutputOfTheTransform(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
 	v := view(e).WithTransformed([]byte(`{"made":true}`))
 	effect := func(target string) effects.Effect {

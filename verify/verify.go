@@ -69,7 +69,7 @@ const (
 	ReasonKey           Reason = "key_not_found"  // the signing key is unknown
 	ReasonToken         Reason = "token"          // the JWT has expired, or its claims do not match
 
-	// ReasonUnavailable: the signing key cannot be fetched at the moment. The
+	// ReasonUnavailable means that the signing key cannot be fetched now. The
 	// request may be authentic; the sender should retry it.
 	ReasonUnavailable Reason = "keys_unavailable"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/worker"
 )
 
-// Invoice is what the route of the kind send-invoice gives its target.
+// Invoice is the input of the kinds send-invoice and collect.
 type Invoice struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`

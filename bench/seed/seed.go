@@ -96,7 +96,7 @@ func (d *Database) InsertAll(ctx context.Context) error {
 	}
 	defer func() { _ = second.Conn.Close(ctx) }()
 	inserted := make(chan error, 1)
-	go func() { inserted <- second.Insert(ctx, others...) }()
+	go func() { inserted <- second.Insert(ctx, otherTables...) }()
 	err = d.Insert(ctx, Events)
 	if err = errors.Join(err, <-inserted); err != nil {
 		return err

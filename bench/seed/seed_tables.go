@@ -57,10 +57,10 @@ SELECT id, @tenant, ` + sourceNumber + `, CASE WHEN status = 'duplicate' THEN be
     CASE WHEN status IN ('failed', 'dead') THEN 'the target did not answer' END
 FROM e ORDER BY i`}
 
-// others are the rows of all other lists. Rows that users create are as many as the
+// otherTables are the tables of all other lists. Rows that users create are as many as the
 // sources; rows that the gateway writes for a change or an event are as many as the
 // events.
-var others = []Table{
+var otherTables = []Table{
 	{"routes of the first source", `
 INSERT INTO eventhook.route (id, tenant_id, source_id, name, priority, filter_event_types, targets)
 SELECT ` + idNumber + `, @tenant, r.source_id, r.name || ' ' || i, i, r.filter_event_types, r.targets

@@ -6,6 +6,12 @@
 // It stores nothing but short-lived caches of keys and tenants, and contains no SQL.
 // Authorization is decided in one place before the rest of a request is read: 401
 // without a valid key, then 404 for another tenant, then 403 for a missing scope.
+// Every error is a problem document (RFC 9457); internal errors are logged and their
+// cause is not revealed.
+//
+// The memory and the number of concurrent requests are limited per key, per tenant
+// and per instance: see Limits. A request beyond a limit gets 429 or 503 with
+// Retry-After.
 package api
 
 import (
@@ -148,7 +154,7 @@ func HandleError(err error, c echo.Context) {
 		p.Detail = "Method not allowed: use " + allowedMethods(c.Response().Header().Get(echo.HeaderAllow)) + "."
 	}
 	c.Response().Header().Set(echo.HeaderContentType, problemType)
-	_ = c.JSON(status, p) // the client may be gone
+	_ = c.JSON(status, p) // the client may have disconnected
 }
 
 // allowedMethods returns the methods of an Allow header, without OPTIONS, as text.
@@ -163,14 +169,14 @@ type operation struct {
 	method, path, summary string
 	about                 string          // the description, without the required key; may be ""
 	scope                 eventhook.Scope // "" for the admin key only
-	status                int             // of a success; 0: 200
+	status                int             // on success; 0: 200
 	tag                   string
 	maxBody               int64                   // limit of a request's body in bytes; 0: smallBody
 	class                 class                   // "": derived from method and scope, see classOf
 	skipsShape            bool                    // the body is a document, whose shape the handler checks
 	isFlat                bool                    // the document has no lists with checked elements, except for very short ones
-	cost                  func(bytes int64) int64 // memory for a body of so many bytes; nil: see bodyCost
-	// instead handles admitted requests in place of the framework. It calls next, with
+	cost                  func(bytes int64) int64 // memory for a body of that size; nil: see bodyCost
+	// instead handles authorized requests in place of the framework. It calls next, with
 	// the body unread, for requests that the framework should handle; nil: all of them.
 	instead    func(ctx huma.Context, next func(huma.Context))
 	alsoStatus int  // status of another success with the same response

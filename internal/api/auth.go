@@ -263,5 +263,5 @@ func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	if status == http.StatusUnauthorized {
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 	}
-	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may be gone
+	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may have disconnected
 }

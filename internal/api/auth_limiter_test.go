@@ -117,7 +117,7 @@ type slowKeys struct {
 	began   chan struct{}
 	answer  chan struct{}
 	running atomic.Int64
-	most    atomic.Int64
+	maximum atomic.Int64 // of running
 }
 
 func newSlowKeys() *slowKeys {
@@ -129,7 +129,7 @@ func (s *slowKeys) wrap(d *api.Deps) { s.KeyStore, d.Keys = d.Keys, s }
 func (s *slowKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
 	now := s.running.Add(1)
 	defer s.running.Add(-1)
-	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	for m := s.maximum.Load(); now > m && !s.maximum.CompareAndSwap(m, now); m = s.maximum.Load() {
 	}
 	s.began <- struct{}{}
 	<-s.answer
@@ -170,8 +170,8 @@ func TestConcurrentGuessesDoNotExceedTheBudget(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{http.StatusUnauthorized: burst, http.StatusTooManyRequests: 2 * burst}, statuses()); diff != "" {
 		t.Errorf("statuses (-want +got):\n%s", diff)
 	}
-	if most := store.most.Load(); most > burst+slots {
-		t.Errorf("%d lookups at once, want at most %d", most, burst+slots)
+	if got := store.maximum.Load(); got > burst+slots {
+		t.Errorf("%d concurrent lookups, want at most %d", got, burst+slots)
 	}
 }
 
@@ -198,8 +198,8 @@ func TestLookupsBeyondTheBudgetAreLimited(t *testing.T) {
 			t.Errorf("statuses (-want +got):\n%s", diff)
 		}
 	}
-	if most := store.most.Load(); most != slots {
-		t.Errorf("%d lookups at once, want %d", most, slots)
+	if got := store.maximum.Load(); got != slots {
+		t.Errorf("%d concurrent lookups, want %d", got, slots)
 	}
 }
 

@@ -29,8 +29,8 @@ func TestEnumsListAllEventStatuses(t *testing.T) {
 			t.Errorf("an enum has %v, want %v or %v", enum, eventhook.EventStatuses, eventhook.Reprocessable)
 		}
 	}
-	// List, Get, the filters of the list and of the stream; and the filter of the
-	// operation that reprocesses events.
+	// A list, a single event, the filters of the list and of the stream; and the
+	// filter of reprocess.
 	if diff := cmp.Diff(map[string]int{"all": 4, "reprocessable": 1}, seen); diff != "" {
 		t.Errorf("enums (-want +got):\n%s", diff)
 	}

@@ -139,8 +139,8 @@ func rewordedMessage(d *huma.ErrorDetail) string {
 	return message
 }
 
-// readable returns a text that may contain input of the client as valid UTF-8
-// without control characters, truncated to 200 bytes.
+// readable returns a text that may contain input of the client, prepared for
+// display: without NUL and invalid UTF-8, truncated to 200 bytes.
 func readable(s string) string {
 	const maxBytes = 200
 	return eventhook.Truncate(eventhook.SanitizeText(s), maxBytes)

@@ -137,7 +137,7 @@ func (b *body) Close() error {
 // reserveMore reserves memory for more of the body.
 func (b *body) reserveMore() error {
 	const step = 32 << 10
-	next := min(max(2*b.reserved, step), b.limit+1)
+	next := min(max(2*b.reserved, step), b.limit+1) // one more than the limit, to detect a larger body
 	if b.announced >= 0 {
 		next = min(next, b.announced+1) // one more, to detect the end
 	}

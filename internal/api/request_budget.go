@@ -47,7 +47,7 @@ func (l Limits) withDefaults() Limits {
 }
 
 // smallRequestShare is the denominator of the part of Limits.Bytes that is reserved
-// for small requests, which hold at most one hundredth of Limits.Bytes. So large
+// for small requests, which need at most one hundredth of Limits.Bytes. So large
 // requests cannot crowd out small ones.
 const smallRequestShare = 4
 

@@ -44,18 +44,27 @@ const (
 
 type classSlots map[class]*roundrobin.Slots[eventhook.TenantID]
 
+// newClassSlots returns the slots of each class. With the default limits, no tenant can
+// use all slots of a class, so that a request of another tenant finds a free slot or is
+// next.
 func newClassSlots(l Limits) classSlots {
-	slots := func(slots, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
-		return roundrobin.NewSlots[eventhook.TenantID](slots, perTenant, maxWaitingForSlot)
+	const (
+		trialSlots, trialsPerTenant = 32, 2
+		largeSlots, largePerTenant  = 64, 2 // memory has its own limit
+	)
+	slots := func(atOnce, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
+		return roundrobin.NewSlots[eventhook.TenantID](atOnce, perTenant, maxWaitingForSlot)
 	}
-	half := (l.ListConns + 1) / 2
+	readsPerTenant := (l.ListConns + 1) / 2
+	worksPerTenant := l.WorkConns * 3 / 4
+	bulkSlots, bulksPerTenant := l.WorkConns/4, max(l.WorkConns/8, 1) // leave connections for short changes
 	return classSlots{
-		reads: slots(l.ListConns, half),
+		reads: slots(l.ListConns, readsPerTenant),
 		// Every request in flight of a tenant may wait for a short change.
-		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
-		bulks:  slots(l.WorkConns/4, max(l.WorkConns/8, 1)),
-		trials: slots(32, 2),
-		large:  slots(64, 2), // memory has its own limit
+		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, worksPerTenant, l.TenantRequests),
+		bulks:  slots(bulkSlots, bulksPerTenant),
+		trials: slots(trialSlots, trialsPerTenant),
+		large:  slots(largeSlots, largePerTenant),
 	}
 }
 

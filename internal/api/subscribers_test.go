@@ -17,20 +17,19 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// subscribers is the store, with fakes for the publisher and the sender of test events.
+// subscribers is the store with a fake publisher and a fake tester.
 type subscribers struct {
 	*pg.DB
-	t     *testing.T
-	clock *clock
-	mu    sync.Mutex
-	conn  *pgx.Conn
-	first map[string]*eventhook.Event
-	// published are the events, as the publisher got them.
-	published []*eventhook.Event
-	batches   []int             // number of events of each call of the publisher
-	refuse    string            // type of events for which the publisher fails
-	down      error             // error of the publisher
-	answers   eventhook.Attempt // result of test events
+	t         *testing.T
+	clock     *clock
+	mu        sync.Mutex
+	conn      *pgx.Conn
+	first     map[string]*eventhook.Event
+	published []*eventhook.Event // in order
+	batches   []int              // number of events per call of Publish
+	refuse    string             // Publish fails for events of this type
+	down      error              // error of every Publish; nil: none
+	answers   eventhook.Attempt  // attempt that Test and Validate return
 	tested    []eventhook.Subscription
 	stats     eventhook.SubscriptionStats
 }
@@ -48,7 +47,7 @@ func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.Te
 	return f.stats, err
 }
 
-// Publish stores deliveries like package publish.
+// Publish stores events with a delivery for each matching subscription.
 func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.PublishResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +98,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 		route, index = (*[16]byte)(&d.RouteID), &d.TargetIndex
 	}
 	due := d.NextAttemptAt
-	if isOwed := d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired || d.Status == eventhook.DeliveryFailed; isOwed && due == nil {
+	if isOpen := d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired || d.Status == eventhook.DeliveryFailed; isOpen && due == nil {
 		due = new(f.clock.now())
 	}
 	var history strings.Builder

@@ -154,14 +154,14 @@ func TestWaitsEndWhenTheServerStops(t *testing.T) {
 func TestWaitsEndWhenTheClientDisconnects(t *testing.T) {
 	w := newObservedStore()
 	r := setUp(t, w.wrap)
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		r.send(ctx, adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
 		close(ended)
 	}()
 	receive(t, "the claim waits", w.waiting)
-	leave()
+	disconnect()
 	receive(t, "the claim ends", ended)
 }
 

@@ -83,8 +83,8 @@ func (c *Committer[T]) Add(item T, rows, bytes int) error {
 	return err
 }
 
-// wakeWriter wakes an idle writer. If Writers wake-ups are pending already, all writers
-// will look at the queue anyway.
+// wakeWriter wakes an idle writer. If Writers wake-ups are pending already, it does nothing,
+// because all writers will check the queue.
 func (c *Committer[T]) wakeWriter() {
 	c.ready.Notify()
 }

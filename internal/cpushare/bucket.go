@@ -11,14 +11,14 @@ import (
 // Bucket is one tenant's token bucket of steps. It implements meter.Share for the quick path. It is
 // safe for concurrent use.
 type Bucket struct {
-	perNanosecond float64 // refilled steps
+	perNanosecond float64 // steps by which the bucket refills in a nanosecond
 	max           float64
 	now           func() time.Time
 
 	mu           sync.Mutex
 	left         float64 // below 0 while the bucket is overdrawn
 	refilledAt   time.Time
-	lastRetry    time.Time // retry time of the last postponed event
+	lastRetry    time.Time // time of the last retry that NextRetry returned
 	averageSteps float64   // moving average of the steps of a slow evaluation
 }
 
@@ -28,91 +28,90 @@ func newBucket(config Config, now func() time.Time) *Bucket {
 }
 
 // Take takes steps if the bucket has them.
-func (s *Bucket) Take(steps int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refill()
-	if s.left < float64(steps) {
+func (b *Bucket) Take(steps int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	if b.left < float64(steps) {
 		return false
 	}
-	s.left -= float64(steps)
+	b.left -= float64(steps)
 	return true
 }
 
 // Return gives back unused steps.
-func (s *Bucket) Return(steps int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left += float64(steps)
+func (b *Bucket) Return(steps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += float64(steps)
 }
 
 // Charge takes steps that were already used. It may overdraw the bucket.
-func (s *Bucket) Charge(steps int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refill()
-	s.left -= float64(steps)
+func (b *Bucket) Charge(steps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	b.left -= float64(steps)
 }
 
 // refill adds the steps for the time since the last refill.
-func (s *Bucket) refill() {
-	now := s.now()
-	if passed := now.Sub(s.refilledAt); passed > 0 {
-		s.left, s.refilledAt = min(s.left+float64(passed)*s.perNanosecond, s.max), now
+func (b *Bucket) refill() {
+	now := b.now()
+	if passed := now.Sub(b.refilledAt); passed > 0 {
+		b.left, b.refilledAt = min(b.left+float64(passed)*b.perNanosecond, b.max), now
 	}
 }
 
 // BeginSlow admits an evaluation on the slow path if the bucket has the steps for a whole event. It
-// then returns the bucket as a meter.Share that never refuses and may overdraw the bucket.
-// Otherwise it returns nil and how long to wait for the steps.
-func (s *Bucket) BeginSlow() (meter.Share, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refill()
-	if missing := meter.EventLimit - s.left; missing > 0 {
-		return nil, s.timeOf(missing)
+// then returns the bucket as a meter.Share that never refuses steps and may overdraw the bucket.
+// Otherwise it returns nil and the time until the bucket has the steps.
+func (b *Bucket) BeginSlow() (meter.Share, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	if missing := meter.EventLimit - b.left; missing > 0 {
+		return nil, b.timeOf(missing)
 	}
-	return overdraft{s}, 0
+	return overdraft{b}, 0
 }
 
-// timeOf is the time in which the bucket refills by a number of steps.
-func (s *Bucket) timeOf(steps float64) time.Duration {
-	return time.Duration(math.Ceil(steps / s.perNanosecond))
+// timeOf returns the time in which the bucket refills by a number of steps.
+func (b *Bucket) timeOf(steps float64) time.Duration {
+	return time.Duration(math.Ceil(steps / b.perNanosecond))
 }
 
 // RecordSlow adds the steps of an evaluation on the slow path to the moving average.
-func (s *Bucket) RecordSlow(steps int) {
+func (b *Bucket) RecordSlow(steps int) {
 	const window = 8 // weight of a new value: one eighth
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.averageSteps += (float64(steps) - s.averageSteps) / window
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.averageSteps += (float64(steps) - b.averageSteps) / window
 }
 
 // Bounds of the postponement of an event.
 const (
-	minRetryGap = 10 * time.Millisecond // minimum pause after the retry of the event postponed before
-	maxPostpone = 10 * time.Minute      // maximum postponement
+	minRetryGap = 10 * time.Millisecond // minimum time between two retries
+	maxPostpone = 10 * time.Minute      // maximum time until a retry
 )
 
-// NextRetry returns when to retry an event for which the bucket had no steps: not before the bucket
-// has the steps for one event, and not before the events that were postponed earlier have run. So a
-// backlog returns spread out over time. Retries more than maxPostpone away are pulled in to half of
-// it.
-func (s *Bucket) NextRetry() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refill()
-	missing := max(meter.EventLimit-s.left, 0)
-	whenRefilled := s.refilledAt.Add(s.timeOf(missing))
-	gap := max(s.timeOf(s.averageSteps), minRetryGap)
-	next := s.lastRetry.Add(gap)
-	if next.Sub(s.refilledAt) > maxPostpone {
-		next = s.refilledAt.Add(maxPostpone / 2)
+// NextRetry returns when to retry an event for which the bucket had no steps. Retries are spread out:
+// each is one average evaluation after the previous one, and none is before the bucket has the steps
+// for an event. A retry that would be more than maxPostpone away is set to half of maxPostpone.
+func (b *Bucket) NextRetry() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill()
+	missing := max(meter.EventLimit-b.left, 0)
+	whenRefilled := b.refilledAt.Add(b.timeOf(missing))
+	gap := max(b.timeOf(b.averageSteps), minRetryGap)
+	next := b.lastRetry.Add(gap)
+	if next.Sub(b.refilledAt) > maxPostpone {
+		next = b.refilledAt.Add(maxPostpone / 2)
 	}
 	if next.Before(whenRefilled) {
 		next = whenRefilled
 	}
-	s.lastRetry = next
+	b.lastRetry = next
 	return next
 }
 

@@ -9,70 +9,70 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Bounds of callers that wait for the slow path.
+// Limits of waiting for the slow path.
 const (
-	maxWaiting = 64              // callers of one tenant
-	maxWait    = 5 * time.Second // time that a caller waits
+	maxWaiting = 64              // callers of one tenant that wait at the same time
+	maxWait    = 5 * time.Second // maximum wait of a caller
 )
 
-// ErrBusy is the error for a caller whose tenant's share stayed used up.
+// ErrBusy reports that a tenant's share stayed used up for as long as a caller may wait.
 var ErrBusy = &eventhook.Error{
 	Kind: eventhook.KindRateLimited, RetryAfter: maxWait,
 	Message: "The tenant's share of time for filters and expressions is used up: try again later.",
 }
 
-// Evaluate calls do with a meter of the tenant's bucket: first on the quick path and, if that was
-// not enough, once more on the slow path, so do must be repeatable. Evaluate waits for the slow
-// path. The error is meter.ErrLimit if the evaluation takes more steps than one event may, ErrBusy
-// if it could not start within 5 s, or ctx's.
-func (s *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place Place, do func(m *meter.Meter)) error {
-	share := s.Bucket(tenant)
-	m := meter.New(ctx, meter.Slice, share)
+// Evaluate calls do on the quick path, with a meter of the tenant's bucket. If that was not enough,
+// it waits for the slow path and calls do again, so do must be repeatable. The error is
+// meter.ErrLimit if the evaluation takes more steps than one event may use, ErrBusy if the slow path
+// was not free within 5 s, or ctx's error.
+func (l *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place Place, do func(m *meter.Meter)) error {
+	m := meter.New(ctx, meter.Slice, l.Bucket(tenant))
 	do(m)
 	m.Close()
 	err := m.Err()
 	if !NeedsSlowPath(err) {
 		return err
 	}
-	s.Count(place, Slow)
-	err = s.runSlow(ctx, tenant, func(slow meter.Share) error {
-		m.Reset(ctx, meter.EventLimit, slow)
+	l.Count(place, Slow)
+	err = l.runSlow(ctx, tenant, func(share meter.Share) error {
+		m.Reset(ctx, meter.EventLimit, share)
 		defer m.Close()
 		do(m)
 		return m.Err()
 	})
 	switch {
 	case errors.Is(err, meter.ErrLimit):
-		s.Count(place, OverLimit)
+		l.Count(place, OverLimit)
 	case errors.Is(err, ErrBusy):
-		s.Count(place, Refused)
+		l.Count(place, Refused)
 	}
 	return err
 }
 
-// Compile calls do, which compiles a tenant's expressions, on the slow path and charges its time to
-// the tenant's bucket. The error is ErrBusy if it could not start within 5 s, or ctx's.
-func (s *Limiter) Compile(ctx context.Context, tenant eventhook.TenantID, do func()) error {
-	return s.runSlow(ctx, tenant, func(slow meter.Share) error {
-		began := s.now()
+// Compile calls do, which compiles a tenant's expressions, on the slow path. It charges the time of
+// do to the tenant's bucket. The error is ErrBusy if the slow path was not free within 5 s, or ctx's
+// error.
+func (l *Limiter) Compile(ctx context.Context, tenant eventhook.TenantID, do func()) error {
+	return l.runSlow(ctx, tenant, func(share meter.Share) error {
+		began := l.now()
 		do()
-		slow.Take(meter.StepsIn(s.now().Sub(began)))
+		share.Take(meter.StepsIn(l.now().Sub(began)))
 		return nil
 	})
 }
 
-// NeedsSlowPath reports whether err ended an evaluation on the quick path that the slow path may
-// complete.
+// NeedsSlowPath reports whether an evaluation that ended on the quick path with err may succeed on
+// the slow path.
 func NeedsSlowPath(err error) bool {
 	return errors.Is(err, meter.ErrLimit) || errors.Is(err, meter.ErrShare)
 }
 
-// runSlow calls do when the tenant has no other evaluation on the slow path and its bucket has the
-// steps. At most maxWaiting callers of a tenant wait.
-func (s *Limiter) runSlow(ctx context.Context, tenant eventhook.TenantID, do func(share meter.Share) error) error {
-	queue := s.queues.Open(tenant)
-	defer s.queues.Close(tenant)
-	if s.queues.Callers(tenant) > maxWaiting {
+// runSlow waits until the tenant has no other evaluation on the slow path and its bucket has the
+// steps for an event, and then calls do. At most maxWaiting callers of a tenant wait.
+func (l *Limiter) runSlow(ctx context.Context, tenant eventhook.TenantID, do func(share meter.Share) error) error {
+	queue := l.queues.Open(tenant)
+	defer l.queues.Close(tenant)
+	if l.queues.Callers(tenant) > maxWaiting {
 		return ErrBusy
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
@@ -83,19 +83,19 @@ func (s *Limiter) runSlow(ctx context.Context, tenant eventhook.TenantID, do fun
 		return context.Cause(waiting)
 	}
 	defer queue.Release()
-	share, err := s.await(waiting, s.Bucket(tenant))
+	share, err := await(waiting, l.Bucket(tenant))
 	if err != nil {
 		return err
 	}
 	return do(share)
 }
 
-// await waits until the bucket has the steps for a whole event.
-func (s *Limiter) await(ctx context.Context, share *Bucket) (meter.Share, error) {
+// await waits until BeginSlow admits an evaluation.
+func await(ctx context.Context, bucket *Bucket) (meter.Share, error) {
 	for {
-		lent, wait := share.BeginSlow()
-		if lent != nil {
-			return lent, nil
+		share, wait := bucket.BeginSlow()
+		if share != nil {
+			return share, nil
 		}
 		timer := time.NewTimer(wait)
 		select {

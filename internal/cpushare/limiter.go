@@ -7,9 +7,10 @@
 //
 // There are two paths. On the quick path an evaluation gets one slice, so that it does not delay
 // other tenants. An evaluation that needs more starts again on the slow path, with all steps that
-// one event may take. There each tenant has one evaluation at a time. It starts only when the
-// bucket has the steps for a whole event, and it is then never stopped for lack of steps. Until
-// then an event is postponed; a caller of the API waits for up to 5 s and gets ErrBusy.
+// one event may use. On the slow path each tenant has one evaluation at a time. The evaluation
+// starts only when the bucket has the steps for a whole event, and is then never stopped for lack of
+// steps. An event that cannot start is postponed. A caller of the API waits for up to 5 s and then
+// gets ErrBusy.
 package cpushare
 
 import (
@@ -24,9 +25,9 @@ import (
 
 // Config sets the size of a tenant's share of one instance.
 type Config struct {
-	Processors float64       `config:"processors"` // how fast the share refills; 0.5 is half of a processor's time
-	Burst      time.Duration `config:"burst"`      // maximum time that the share holds
-	Tenants    int           `config:"tenants"`    // how many tenants' shares are kept in memory
+	Processors float64       `config:"processors"` // rate at which the share refills; 0.5 is half of a processor's time
+	Burst      time.Duration `config:"burst"`      // maximum processor time that the share holds
+	Tenants    int           `config:"tenants"`    // maximum number of tenants whose shares are in memory
 }
 
 // DefaultConfig suits two processors.
@@ -39,9 +40,9 @@ const minBurst = meter.EventLimit * meter.StepTime
 // Validate reports every fault by its key.
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
-	const least, most = 0.01, 1000
-	if !(c.Processors >= least && c.Processors <= most) {
-		f.Add("processors", "%g, want %g to %d", c.Processors, least, most)
+	const minProcessors, maxProcessors = 0.01, 1000
+	if isInRange := c.Processors >= minProcessors && c.Processors <= maxProcessors; !isInRange { // also for NaN
+		f.Add("processors", "%g, want %g to %d", c.Processors, minProcessors, maxProcessors)
 	}
 	if c.Burst < minBurst || c.Burst > time.Hour {
 		f.Add("burst", "%s, want %s to 1h", c.Burst, minBurst)
@@ -52,7 +53,7 @@ func (c Config) Validate() eventhook.Faults {
 	return f
 }
 
-// Place is the kind of evaluation, as a label of the metrics.
+// Place is a part of the gateway that evaluates expressions; a label of the metrics.
 type Place string
 
 // The places.
@@ -63,7 +64,7 @@ const (
 	Tests         Place = "tests"         // tests by a caller of the API
 )
 
-// Outcome is a result that an Observer counts.
+// Outcome is a result that an Observer counts; a label of the metrics.
 type Outcome string
 
 // The outcomes.
@@ -88,9 +89,9 @@ type Limiter struct {
 	queues   *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
-// New returns a Limiter whose buckets are full. A nil observer counts nothing. The limiter keeps
-// the buckets of the config.Tenants tenants that were used last. A tenant whose bucket was evicted
-// gets a full one.
+// New returns a Limiter whose buckets are full. observer may be nil. The limiter caches the buckets
+// of the config.Tenants most recently used tenants. A tenant whose bucket was evicted gets a full
+// one.
 func New(config Config, observer Observer, now func() time.Time) *Limiter {
 	tenants, err := lru.New[eventhook.TenantID, *Bucket](config.Tenants)
 	if err != nil {
@@ -100,20 +101,20 @@ func New(config Config, observer Observer, now func() time.Time) *Limiter {
 }
 
 // Bucket returns a tenant's bucket.
-func (s *Limiter) Bucket(tenant eventhook.TenantID) *Bucket {
-	if share, ok := s.tenants.Get(tenant); ok {
-		return share
+func (l *Limiter) Bucket(tenant eventhook.TenantID) *Bucket {
+	if bucket, ok := l.tenants.Get(tenant); ok {
+		return bucket
 	}
-	fresh := newBucket(s.config, s.now)
-	if share, ok, _ := s.tenants.PeekOrAdd(tenant, fresh); ok {
-		return share
+	fresh := newBucket(l.config, l.now)
+	if bucket, ok, _ := l.tenants.PeekOrAdd(tenant, fresh); ok { // added by another goroutine
+		return bucket
 	}
 	return fresh
 }
 
 // Count reports an outcome to the observer.
-func (s *Limiter) Count(place Place, outcome Outcome) {
-	if s.observer != nil {
-		s.observer.Evaluated(place, outcome)
+func (l *Limiter) Count(place Place, outcome Outcome) {
+	if l.observer != nil {
+		l.observer.Evaluated(place, outcome)
 	}
 }

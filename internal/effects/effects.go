@@ -1,7 +1,7 @@
-// Package effects defines the result of planning an event: the event's actions, their effects, and
-// the state of the event that follows. Package route creates a Settlement, package outbound adds
-// the deliveries of published events, and internal/pg stores it, either together with a new event
-// or when a leased event is settled.
+// Package effects defines the result of planning an event: the event's actions, the effects of the
+// actions, and the resulting state of the event. Package route creates a Settlement, package
+// outbound adds the deliveries of published events, and internal/pg stores it, either together with
+// a new event or when a leased event is settled.
 package effects
 
 import (
@@ -21,7 +21,7 @@ type Effect struct {
 	Request     *Request
 }
 
-// Publication is an event for subscribers that a route publishes. If its IdempotencyKey was claimed
+// Publication is an event that a route publishes to subscribers. If its IdempotencyKey was claimed
 // within the last TargetKeyTTL, the action is skipped.
 type Publication struct {
 	ID             eventhook.EventID
@@ -40,7 +40,7 @@ type Publication struct {
 type Request struct {
 	Delivery *eventhook.Delivery
 	// Body is the output of the route's transform. It is stored with the delivery, so that each
-	// attempt sends the same bytes. It is nil if each attempt composes the body from the event.
+	// attempt sends the same bytes. If it is nil, each attempt composes the body from the event.
 	Body []byte
 	// Preview returns the request as JSON without secrets, for users.
 	Preview func() json.RawMessage
@@ -57,7 +57,7 @@ type PromiseOutcome struct {
 }
 
 // PlannedAction is an action with its effect. If Failure is set, the action has failed and has no
-// effect; Permanent then means that no retry can help.
+// effect. A retry of a failed action cannot succeed if Permanent is set.
 type PlannedAction struct {
 	eventhook.Action
 	Effect    Effect
@@ -65,17 +65,17 @@ type PlannedAction struct {
 	Permanent bool
 }
 
-// Settlement is the result for an event: the actions of its routes, none if no route matched, and
-// the state that follows from them.
+// Settlement is the result for an event: the actions of its routes and the resulting state of the
+// event. There are no actions if no route matched.
 type Settlement struct {
 	Event   *eventhook.Event
 	Actions []PlannedAction
-	// Prior holds the actions of earlier attempts. Actions omits those that need not be repeated;
-	// OpenRequests counts the open deliveries of these.
+	// Prior holds the actions of earlier attempts. Actions omits the prior actions that need not be
+	// repeated. OpenRequests counts the omitted actions whose delivery is open.
 	Prior        []eventhook.Action
 	OpenRequests int
-	// Matched counts the targets of the routes that match now, including those with prior actions.
-	// If it is 0, the event is unrouted.
+	// Matched counts the targets of the routes that match, including targets with prior actions. If
+	// it is 0, the event is unrouted.
 	Matched int
 	Retry   eventhook.RetryPolicy
 	// Failure is set if the event failed as a whole: no action was planned, and the event is
@@ -89,7 +89,7 @@ type Settlement struct {
 	// IsSettled is set when the settlement was stored and its deliveries were handed over. Settling
 	// it again does nothing.
 	IsSettled bool
-	// EffectBytes is about how many bytes the effects write into the database.
+	// EffectBytes is the approximate number of bytes that the effects write into the database.
 	EffectBytes int
 
 	Status      eventhook.EventStatus
@@ -111,8 +111,9 @@ func (s *Settlement) Rows() int {
 }
 
 // Conclude derives the event's state from the states of its actions. If an action failed, the event
-// is failed while retries are left, and dead afterwards. Otherwise the event is processing while a
-// request is open, and delivered if none is. Conclude is idempotent.
+// is failed if it will be retried, and dead otherwise. If no action failed, the event is unrouted if
+// no route matched, processing while a request is open, and delivered otherwise. Conclude is
+// idempotent.
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, s.Failure
 	failed, retryable := s.Failure != "", s.Failure != ""
@@ -146,12 +147,24 @@ func isPending(a PlannedAction) bool { return a.Status == eventhook.ActionPendin
 type Arrival struct {
 	Event *eventhook.Event
 	// Plan is stored with the event, in the same transaction. It is nil if the event is planned
-	// after it was stored. The store sets it to nil if the database refuses the effects of the
-	// plan.
+	// after it was stored.
 	Plan *Settlement
+	// IsPlanRefused is set by the store if the database refuses the effects of the plan. The event
+	// is then stored without its plan and is planned again.
+	IsPlanRefused bool
+}
+
+// PlanToStore returns the plan to store with the event. It returns nil if the event has no plan or
+// the database refused the plan.
+func (a *Arrival) PlanToStore() *Settlement {
+	if a.IsPlanRefused {
+		return nil
+	}
+	return a.Plan
 }
 
 // IsPlanned reports whether the event was stored together with its plan.
 func (a *Arrival) IsPlanned() bool {
-	return a.Plan != nil && !a.Plan.IsStale && a.Event.Status != "" && a.Event.Status != eventhook.EventDuplicate
+	s := a.PlanToStore()
+	return s != nil && !s.IsStale && a.Event.Status != "" && a.Event.Status != eventhook.EventDuplicate
 }

@@ -77,7 +77,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
+func TestConcludeReplacesAnEarlierResult(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := &effects.Settlement{Event: &eventhook.Event{}, Matched: 1, Actions: list(action(eventhook.ActionFailed, "bad")), Retry: eventhook.EventRetry}
 	s.Conclude(now)
@@ -103,19 +103,21 @@ func TestAnEventThatFailsAsAWholeIsRetried(t *testing.T) {
 
 func TestIsPlanned(t *testing.T) {
 	for _, c := range []struct {
-		claim  string
-		status eventhook.EventStatus
-		plan   *effects.Settlement
-		want   bool
+		claim     string
+		status    eventhook.EventStatus
+		plan      *effects.Settlement
+		isRefused bool
+		want      bool
 	}{
-		{"stored with its plan", eventhook.EventDelivered, &effects.Settlement{}, true},
-		{"stored with its plan, and requests are owed", eventhook.EventProcessing, &effects.Settlement{}, true},
-		{"without a plan", eventhook.EventProcessing, nil, false},
-		{"its plan was stale", eventhook.EventPending, &effects.Settlement{IsStale: true}, false},
-		{"a duplicate", eventhook.EventDuplicate, &effects.Settlement{}, false},
-		{"not stored", "", &effects.Settlement{}, false},
+		{"stored with its plan", eventhook.EventDelivered, &effects.Settlement{}, false, true},
+		{"stored with its plan, with open requests", eventhook.EventProcessing, &effects.Settlement{}, false, true},
+		{"stored without a plan", eventhook.EventProcessing, nil, false, false},
+		{"the plan was stale", eventhook.EventPending, &effects.Settlement{IsStale: true}, false, false},
+		{"the plan was refused", eventhook.EventProcessing, &effects.Settlement{}, true, false},
+		{"a duplicate", eventhook.EventDuplicate, &effects.Settlement{}, false, false},
+		{"not stored", "", &effects.Settlement{}, false, false},
 	} {
-		a := effects.Arrival{Event: &eventhook.Event{Status: c.status}, Plan: c.plan}
+		a := effects.Arrival{Event: &eventhook.Event{Status: c.status}, Plan: c.plan, IsPlanRefused: c.isRefused}
 		if got := a.IsPlanned(); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.claim, got, c.want)
 		}

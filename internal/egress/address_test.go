@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The first and the last address of each range, and their neighbours.
+// The first and the last address of each range, and the adjacent addresses.
 var addresses = []struct {
 	claim string
 	scope scope
@@ -44,11 +44,11 @@ var addresses = []struct {
 
 // public reports whether a host of the public internet may have the address:
 // it is not private, loopback, link-local, multicast, reserved, or meant for
-// protocols, documents or benchmarks, and has no zone. An IPv6 address that
-// stands for an IPv4 address (mapped, NAT64, 6to4) is public if that is.
+// protocols, documentation or benchmarks, and has no zone. An IPv6 address that
+// contains an IPv4 address (mapped, NAT64, 6to4) is public if the IPv4 address is.
 func public(a netip.Addr) bool { return scopeOf(embeddedIPv4(a)) == publicScope }
 
-func TestReach(t *testing.T) {
+func TestScopeOf(t *testing.T) {
 	for _, c := range addresses {
 		for _, text := range c.in {
 			a := netip.MustParseAddr(text)
@@ -70,7 +70,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsJudgedInEveryDisguise(t *testing.T) {
+func TestEmbeddedIPv4AddressesAreChecked(t *testing.T) {
 	for _, c := range addresses {
 		for _, text := range c.in {
 			a := netip.MustParseAddr(text)
@@ -81,9 +81,9 @@ func TestAnAddressIsJudgedInEveryDisguise(t *testing.T) {
 			nat64, sixToFour := nat64.Addr().As16(), sixToFour.Addr().As16()
 			copy(nat64[12:], v4[:])
 			copy(sixToFour[2:], v4[:])
-			for _, disguise := range []netip.Addr{netip.AddrFrom16(a.As16()), netip.AddrFrom16(nat64), netip.AddrFrom16(sixToFour)} {
-				if got := scopeOf(embeddedIPv4(disguise)); got != c.scope {
-					t.Errorf("%s as %s: got %d, want %d", text, disguise, got, c.scope)
+			for _, notation := range []netip.Addr{netip.AddrFrom16(a.As16()), netip.AddrFrom16(nat64), netip.AddrFrom16(sixToFour)} {
+				if got := scopeOf(embeddedIPv4(notation)); got != c.scope {
+					t.Errorf("%s as %s: got %d, want %d", text, notation, got, c.scope)
 				}
 			}
 		}
@@ -126,7 +126,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestAPolicyIsTakenAsItWas(t *testing.T) {
+func TestClientCopiesItsPolicy(t *testing.T) {
 	allowed := prefixes("127.0.0.0/8")
 	server := serve(t, answer("keys"))
 	c := server.client(t, Policy{AllowedCIDRs: allowed})
@@ -137,7 +137,7 @@ func TestAPolicyIsTakenAsItWas(t *testing.T) {
 }
 
 // A name is checked by its resolved addresses, and no connection is made.
-func TestANameDoesNotHideItsAddress(t *testing.T) {
+func TestResolvedAddressesAreChecked(t *testing.T) {
 	server := serve(t, answer("keys"))
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {

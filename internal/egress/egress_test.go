@@ -72,19 +72,19 @@ func TestGet(t *testing.T) {
 	for range 2 {
 		got, err := c.Get(t.Context(), s.URL+"/keys?a=b", 4)
 		if err != nil || string(got.Body) != "keys" || got.ContentType != "application/jwk-set+json" || got.MaxAge != time.Hour {
-			t.Errorf("got %+v, %v; want keys, their type and an hour", got, err)
+			t.Errorf("got %+v, %v; want the keys, their content type and a max age of an hour", got, err)
 		}
 		r := <-asked
 		if r.Method != http.MethodGet || r.RequestURI != "/keys?a=b" || r.UserAgent() != "gateway/1" || len(r.Cookies()) > 0 || r.Header.Get("Accept-Encoding") != "" {
-			t.Errorf("asked %s %s with %v, want GET /keys?a=b as gateway/1 and no more", r.Method, r.RequestURI, r.Header)
+			t.Errorf("got the request %s %s with the header %v, want GET /keys?a=b with the user agent gateway/1 only", r.Method, r.RequestURI, r.Header)
 		}
 	}
 	if got := s.connections.Load(); got != 1 {
-		t.Errorf("connections: got %d, want 1 that is used again", got)
+		t.Errorf("connections: got %d, want 1 that is reused", got)
 	}
 }
 
-func TestGetRefusesAnswers(t *testing.T) {
+func TestGetRejectsResponses(t *testing.T) {
 	elsewhere := serve(t, answer("keys"))
 	const secret = "what the server says"
 	for _, c := range []struct {
@@ -105,14 +105,14 @@ func TestGetRefusesAnswers(t *testing.T) {
 				}
 			}
 		}, ErrTooLarge},
-		{"too large a header", func(w http.ResponseWriter, _ *http.Request) {
+		{"a header that is too large", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat(secret, 2*maxHeaderBytes/len(secret)))
 		}, nil},
-		{"an answer that breaks off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil},
-		{"no HTTP", func(w http.ResponseWriter, _ *http.Request) {
+		{"a response that is cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil},
+		{"a response that is not HTTP", func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
-				panic(http.ErrAbortHandler) // of HTTP/2
+				panic(http.ErrAbortHandler) // HTTP/2 only
 			}
 			_, _ = io.WriteString(conn, secret+"\r\n\r\n")
 			_ = conn.Close()
@@ -126,7 +126,7 @@ func TestGetRefusesAnswers(t *testing.T) {
 					t.Fatalf("got %q, %v; want %v", got.Body, err, c.want)
 				}
 				if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "127.0.0.1") {
-					t.Errorf("the error repeats the answer or the address: %s", text)
+					t.Errorf("the error contains the response or the address: %s", text)
 				}
 			})
 		}
@@ -136,7 +136,7 @@ func TestGetRefusesAnswers(t *testing.T) {
 	}
 }
 
-func TestGetRefusesURLs(t *testing.T) {
+func TestGetRejectsURLs(t *testing.T) {
 	s := serve(t, answer("keys"))
 	c := s.client(t, inside)
 	host := strings.TrimPrefix(s.URL, "https://")
@@ -154,19 +154,19 @@ func TestGetRefusesURLs(t *testing.T) {
 	}
 }
 
-func TestGetTrustsNobodyElse(t *testing.T) {
+func TestGetRejectsUntrustedCertificates(t *testing.T) {
 	s := serve(t, answer("keys"))
 	if _, err := New(inside).Get(t.Context(), s.URL, 100); err == nil || err.Error() != "the certificate of the server is not trusted" {
-		t.Errorf("got %v, want that its certificate is not trusted", err)
+		t.Errorf("got %v, want an error about an untrusted certificate", err)
 	}
 }
 
-func TestANameThatNobodyHas(t *testing.T) {
+func TestUnknownHostName(t *testing.T) {
 	c := newClient(Policy{}, func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "10.0.0.2:53", IsNotFound: true}}
 	})
 	if _, err := c.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "the name of the server is not known" {
-		t.Errorf("got %v, want that its name is not known", err)
+		t.Errorf("got %v, want an error about an unknown name", err)
 	}
 }
 
@@ -174,11 +174,11 @@ func TestGetUsesNoProxy(t *testing.T) {
 	s := serve(t, answer("keys"))
 	t.Setenv("HTTPS_PROXY", "http://"+strings.TrimPrefix(s.URL, "https://"))
 	if s.client(t, inside).transport.Proxy != nil {
-		t.Error("got a proxy of the environment, want none")
+		t.Error("the proxy of the environment is used, want no proxy")
 	}
 }
 
-func TestManyGetsAtOnce(t *testing.T) {
+func TestConcurrentGets(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.RawQuery) })
 	c := s.client(t, inside)
 	var gets sync.WaitGroup
@@ -193,8 +193,7 @@ func TestManyGetsAtOnce(t *testing.T) {
 	gets.Wait()
 }
 
-// pipes is a network in memory with one listener, so that its time is a
-// test's.
+// pipes is an in-memory network with one listener, for tests with fake time.
 type pipes struct {
 	conns chan net.Conn
 	close func() // may be called again
@@ -222,25 +221,25 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// hang never ends an answer: not even when the client has given up, or it
-// might take that for the end.
+// hang blocks until the client has closed the connection, and longer, because the client could
+// mistake the end of the handler for the end of the response.
 func hang(r *http.Request) {
 	<-r.Context().Done()
 	panic(http.ErrAbortHandler)
 }
 
-func TestGetEndsInTime(t *testing.T) {
+func TestGetTimesOut(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		answer http.HandlerFunc
 	}{
-		{"no answer", func(_ http.ResponseWriter, r *http.Request) { hang(r) }},
-		{"half of a body", func(w http.ResponseWriter, r *http.Request) {
+		{"no response", func(_ http.ResponseWriter, r *http.Request) { hang(r) }},
+		{"part of a body", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "ke")
 			_ = http.NewResponseController(w).Flush()
 			hang(r)
 		}},
-		{"a body that drips", func(w http.ResponseWriter, r *http.Request) {
+		{"an endless body", func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, "k")
 				_ = http.NewResponseController(w).Flush()
@@ -275,20 +274,20 @@ func TestGetEndsInTime(t *testing.T) {
 					t.Errorf("with a ctx of 3s: got %v, want %v", err, context.DeadlineExceeded)
 				}
 				if got := time.Since(began); got != 3*time.Second {
-					t.Errorf("with a ctx of 3s: took %s", got)
+					t.Errorf("with a ctx of 3s: took %s, want 3s", got)
 				}
 			})
 		})
 	}
 }
 
-func TestAHandshakeThatHangsEnds(t *testing.T) {
+func TestHandshakeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
 		client := newClient(Policy{}, network.dial)
 		began := time.Now()
 		if _, err := client.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "no connection to the server in time" {
-			t.Errorf("got %v, want no connection in time", err)
+			t.Errorf("got %v, want an error about the time", err)
 		}
 		if got := time.Since(began); got != connectTimeout {
 			t.Errorf("took %s, want %s", got, connectTimeout)
@@ -296,15 +295,15 @@ func TestAHandshakeThatHangsEnds(t *testing.T) {
 	})
 }
 
-func TestADialThatHangsEnds(t *testing.T) {
+func TestDialTimesOut(t *testing.T) {
 	for _, p := range []Policy{{}, {Proxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}}} {
 		if got := p.dialer(nil).Timeout; got != connectTimeout {
-			t.Errorf("with the proxy %v a dial ends after %s, want %s", p.Proxy, got, connectTimeout)
+			t.Errorf("proxy %v: dial timeout %s, want %s", p.Proxy, got, connectTimeout)
 		}
 	}
 }
 
-func TestGetHearsACancel(t *testing.T) {
+func TestGetCanBeCancelled(t *testing.T) {
 	began := make(chan struct{})
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(began)

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-func TestExchangeKeepsTheBeginning(t *testing.T) {
+func TestExchangeReturnsTheBeginningOfTheBody(t *testing.T) {
 	long := strings.Repeat("0123456789", 10_000)
 	for _, c := range []struct {
 		claim string
@@ -52,9 +52,9 @@ func TestExchangeKeepsTheBeginning(t *testing.T) {
 	}
 }
 
-// A connection is used again after a response that was read to its end. One of
-// HTTP/1.1 is not after a body that is too long for that; HTTP/2 resets the stream.
-func TestExchangeUsesConnectionsAgain(t *testing.T) {
+// A connection is reused after a response that was read to its end. If the body is too long,
+// HTTP/1.1 closes the connection and HTTP/2 resets the stream.
+func TestExchangeReusesConnections(t *testing.T) {
 	for _, c := range []struct {
 		claim         string
 		version, size int
@@ -83,9 +83,9 @@ func TestExchangeUsesConnectionsAgain(t *testing.T) {
 	}
 }
 
-// The other side may close a connection at the moment at which it is used
-// again: what it has not answered is sent again, over a new one.
-func TestAConnectionThatWasClosedMeanwhileIsNoFailure(t *testing.T) {
+// A receiver may close an idle connection at the moment at which it is reused. The request is
+// then sent again over a new connection.
+func TestRequestOnAClosedIdleConnectionIsRepeated(t *testing.T) {
 	var requests atomic.Int64
 	address, _ := plain(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
@@ -103,7 +103,7 @@ func TestAConnectionThatWasClosedMeanwhileIsNoFailure(t *testing.T) {
 		}
 	}
 	if got := requests.Load(); got != 3 {
-		t.Errorf("got %d requests, want 3: one of them again", got)
+		t.Errorf("got %d requests, want 3: one was repeated", got)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestClasses(t *testing.T) {
 		{"a connection that is closed", closing, sender(t, inside), "closed"},
 		{"no HTTP", babbling, sender(t, inside), "closed"},
 		{"a private address", plainly, sender(t, Policy{}), "blocked"},
-		{"no URL", "ftp://hooks.example/", sender(t, inside), "blocked"},
+		{"another scheme", "ftp://hooks.example/", sender(t, inside), "blocked"},
 	} {
 		_, _, _, err := c.client.Exchange(t.Context(), post(t, c.url, "body"), 10)
 		if got := classOf(err); got != c.want {
@@ -156,7 +156,7 @@ func classOf(err error) string {
 	return ""
 }
 
-func TestTheClassOfALateAnswer(t *testing.T) {
+func TestClassOfATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, took, err := sendTo(t, func(_ http.ResponseWriter, r *http.Request) { hang(r) }, 20*time.Second)
 		if classOf(err) != "timeout" || took != 20*time.Second {
@@ -168,40 +168,40 @@ func TestTheClassOfALateAnswer(t *testing.T) {
 		began := time.Now()
 		_, _, err := client.Send(t.Context(), post(t, "https://example.com/", ""))
 		if took := time.Since(began); classOf(err) != "tls" || took != connectTimeout {
-			t.Errorf("of a handshake that hangs got %q after %s (%v), want tls after %s", classOf(err), took, err, connectTimeout)
+			t.Errorf("hanging handshake: got %q after %s (%v), want tls after %s", classOf(err), took, err, connectTimeout)
 		}
 	})
 }
 
-// A name that resolves to an allowed address, and then to another one, gets the
-// second request no further than the first would have got there.
-func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
+// If a name first resolves to an allowed address and then to a forbidden one (DNS rebinding),
+// the second request is refused.
+func TestDNSRebindingIsRefused(t *testing.T) {
 	var asked atomic.Int64
 	address, _ := plain(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		w.Header().Set("Connection", "close")
 	})
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(address, "http://"))
-	for claim, second := range map[string]string{"loopback": "127.0.0.2", "private": "10.0.0.1", "of a cloud": "169.254.169.254", "any": "0.0.0.0"} {
+	for claim, second := range map[string]string{"loopback": "127.0.0.2", "private": "10.0.0.1", "metadata service": "169.254.169.254", "any": "0.0.0.0"} {
 		t.Run(claim, func(t *testing.T) {
 			asked.Store(0)
-			allowed := netip.MustParseAddr("127.0.0.1") // stands for a public one
+			allowed := netip.MustParseAddr("127.0.0.1") // as if it were public
 			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}}
 			client := newClient(p, p.dialer(resolver(allowed, netip.MustParseAddr(second))).DialContext)
 			target := "http://rebind.example:" + port
 			if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
-				t.Fatalf("the first got %d, %v", status, err)
+				t.Fatalf("first request: got %d, %v", status, err)
 			}
 			_, _, err := client.Send(t.Context(), post(t, target, "body"))
 			if !errors.Is(err, ErrRefused) || asked.Load() != 1 {
-				t.Errorf("the second got %v, and %d were answered; want it refused", err, asked.Load())
+				t.Errorf("second request: got %v and %d answered requests, want it refused", err, asked.Load())
 			}
 		})
 	}
 }
 
-// What a name has now is judged, unless a proxy is to look it up.
-func TestTheAddressOfANameIsJudged(t *testing.T) {
+// The addresses of a name are checked, unless a proxy resolves the name.
+func TestAddressesOfANameAreChecked(t *testing.T) {
 	system := net.DefaultResolver
 	defer func() { net.DefaultResolver = system }()
 	through, hook := &url.URL{Scheme: "http", Host: "proxy.example:3128"}, &url.URL{Scheme: "https", Host: "hooks.example"}
@@ -222,8 +222,8 @@ func TestTheAddressOfANameIsJudged(t *testing.T) {
 	}
 }
 
-// resolver answers each question for an IPv4 address with the next of all, and
-// then with the last.
+// resolver returns a resolver that answers each question for an IPv4 address with the next
+// address of all. After the last address it repeats the last one.
 func resolver(all ...netip.Addr) *net.Resolver {
 	var next atomic.Int64
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -249,8 +249,8 @@ func resolver(all ...netip.Addr) *net.Resolver {
 	}}
 }
 
-// dnsAnswer is that of RFC 1035, section 4, to one question: an A record for A,
-// nothing for anything else.
+// dnsAnswer returns the answer to one question (RFC 1035, section 4): an A record if the
+// question is for A, otherwise no record.
 func dnsAnswer(question []byte, a func() netip.Addr) []byte {
 	end := 12
 	for question[end] != 0 {
@@ -266,7 +266,7 @@ func dnsAnswer(question []byte, a func() netip.Addr) []byte {
 	return reply
 }
 
-// proxyTo is a proxy that connects every tunnel to the same address.
+// proxyTo starts a proxy that connects every tunnel to the address end.
 func proxyTo(t *testing.T, end string) (address *url.URL, asked *atomic.Pointer[string]) {
 	t.Helper()
 	asked = &atomic.Pointer[string]{}
@@ -298,23 +298,23 @@ func proxyTo(t *testing.T, end string) (address *url.URL, asked *atomic.Pointer[
 	return address, asked
 }
 
-func TestAProxyDialsForUs(t *testing.T) {
+func TestProxy(t *testing.T) {
 	server := serveVersion(t, answer("ok"), 1)
 	through, asked := proxyTo(t, server.Listener.Addr().String())
 	through.User = url.UserPassword("us", "hush")
 	client := server.client(t, Policy{Proxy: through})
-	target := "https://example.com:8443/hook" // what the certificate of httptest is for
+	target := "https://example.com:8443/hook" // the name in the certificate of httptest
 	if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
 		t.Errorf("https: got %d, %v", status, err)
 	}
 	if got := *asked.Load(); got != "CONNECT example.com:8443 Basic dXM6aHVzaA==" {
-		t.Errorf("the proxy was asked for %q", got)
+		t.Errorf("the proxy got the request %q", got)
 	}
 	if status, _, err := client.Send(t.Context(), post(t, "http://example.com/hook", "body")); status != 200 || err != nil {
 		t.Errorf("http: got %d, %v", status, err)
 	}
 	if got := *asked.Load(); got != "POST http://example.com/hook Basic dXM6aHVzaA==" {
-		t.Errorf("the proxy was asked for %q", got)
+		t.Errorf("the proxy got the request %q", got)
 	}
 	if _, err := client.Get(t.Context(), target, 10); err != nil {
 		t.Errorf("Get: %v", err)
@@ -323,12 +323,12 @@ func TestAProxyDialsForUs(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "a.localhost", "10.0.0.1", "[::1]", "169.254.169.254", "2130706433", "0x7f.1", "127.1", "0177.0.0.01", "127.0.0.1."} {
 		_, _, err := client.Send(t.Context(), post(t, "https://"+host+"/", "body"))
 		if _, got := client.Get(t.Context(), "https://"+host+"/", 10); !errors.Is(err, ErrRefused) || !errors.Is(got, ErrRefused) || asked.Load() != nil {
-			t.Errorf("%s: got %v and %v, want it refused without asking the proxy", host, err, got)
+			t.Errorf("%s: got %v and %v, want it refused without a request to the proxy", host, err, got)
 		}
 	}
 }
 
-func TestAProxyThatDoesNot(t *testing.T) {
+func TestProxyFailures(t *testing.T) {
 	refusing, _ := proxyTo(t, "")
 	_, _, err := sender(t, Policy{Proxy: refusing}).Send(t.Context(), post(t, "https://hooks.example/", "body"))
 	if want := "the proxy that outbound.proxy_url names refused a connection to hooks.example"; err == nil || err.Error() != want || classOf(err) != "connect" {
@@ -341,9 +341,9 @@ func TestAProxyThatDoesNot(t *testing.T) {
 	}
 }
 
-// The number of idle connections is bounded for any number of hosts, and each is closed
-// soon.
-func TestManyHostsLeaveNothingBehind(t *testing.T) {
+// The number of idle connections is limited for all hosts together, and idle connections are
+// closed after a while.
+func TestIdleConnectionsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
 		var open, most atomic.Int64
@@ -362,12 +362,12 @@ func TestManyHostsLeaveNothingBehind(t *testing.T) {
 			most.Store(max(most.Load(), open.Load()))
 		}
 		if got := most.Load(); got != maxIdle {
-			t.Errorf("%d connections were open at once, want %d", got, maxIdle)
+			t.Errorf("%d connections were open at the same time, want %d", got, maxIdle)
 		}
 		time.Sleep(idleTimeout + time.Second)
 		synctest.Wait()
 		if got := open.Load(); got != 0 {
-			t.Errorf("%d connections are open later, want none", got)
+			t.Errorf("%d connections are open later, want 0", got)
 		}
 	})
 }

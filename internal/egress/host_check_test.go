@@ -9,19 +9,19 @@ import (
 	"github.com/eventhook/eventhook/internal/egress"
 )
 
-func TestJudge(t *testing.T) {
+func TestCheckHost(t *testing.T) {
 	here := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for _, c := range []struct {
 		claim, url string
 		policy     egress.Policy
 		refused    bool
 	}{
-		{"an address of this machine", "http://127.0.0.1:9000/", egress.Policy{}, true},
-		{"its name", "http://localhost:9000/", egress.Policy{}, true},
-		{"where clouds hand out credentials, though private networks are allowed", "http://169.254.169.254/", egress.Policy{AllowPrivate: true}, true},
-		{"one that is allowed", "http://127.0.0.1:9000/", egress.Policy{AllowedCIDRs: here}, false},
-		{"its name, if one of its addresses is", "http://localhost:9000/", egress.Policy{AllowedCIDRs: here}, false},
-		{"a name that there is not, which may come to be", "https://nowhere.invalid/", egress.Policy{}, false},
+		{"loopback address", "http://127.0.0.1:9000/", egress.Policy{}, true},
+		{"localhost", "http://localhost:9000/", egress.Policy{}, true},
+		{"metadata service of a cloud, with AllowPrivate", "http://169.254.169.254/", egress.Policy{AllowPrivate: true}, true},
+		{"allowed loopback address", "http://127.0.0.1:9000/", egress.Policy{AllowedCIDRs: here}, false},
+		{"localhost with one allowed address", "http://localhost:9000/", egress.Policy{AllowedCIDRs: here}, false},
+		{"unknown name, which may be created later", "https://nowhere.invalid/", egress.Policy{}, false},
 	} {
 		u, err := url.Parse(c.url)
 		if err != nil {

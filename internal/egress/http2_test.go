@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// network2 is a receiver of HTTP/2 in memory, for tests in a bubble.
+// network2 starts an HTTP/2 receiver on an in-memory network, for tests with fake time.
 func network2(t *testing.T, h http.HandlerFunc) (pipes, Policy) {
 	t.Helper()
 	network := newPipes()
@@ -36,7 +36,7 @@ func network2(t *testing.T, h http.HandlerFunc) (pipes, Policy) {
 	return network, Policy{RootCAs: roots}
 }
 
-// A receiver's limit of concurrent streams costs no request anything.
+// No request fails because of the receiver's limit of concurrent streams.
 func TestConcurrentStreamsAreLimited(t *testing.T) {
 	const limit, requests = 2, 40
 	var most atomic.Int64
@@ -66,12 +66,12 @@ func TestConcurrentStreamsAreLimited(t *testing.T) {
 	}
 	all.Wait()
 	if got := most.Load(); got > limit {
-		t.Errorf("%d streams at once, want at most %d", got, limit)
+		t.Errorf("%d concurrent streams, want at most %d", got, limit)
 	}
 }
 
 // A receiver may respond before it has read a large body.
-func TestAnEarlyResponseOverHTTP2(t *testing.T) {
+func TestEarlyResponseOverHTTP2(t *testing.T) {
 	for _, want := range []int{http.StatusOK, http.StatusRequestEntityTooLarge} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(want) })
 		status, _, _, err := s.client(t, inside).Exchange(t.Context(), post(t, s.URL, strings.Repeat("x", 64<<20)), 10)
@@ -81,8 +81,8 @@ func TestAnEarlyResponseOverHTTP2(t *testing.T) {
 	}
 }
 
-// A body without an end costs no more than bodyTime, and leaves the connection.
-func TestABodyThatDripsOverHTTP2(t *testing.T) {
+// A body without an end is read for at most bodyTime. The connection stays usable.
+func TestEndlessBodyOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, policy := network2(t, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
@@ -101,12 +101,11 @@ func TestABodyThatDripsOverHTTP2(t *testing.T) {
 		if took := time.Since(began); took != bodyTime {
 			t.Errorf("took %s, want %s", took, bodyTime)
 		}
-		time.Sleep(2 * time.Second) // until the handler has noticed, too
+		time.Sleep(2 * time.Second) // the handler notices the end
 	})
 }
 
-// mortalConn is a connection that can die without a word: what is written is
-// lost, and nothing comes any more.
+// mortalConn is a connection that can fail silently: writes are then lost, and reads block.
 type mortalConn struct {
 	net.Conn
 	isDead atomic.Bool
@@ -135,7 +134,7 @@ func (c *mortalConn) Close() error {
 	return c.Conn.Close()
 }
 
-func TestADeadConnectionOfHTTP2IsGivenUp(t *testing.T) {
+func TestDeadHTTP2ConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, policy := network2(t, answer("ok"))
 		var dialled []*mortalConn
@@ -155,19 +154,19 @@ func TestADeadConnectionOfHTTP2IsGivenUp(t *testing.T) {
 		dialled[0].isDead.Store(true)
 		began := time.Now()
 		if err := exchange(); classOf(err) != "closed" {
-			t.Errorf("on the dead connection got %v, want the class closed", err)
+			t.Errorf("dead connection: got %v, want the class closed", err)
 		}
 		if took := time.Since(began); took > pingAfter+pingTimeout {
 			t.Errorf("the dead connection was used for %s, want at most %s", took, pingAfter+pingTimeout)
 		}
 		if err := exchange(); err != nil || len(dialled) != 2 {
-			t.Errorf("afterwards got %v over %d connections, want an answer over the second", err, len(dialled))
+			t.Errorf("afterwards: got %v over %d connections, want a response over the second one", err, len(dialled))
 		}
 	})
 }
 
-// rawHTTP2 is a client of a receiver that serves each connection by its frames,
-// after the handshake. It listens in memory within a bubble.
+// rawHTTP2 returns a client of a receiver that calls serve for each connection after the TLS
+// handshake, so that a test controls the frames. In a synctest bubble the listener must be in memory.
 func rawHTTP2(t *testing.T, listener net.Listener, dial dialFunc, serve func(wire net.Conn, f *http2.Framer)) (c *Client, connections *atomic.Int64) {
 	t.Helper()
 	known := httptest.NewUnstartedServer(nil) // for its certificate
@@ -193,7 +192,7 @@ func rawHTTP2(t *testing.T, listener net.Listener, dial dialFunc, serve func(wir
 	return c, connections
 }
 
-// rawTCP is rawHTTP2 outside of bubbles.
+// rawTCP is rawHTTP2 with a TCP listener, for tests outside of bubbles.
 func rawTCP(t *testing.T, serve func(f *http2.Framer)) (c *Client, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -206,8 +205,8 @@ func rawTCP(t *testing.T, serve func(f *http2.Framer)) (c *Client, connections *
 	return rawHTTP2(t, listener, dial, func(_ net.Conn, f *http2.Framer) { serve(f) })
 }
 
-// A receiver of HTTP/2 that serves no stream is not dialled without an end.
-func TestAReceiverThatServesNoStreamIsDialledFewTimes(t *testing.T) {
+// The number of dials for one request to a receiver that refuses all streams is limited.
+func TestDialsToAReceiverWithoutStreamsAreLimited(t *testing.T) {
 	for claim, begin := range map[string]func(*http2.Framer) error{
 		"no stream is allowed": func(f *http2.Framer) error {
 			return f.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
@@ -236,7 +235,7 @@ func TestAReceiverThatServesNoStreamIsDialledFewTimes(t *testing.T) {
 			defer cancel()
 			status, _, _, err := client.Exchange(ctx, post(t, "https://example.com/", "body"), 10)
 			if err == nil || ctx.Err() != nil {
-				t.Errorf("got %d, %v, ctx %v; want an error at once", status, err, ctx.Err())
+				t.Errorf("got %d, %v, ctx %v; want an immediate error", status, err, ctx.Err())
 			}
 			if got := connections.Load(); got > http2Dials {
 				t.Errorf("got %d connections, want at most %d", got, http2Dials)
@@ -245,8 +244,8 @@ func TestAReceiverThatServesNoStreamIsDialledFewTimes(t *testing.T) {
 	}
 }
 
-// The settings tell a receiver how much it may send before its bytes are read.
-func TestBuffersOfHTTP2AreSmall(t *testing.T) {
+// The settings limit how much a receiver may send before the client reads.
+func TestHTTP2BuffersAreSmall(t *testing.T) {
 	got := make(chan map[http2.SettingID]uint32, 1)
 	client, _ := rawTCP(t, func(f *http2.Framer) {
 		frame, err := f.ReadFrame()
@@ -266,12 +265,12 @@ func TestBuffersOfHTTP2AreSmall(t *testing.T) {
 		}
 	}
 	if value, isSet := all[http2.SettingEnablePush]; !isSet || value != 0 {
-		t.Errorf("the receiver may push")
+		t.Errorf("server push is enabled")
 	}
 }
 
-// A receiver that sends, and reads nothing, does not keep a connection.
-func TestAReceiverThatDoesNotReadIsGivenUp(t *testing.T) {
+// The connection to a receiver that sends and does not read is closed.
+func TestConnectionToAReceiverThatDoesNotReadIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
 		began := time.Now()
@@ -298,13 +297,13 @@ func TestAReceiverThatDoesNotReadIsGivenUp(t *testing.T) {
 			t.Errorf("got %v, want a timeout", err)
 		}
 		if took := <-ended; took > 2*writeTimeout {
-			t.Errorf("the connection was kept for %s, want at most %s", took, 2*writeTimeout)
+			t.Errorf("the connection was open for %s, want at most %s", took, 2*writeTimeout)
 		}
 	})
 }
 
-// Beyond a number of connections HTTP/2 is not offered, and room is found again.
-func TestFewConnectionsUseHTTP2(t *testing.T) {
+// HTTP/2 is not offered while maxHTTP2 connections are open.
+func TestHTTP2ConnectionsAreLimited(t *testing.T) {
 	s := serve(t, answer("ok"))
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
@@ -326,7 +325,7 @@ func TestFewConnectionsUseHTTP2(t *testing.T) {
 	}
 	_, _, _ = beyond.Close(), last.Close(), last.Close()
 	if got := d.open.Load(); got != maxHTTP2-1 {
-		t.Errorf("%d are open, want %d", got, maxHTTP2-1)
+		t.Errorf("%d HTTP/2 connections are open, want %d", got, maxHTTP2-1)
 	}
 	s.TLS.NextProtos = []string{"http/1.1"}
 	defer func(c *tls.Conn) { _ = c.Close() }(dial())
@@ -334,15 +333,15 @@ func TestFewConnectionsUseHTTP2(t *testing.T) {
 	failing.RootCAs = x509.NewCertPool()
 	d.http2 = failing
 	if _, err := d.dialTLS(t.Context(), "tcp", s.Listener.Addr().String()); err == nil {
-		t.Error("an unknown certificate was trusted")
+		t.Error("an untrusted certificate was accepted")
 	}
 	if got := d.open.Load(); got != maxHTTP2-1 {
-		t.Errorf("after a receiver without HTTP/2 and a failed handshake %d are open, want %d", got, maxHTTP2-1)
+		t.Errorf("after a receiver without HTTP/2 and a failed handshake: %d HTTP/2 connections are open, want %d", got, maxHTTP2-1)
 	}
 }
 
-// A status below 100 is no answer.
-func TestAnOddStatusOfHTTP2(t *testing.T) {
+// A status below 100 is not a valid response.
+func TestInvalidStatusOverHTTP2(t *testing.T) {
 	client, _ := rawTCP(t, func(f *http2.Framer) {
 		_ = f.WriteSettings()
 		for {

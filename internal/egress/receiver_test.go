@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// listen is a server that speaks as it likes: each connection is its own.
+// listen starts a server that calls serve for each connection.
 func listen(t testing.TB, serve func(conn net.Conn, in *bufio.Reader)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func listen(t testing.TB, serve func(conn net.Conn, in *bufio.Reader)) (url stri
 	return "http://" + l.Addr().String()
 }
 
-// serveAll serves each connection in a goroutine of its own until the test ends.
+// serveAll serves each connection in its own goroutine until the test ends.
 func serveAll(t testing.TB, l net.Listener, serve func(conn net.Conn)) {
 	t.Helper()
 	var serving sync.WaitGroup
@@ -54,7 +54,7 @@ func serveAll(t testing.TB, l net.Listener, serve func(conn net.Conn)) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
-// countOpen counts a server's open connections.
+// countOpen returns a ConnState hook that counts the open connections of a server.
 func countOpen(open *atomic.Int64) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, state http.ConnState) {
 		switch state {
@@ -67,7 +67,7 @@ func countOpen(open *atomic.Int64) func(net.Conn, http.ConnState) {
 	}
 }
 
-// readRequest reads a request to its end, and reports whether there was one.
+// readRequest reads a whole request. It returns false if there is none.
 func readRequest(in *bufio.Reader) bool {
 	r, err := http.ReadRequest(in)
 	if err != nil {
@@ -79,7 +79,7 @@ func readRequest(in *bufio.Reader) bool {
 
 const thanks = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-func TestAnswersOfOddServers(t *testing.T) {
+func TestMalformedResponses(t *testing.T) {
 	for _, c := range []struct {
 		claim, says string
 		status      int
@@ -109,8 +109,8 @@ func TestAnswersOfOddServers(t *testing.T) {
 	}
 }
 
-// A second response to one request closes the connection.
-func TestASurplusResponseIsNotUsed(t *testing.T) {
+// If a receiver sends two responses to one request, the connection is closed.
+func TestConnectionWithASecondResponseIsNotReused(t *testing.T) {
 	closed := make(chan bool)
 	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
 		if readRequest(in) {
@@ -124,13 +124,13 @@ func TestASurplusResponseIsNotUsed(t *testing.T) {
 			t.Errorf("got %d, %v; want 200", status, err)
 		}
 		if !<-closed {
-			t.Error("the connection was used again")
+			t.Error("the connection was reused")
 		}
 	}
 }
 
-// The client may have read the surplus from the wire with the response.
-func TestASurplusWithinTLSIsNotUsed(t *testing.T) {
+// The client may have read the second response from the network together with the first.
+func TestConnectionWithASecondResponseInTLSIsNotReused(t *testing.T) {
 	known := serveVersion(t, answer("ok"), 1)
 	for claim, surplus := range map[string]func(*tls.Conn) error{
 		"a second response": func(c *tls.Conn) error {
@@ -149,7 +149,7 @@ func TestASurplusWithinTLSIsNotUsed(t *testing.T) {
 			}
 			wire.isHeld = true
 			_, err := io.WriteString(secured, thanks)
-			err = errors.Join(err, surplus(secured), conn.SetWriteDeadline(time.Time{})) // CloseWrite sets one
+			err = errors.Join(err, surplus(secured), conn.SetWriteDeadline(time.Time{})) // CloseWrite sets a deadline
 			if _, sent := conn.Write(wire.held.Bytes()); err != nil || sent != nil {
 				t.Error(err, sent)
 			}
@@ -161,13 +161,13 @@ func TestASurplusWithinTLSIsNotUsed(t *testing.T) {
 				t.Errorf("%s: got %d, %v; want 200", claim, status, err)
 			}
 			if !<-closed {
-				t.Errorf("%s: the connection was used again", claim)
+				t.Errorf("%s: the connection was reused", claim)
 			}
 		}
 	}
 }
 
-// heldBack is a connection that buffers writes while isHeld.
+// heldBack is a connection that buffers writes while isHeld is set.
 type heldBack struct {
 	net.Conn
 	isHeld bool
@@ -181,7 +181,7 @@ func (h *heldBack) Write(p []byte) (int, error) {
 	return h.Conn.Write(p)
 }
 
-func TestNothingIsSentForNobody(t *testing.T) {
+func TestCancelledRequestIsNotSent(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	client := sender(t, inside)
 	if _, _, err := client.Send(t.Context(), post(t, url, "body")); err != nil {
@@ -190,15 +190,15 @@ func TestNothingIsSentForNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := client.Send(ctx, post(t, url, "body")); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want it cancelled", err)
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 	if got := asked.Load(); got != 1 {
-		t.Errorf("asked %d times, want once", got)
+		t.Errorf("got %d requests, want 1", got)
 	}
 }
 
-// A server that says that it closes a connection is taken at its word.
-func TestAConnectionThatEndsIsNotUsedAgain(t *testing.T) {
+// A connection is not reused after a response with "Connection: close".
+func TestConnectionWithCloseIsNotReused(t *testing.T) {
 	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
 		for says := "200 OK"; readRequest(in); says = "500 Internal Server Error" {
 			_, _ = io.WriteString(conn, "HTTP/1.1 "+says+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
@@ -213,7 +213,7 @@ func TestAConnectionThatEndsIsNotUsedAgain(t *testing.T) {
 }
 
 // A receiver may respond before it has read a large body, and read no more of it.
-func TestAnEarlyAnswerIsHeard(t *testing.T) {
+func TestEarlyResponse(t *testing.T) {
 	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
 		if _, err := http.ReadRequest(in); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -226,8 +226,8 @@ func TestAnEarlyAnswerIsHeard(t *testing.T) {
 	}
 }
 
-// What must not be made twice is not sent again over another connection.
-func TestOnlyWhatMayBeRepeatedIs(t *testing.T) {
+// A request that is not idempotent is not repeated over another connection.
+func TestOnlyIdempotentRequestsAreRepeated(t *testing.T) {
 	var requests atomic.Int64
 	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
 		for readRequest(in) {
@@ -248,7 +248,7 @@ func TestOnlyWhatMayBeRepeatedIs(t *testing.T) {
 	}
 }
 
-func TestWhatAReceiverGets(t *testing.T) {
+func TestRequestOnTheWire(t *testing.T) {
 	got := make(chan string, 1)
 	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
 		var raw bytes.Buffer
@@ -291,8 +291,8 @@ func TestWhatAReceiverGets(t *testing.T) {
 	}
 }
 
-// Nothing that a request says ends its headers early.
-func TestWhatCannotBeSentIsNot(t *testing.T) {
+// Values with line breaks, which would end a header field early, are refused.
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	for claim, change := range map[string]func(*http.Request){
 		"a value with a line break":  func(r *http.Request) { r.Header.Set("X-A", "a\r\nX-B: c") },
@@ -306,16 +306,16 @@ func TestWhatCannotBeSentIsNot(t *testing.T) {
 		r := post(t, url, "body")
 		change(r)
 		if status, _, _, err := sender(t, inside).Exchange(t.Context(), r, 10); classOf(err) != "blocked" {
-			t.Errorf("%s: got %d, %v; want it refused", claim, status, err)
+			t.Errorf("%s: got %d, %v; want an error", claim, status, err)
 		}
 	}
 	if got := asked.Load(); got != 0 {
-		t.Errorf("%d requests were sent, want none", got)
+		t.Errorf("%d requests were sent, want 0", got)
 	}
 }
 
-// A body that is not as long as the request says is not sent.
-func TestABodyOfAnotherLengthIsNotSent(t *testing.T) {
+// A body whose length differs from Content-Length is not sent.
+func TestBodyWithAWrongLengthIsNotSent(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	for _, length := range []int64{1, 100} {
 		r := post(t, url, "body")
@@ -325,12 +325,12 @@ func TestABodyOfAnotherLengthIsNotSent(t *testing.T) {
 		}
 	}
 	if got := asked.Load(); got != 0 {
-		t.Errorf("%d requests were sent, want none", got)
+		t.Errorf("%d requests were sent, want 0", got)
 	}
 }
 
-// Concurrent requests get their own responses, and share connections.
-func TestManyExchangesAtOnce(t *testing.T) {
+// Concurrent requests get their own responses and share connections.
+func TestConcurrentExchanges(t *testing.T) {
 	const atOnce, each = 20, 15
 	for version := 1; version <= 2; version++ {
 		s := serveVersion(t, func(w http.ResponseWriter, r *http.Request) {
@@ -345,7 +345,7 @@ func TestManyExchangesAtOnce(t *testing.T) {
 					body := bytes.Repeat(fmt.Appendf(nil, "%d/%d ", i, n), 1+n*300)
 					status, _, got, err := client.Exchange(t.Context(), post(t, s.URL, string(body)), len(body)+1)
 					if status != 200 || err != nil || !bytes.Equal(got, body) {
-						t.Errorf("HTTP/%d, %d/%d: got %d with %d bytes, %v; want its own %d", version, i, n, status, len(got), err, len(body))
+						t.Errorf("HTTP/%d, %d/%d: got %d with %d bytes, %v; want its own response of %d bytes", version, i, n, status, len(got), err, len(body))
 					}
 				}
 			})
@@ -357,8 +357,8 @@ func TestManyExchangesAtOnce(t *testing.T) {
 	}
 }
 
-// A host has few idle connections, and each is closed soon.
-func TestFewConnectionsToAHostAreKept(t *testing.T) {
+// The number of idle connections to a host is limited, and they are closed after a while.
+func TestIdleConnectionsToAHostAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, open := newPipes(), atomic.Int64{}
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }))
@@ -378,12 +378,12 @@ func TestFewConnectionsToAHostAreKept(t *testing.T) {
 		all.Wait()
 		synctest.Wait()
 		if got := open.Load(); got != maxIdlePerHost {
-			t.Errorf("%d connections are kept, want %d", got, maxIdlePerHost)
+			t.Errorf("%d connections are idle, want %d", got, maxIdlePerHost)
 		}
 		time.Sleep(idleTimeout + time.Second)
 		synctest.Wait()
 		if got := open.Load(); got != 0 {
-			t.Errorf("%d connections are open later, want none", got)
+			t.Errorf("%d connections are open later, want 0", got)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func dialledHost(host string) string {
 // literalAddresses returns the addresses of a host that needs no lookup. A host whose last
 // label is a number, such as 0x7f.1, is an address in an unusual spelling, because no
 // top-level domain is a number. Programs disagree about which address it is, so
-// literalAddresses returns none for it.
+// literalAddresses returns no address for it.
 func literalAddresses(host string) (all []netip.Addr, isAddress bool) {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// plain is a server without TLS.
+// plain starts a server without TLS. asked counts its requests.
 func plain(t *testing.T, h http.HandlerFunc) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -75,23 +75,23 @@ func TestSend(t *testing.T) {
 				}
 				status, header, err := c.client.Send(t.Context(), r)
 				if err != nil || status != 503 || header.Get("Retry-After") != "7" {
-					t.Errorf("got %d, %v, %v; want 503 and when to retry", status, header, err)
+					t.Errorf("got %d, %v, %v; want 503 and the header Retry-After", status, header, err)
 				}
 				if got := <-asked; got != want {
-					t.Errorf("asked %+v, want %+v", got, want)
+					t.Errorf("got the request %+v, want %+v", got, want)
 				}
 				if r.UserAgent() != agent {
-					t.Errorf("the request was changed: it says %q, want %q", r.UserAgent(), agent)
+					t.Errorf("Send changed the request: got the user agent %q, want %q", r.UserAgent(), agent)
 				}
 			}
 		})
 	}
 	if got := tls.connections.Load(); got != 1 {
-		t.Errorf("connections: got %d, want 1 that is used again", got)
+		t.Errorf("connections: got %d, want 1 that is reused", got)
 	}
 }
 
-func TestSendKeepsToThePolicy(t *testing.T) {
+func TestSendFollowsThePolicy(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for _, c := range []struct {
@@ -108,7 +108,7 @@ func TestSendKeepsToThePolicy(t *testing.T) {
 			before := asked.Load()
 			status, _, err := sender(t, c.policy).Send(t.Context(), post(t, url, ""))
 			if got := err == nil && status == 200; got != c.allowed || (asked.Load() > before) != c.allowed {
-				t.Errorf("got %d, %v, asked %t; want it allowed: %t", status, err, asked.Load() > before, c.allowed)
+				t.Errorf("got %d, %v, received %t; want it allowed: %t", status, err, asked.Load() > before, c.allowed)
 			}
 			if want := fmt.Sprintf(notPublic, strings.TrimPrefix(url, "http://")); err != nil && (!errors.Is(err, ErrRefused) || err.Error() != want) {
 				t.Errorf("got %v, want %s", err, want)
@@ -127,11 +127,11 @@ func TestSendFollowsNoRedirect(t *testing.T) {
 		}
 	}
 	if got := asked.Load(); got != 0 {
-		t.Errorf("asked the target of the redirect %d times, want never", got)
+		t.Errorf("the target of the redirect got %d requests, want 0", got)
 	}
 }
 
-func TestSendRefusesURLs(t *testing.T) {
+func TestSendRejectsURLs(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	host := strings.TrimPrefix(url, "http://")
 	for _, u := range []string{"//" + host, "ftp://" + host, "file:///etc/passwd", "http:///hook", "http://user:hunter2@" + host, url + "/" + strings.Repeat("a", maxURL)} {
@@ -141,11 +141,11 @@ func TestSendRefusesURLs(t *testing.T) {
 		}
 	}
 	if got := asked.Load(); got != 0 {
-		t.Errorf("asked %d times, want never", got)
+		t.Errorf("got %d requests, want 0", got)
 	}
 }
 
-func TestSendHidesWhatTheOtherSideSays(t *testing.T) {
+func TestErrorsDoNotContainTheResponse(t *testing.T) {
 	const secret = "what the server says"
 	for claim, h := range map[string]http.HandlerFunc{
 		"no HTTP": func(w http.ResponseWriter, _ *http.Request) {
@@ -161,17 +161,17 @@ func TestSendHidesWhatTheOtherSideSays(t *testing.T) {
 		url, _ := plain(t, h)
 		_, _, err := sender(t, inside).Send(t.Context(), post(t, url, ""))
 		if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), strings.TrimPrefix(url, "http://")) {
-			t.Errorf("%s: got %v, want the host, and nothing that it says", claim, err)
+			t.Errorf("%s: got %v, want an error with the host and without the response", claim, err)
 		}
 	}
 }
 
-// sendTo sends to a handler in a bubble, where time is the test's.
+// sendTo sends a request to a handler over an in-memory network. It must run in a synctest bubble.
 func sendTo(t *testing.T, h http.HandlerFunc, limit time.Duration) (status int, took time.Duration, err error) {
 	t.Helper()
 	network := newPipes()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body) // from then on the server notices that the client has left
+		_, _ = io.ReadAll(r.Body) // after that the server notices when the client closes the connection
 		h(w, r)
 	}))
 	_ = s.Listener.Close()
@@ -186,7 +186,7 @@ func sendTo(t *testing.T, h http.HandlerFunc, limit time.Duration) (status int, 
 	return status, time.Since(began), err
 }
 
-func TestSendEndsInTime(t *testing.T) {
+func TestSendTimesOut(t *testing.T) {
 	drip := func(w http.ResponseWriter, r *http.Request, pause time.Duration) {
 		for r.Context().Err() == nil {
 			if _, err := io.WriteString(w, "0123456789"); err != nil {
@@ -221,7 +221,7 @@ func TestSendEndsInTime(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				status, took, err := sendTo(t, c.h, 20*time.Second)
-				time.Sleep(2 * time.Second) // until the handler has noticed, too
+				time.Sleep(2 * time.Second) // the handler notices the end
 				if status != c.status || took != c.took {
 					t.Errorf("got %d after %s (%v), want %d after %s", status, took, err, c.status, c.took)
 				}
@@ -233,7 +233,7 @@ func TestSendEndsInTime(t *testing.T) {
 	}
 }
 
-// What follows a switch of protocols is no body, and nothing would end it.
+// After a switch of protocols the connection has no HTTP body, and reading it would not end.
 func TestSendDoesNotSwitchProtocols(t *testing.T) {
 	url, _ := plain(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -248,18 +248,18 @@ func TestSendDoesNotSwitchProtocols(t *testing.T) {
 	defer cancel()
 	status, _, err := sender(t, inside).Send(ctx, post(t, url, ""))
 	if status != http.StatusSwitchingProtocols || err != nil || ctx.Err() != nil {
-		t.Errorf("got %d, %v, ctx %v; want 101 at once", status, err, ctx.Err())
+		t.Errorf("got %d, %v, ctx %v; want an immediate 101", status, err, ctx.Err())
 	}
 }
 
-// offline is a client for a network on which every dial fails.
+// offline returns a client for which every dial fails with err.
 func offline(err error) *Client {
 	return newClient(Policy{}, func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 443}, Err: err}
 	})
 }
 
-func TestSendSaysWhatFailed(t *testing.T) {
+func TestSendErrorText(t *testing.T) {
 	hangUp := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, _ := http.NewResponseController(w).Hijack()
 		_ = conn.Close()
@@ -299,36 +299,36 @@ func TestSendSaysWhatFailed(t *testing.T) {
 	}
 }
 
-func TestWhatThePolicyRefusesIsForeseen(t *testing.T) {
+func TestCheckHostFollowsThePolicy(t *testing.T) {
 	for _, c := range []struct {
 		claim, url string
 		policy     Policy
-		refused    string // what is said
+		refused    string // part of the error
 	}{
 		{"loopback", "http://127.0.0.1:1/", Policy{}, notPublic},
 		{"loopback by name", "http://LocalHost:8080/", Policy{}, notPublic},
 		{"loopback, IPv6", "https://[::1]/", Policy{}, notPublic},
 		{"loopback, mapped", "https://[::ffff:127.0.0.1]/", Policy{}, notPublic},
 		{"loopback by a longer name", "http://a.localhost./", Policy{}, notPublic},
-		{"loopback as one number", "http://2130706433/", Policy{}, noAddress},
+		{"loopback as a number", "http://2130706433/", Policy{}, noAddress},
 		{"loopback in two numbers", "http://127.0x1/", Policy{}, noAddress},
 		{"loopback in full-width digits and dots", "http://１２７。0。0。1/", Policy{}, notPublic},
 		{"a cloud's credentials behind circled digits", "http://①⑥⑨.254.169.254/", Policy{}, notPublic},
 		{"loopback by a full-width name", "http://ｌｏｃａｌｈｏｓｔ/", Policy{}, notPublic},
-		{"a name in another script", "http://bücher.example/", Policy{}, ""},
+		{"internationalized name", "http://bücher.example/", Policy{}, ""},
 		{"one number, where loopback is allowed", "http://127.1/", Policy{AllowedCIDRs: prefixes("127.0.0.0/8")}, noAddress},
 		{"a number that is too large", "http://99999999999999999999/", Policy{}, noAddress},
 		{"a name that begins with a digit", "http://1server/", Policy{}, ""},
 		{"a name with a number in it", "http://10.internal/", Policy{}, ""},
-		{"a private one", "http://10.1.2.3/", Policy{}, notPublic},
+		{"private address", "http://10.1.2.3/", Policy{}, notPublic},
 		{"a cloud's credentials", "http://169.254.169.254/latest", Policy{}, notPublic},
-		{"a cloud's credentials, where private ones are allowed", "http://169.254.169.254/latest", inside, notPublic},
-		{"one with a zone", "http://[fe80::1%25eth0]/", Policy{}, notPublic},
-		{"loopback, where private ones are allowed", "http://127.0.0.1/", inside, ""},
+		{"a cloud's credentials, where private addresses are allowed", "http://169.254.169.254/latest", inside, notPublic},
+		{"address with a zone", "http://[fe80::1%25eth0]/", Policy{}, notPublic},
+		{"loopback, where private addresses are allowed", "http://127.0.0.1/", inside, ""},
 		{"localhost, where one of its addresses is allowed", "http://localhost/", Policy{AllowedCIDRs: prefixes("::1/128")}, ""},
-		{"one that is allowed", "http://10.1.2.3/", Policy{AllowedCIDRs: prefixes("10.0.0.0/8")}, ""},
-		{"a public one", "https://8.8.8.8/", Policy{}, ""},
-		{"a name, whatever it resolves to", "https://internal.example/", Policy{}, ""},
+		{"allowed address", "http://10.1.2.3/", Policy{AllowedCIDRs: prefixes("10.0.0.0/8")}, ""},
+		{"public address", "https://8.8.8.8/", Policy{}, ""},
+		{"name, which is not resolved", "https://internal.example/", Policy{}, ""},
 	} {
 		u := post(t, c.url, "").URL
 		err := New(c.policy).CheckHost(u)
@@ -336,7 +336,7 @@ func TestWhatThePolicyRefusesIsForeseen(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused: %t", c.claim, err, c.refused != "")
 		}
 		if err != nil && err.Error() != fmt.Sprintf(c.refused, u.Host) {
-			t.Errorf("%s: got %v, want the host and: %s", c.claim, err, c.refused)
+			t.Errorf("%s: got %v, want an error with the host and %s", c.claim, err, c.refused)
 		}
 	}
 }

@@ -26,8 +26,8 @@ type compiler struct {
 	faults     eventhook.Faults
 	conditions int
 	regexps    int
-	memory     int // size of the regular expressions in bytes
-	full       bool
+	memory     int  // size of the regular expressions in bytes
+	isFull     bool // there are too many conditions; already reported
 }
 
 // object compiles a filter object. Its members are paths, $and, $or and $not, and all must hold.
@@ -76,8 +76,8 @@ func (c *compiler) list(r gjson.Result, at string, depth int) (list []condition)
 		c.faults.Add(at, "must be a list of filters")
 		return nil
 	}
-	for i, one := range r.Array() {
-		list = append(list, c.object(one, fmt.Sprintf("%s[%d]", at, i), depth+1))
+	for i, element := range r.Array() {
+		list = append(list, c.object(element, fmt.Sprintf("%s[%d]", at, i), depth+1))
 	}
 	return list
 }
@@ -88,8 +88,8 @@ func (c *compiler) members(r gjson.Result, at string, f func(name string, value 
 	seen := map[string]bool{}
 	r.ForEach(func(name, value gjson.Result) bool {
 		if c.conditions++; c.conditions > maxConditions {
-			if !c.full {
-				c.full = true
+			if !c.isFull {
+				c.isFull = true
 				c.faults.Add("", "has more than %d conditions", maxConditions)
 			}
 			return false
@@ -120,13 +120,13 @@ func join(at, name string) string {
 	return at + "." + name
 }
 
-// checkJSON reports why a filter is not acceptable JSON, "" if it is.
+// checkJSON describes the fault of a filter as JSON, or returns "" if it is valid.
 func checkJSON(text []byte) string {
 	if len(text) > maxBytes {
 		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), maxBytes)
 	}
 	if depth, _ := shape(text); depth > maxNesting {
-		return fmt.Sprintf("holds lists or objects that nest deeper than %d", maxNesting)
+		return fmt.Sprintf("contains lists or objects that nest deeper than %d", maxNesting)
 	}
 	err := json.Unmarshal(text, new(json.RawMessage))
 	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -139,8 +139,8 @@ func checkJSON(text []byte) string {
 	return ""
 }
 
-// shape returns how deep lists and objects nest in a text and about how many values it has. The
-// text need not be valid JSON.
+// shape returns the maximum nesting of lists and objects in a text and the approximate number of its
+// values. The text need not be valid JSON.
 func shape(text []byte) (maxDepth, values int) {
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {

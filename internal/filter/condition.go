@@ -35,7 +35,7 @@ func (list anyOf) holds(s *Subject, why *Reasons) bool {
 	return false
 }
 
-// notAll holds if the denied condition does not, including when a field is missing.
+// notAll holds if the denied condition does not hold, for example because a field is missing.
 type notAll struct {
 	denied condition
 	text   string

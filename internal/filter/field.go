@@ -29,10 +29,10 @@ type Fields struct {
 // fieldReader reads a field of an event. A missing field yields a result that does not exist.
 type fieldReader func(s *Subject) gjson.Result
 
-// place locates a field by its number or, beyond maxNumbered, by its reader.
+// place is the location of a field: its number and its reader.
 type place struct {
-	number int
-	look   fieldReader
+	number int // -1 if there are more than maxNumbered fields
+	read   fieldReader
 	isJSON bool // the field is in the index
 }
 
@@ -40,25 +40,25 @@ type place struct {
 // the number of paths. Fields without a number are read each time.
 const maxNumbered = 20_000
 
-// place returns the place of a path. It is the same on every call.
+// place returns the place of a path. A path with a number has the same place on every call.
 func (f *Fields) place(path string) (place, error) {
 	if p, ok := f.byPath[path]; ok {
 		return p, nil
 	}
-	look, err := f.compile(path)
+	read, err := f.compile(path)
 	switch {
 	case err != nil:
 		return place{}, err
 	case len(f.readers) >= maxNumbered:
-		return place{number: -1, look: look}, nil
+		return place{number: -1, read: read}, nil
 	case f.byPath == nil:
 		f.byPath = map[string]place{}
 	}
-	p := place{number: len(f.readers), look: look}
+	p := place{number: len(f.readers), read: read}
 	if in, err := payload.ParsePath(path); err == nil && f.index.Add(in, p.number) {
 		p.isJSON, f.indexed = true, append(f.indexed, p.number)
 	}
-	f.readers, f.byPath[path] = append(f.readers, look), p
+	f.readers, f.byPath[path] = append(f.readers, read), p
 	return p, nil
 }
 
@@ -74,7 +74,7 @@ func (f *Fields) compile(path string) (fieldReader, error) {
 		return nil, fmt.Errorf("%q is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>", eventhook.SanitizeLabel(path))
 	}
 	if len(eventhook.PathParts(path)) > 1 {
-		return nil, fmt.Errorf("%q joins several paths: compare each", eventhook.SanitizeLabel(path))
+		return nil, fmt.Errorf("%q joins several paths: write a condition for each path", eventhook.SanitizeLabel(path))
 	}
 	p, err := payload.ParsePath(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func textResult(s string) gjson.Result {
 	return gjson.Result{Type: gjson.String, Raw: s, Str: s}
 }
 
-// eventField is a property of the event for filters. None of them changes when the event is
+// eventField is a property of the event that filters can read. It does not change when the event is
 // retried.
 type eventField struct {
 	name string
@@ -135,7 +135,7 @@ func compileEventField(path, name string) (fieldReader, error) {
 	}
 	i := slices.IndexFunc(eventFields, func(f eventField) bool { return f.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%q is no field of an event: there are %s", eventhook.SanitizeLabel(path), strings.Join(eventFieldNames(), ", "))
+		return nil, fmt.Errorf("%q is not a field of an event: the fields are %s", eventhook.SanitizeLabel(path), strings.Join(eventFieldNames(), ", "))
 	}
 	return func(s *Subject) gjson.Result { return textResult(eventFields[i].text(s.Event)) }, nil
 }

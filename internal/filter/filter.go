@@ -26,9 +26,9 @@ func IsSet(text []byte) bool {
 	return len(text) > 0 && string(text) != "null"
 }
 
-// Compile compiles a filter over a set of fields, which several filters can share. If the filter
-// has faults, Compile returns all of them, each located by its path in the filter, and a nil
-// Filter.
+// Compile compiles a filter and adds its fields to a set, which several filters can share. If the
+// filter has faults, Compile returns a nil Filter and every fault, located by its path in the
+// filter.
 func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	c := compiler{fields: fields}
 	if wrong := checkJSON(text); wrong != "" {
@@ -52,7 +52,7 @@ func (f *Filter) Holds(s *Subject, why *Reasons) bool {
 // valueMemory is the approximate size of a value in a compiled filter, in bytes.
 const valueMemory = 150
 
-// Memory is the approximate size of the filter in bytes.
+// Memory returns the approximate size of the filter in bytes.
 func (f *Filter) Memory() int { return f.memory }
 
 // Reads reports whether the filter reads a path that begins with prefix.

@@ -49,7 +49,7 @@ func verdict(t testing.TB, text string, e *eventhook.Event) (holds bool, reason 
 	return holds, why.String()
 }
 
-func TestPatternOperators(t *testing.T) {
+func TestFilterOperators(t *testing.T) {
 	for _, c := range []struct {
 		claim, filter, body string
 		want                bool
@@ -162,7 +162,7 @@ func TestPatternOperators(t *testing.T) {
 	}
 }
 
-func TestPatternsOnOddJSON(t *testing.T) {
+func TestFiltersOnUnusualJSON(t *testing.T) {
 	nines := strings.Repeat("9", 5000)
 	for _, c := range []struct {
 		claim, filter, body string
@@ -213,7 +213,7 @@ func TestPatternsOnOddJSON(t *testing.T) {
 	}
 }
 
-func TestPatternsOnHeadersAndEvents(t *testing.T) {
+func TestFiltersOnHeadersAndEvents(t *testing.T) {
 	e := carrying(`{"a":1}`, "X-GitHub-Event: push", "X-Two: first", "X-Two: second", "X-Empty:", "X-Count: 12")
 	e.SourceSlug, e.Origin, e.IdempotencyKey, e.SourceIP = "github", eventhook.OriginSource, "k1", "192.0.2.7"
 	for _, c := range []struct {
@@ -249,7 +249,7 @@ func TestPatternsOnHeadersAndEvents(t *testing.T) {
 	}
 }
 
-func TestPatternsOnForms(t *testing.T) {
+func TestFiltersOnForms(t *testing.T) {
 	e := carrying("payload=x&tag=a&tag=b")
 	e.ContentType = "application/x-www-form-urlencoded"
 	if got, reason := verdict(t, `{"body.payload":"x","body.tag":{"$contains":"b"}}`, e); !got {
@@ -277,7 +277,7 @@ func TestFieldsOfPublishedEvents(t *testing.T) {
 
 // However many paths there are, each is looked at, and what is kept of an event
 // is bounded.
-func TestPathsBeyondCounting(t *testing.T) {
+func TestFiltersWithVeryManyPaths(t *testing.T) {
 	var fields filter.Fields
 	var last *filter.Filter
 	for i := range 25_000 {

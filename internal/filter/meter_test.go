@@ -87,7 +87,7 @@ func TestAbsentPathsAreLookedUpTogether(t *testing.T) {
 }
 
 // A filter that was stopped holds for nothing, not even where it denies.
-func TestAFilterThatWasStoppedDoesNotHold(t *testing.T) {
+func TestAStoppedFilterDoesNotHold(t *testing.T) {
 	m := meter.New(t.Context(), 10, nil)
 	if holds(t, m, `{"$not":{"body.a":{"$regex":"(a|b)*c"}}}`, `{"a":"`+strings.Repeat("a", 1000)+`"}`) {
 		t.Error("got a match, want none")
@@ -95,7 +95,7 @@ func TestAFilterThatWasStoppedDoesNotHold(t *testing.T) {
 }
 
 // What most filters do takes few steps.
-func TestUsualFiltersTakeFewSteps(t *testing.T) {
+func TestTypicalFiltersTakeFewSteps(t *testing.T) {
 	body := `{"type":"charge.failed","data":{"object":{"amount":1999,"currency":"usd","email":"a@example.com"}}}`
 	for _, c := range []struct {
 		filter string

@@ -18,8 +18,8 @@ type number struct {
 	isPlain  bool // float is exact, and the other fields are not set
 }
 
-// maxExponent caps exponents. It is far above any exponent in practice; numbers beyond it compare
-// by their digits.
+// maxExponent caps exponents. It is far above any exponent in practice. Numbers with larger exponents
+// are compared by their digits.
 const maxExponent = 1 << 40
 
 // plainDigits is the number of decimal digits of an integer that a float64 always represents
@@ -76,7 +76,7 @@ func exponentOf(text string) int64 {
 // otherwise "".
 func Integer(text string) string {
 	n := exactNumber(text)
-	const maxDigits = 20 // digits
+	const maxDigits = 20 // the length of the largest uint64
 	zeros := n.point - int64(n.digits())
 	if zeros < 0 || n.point > maxDigits {
 		return ""
@@ -88,7 +88,7 @@ func Integer(text string) string {
 	return digits
 }
 
-// exact returns the number with its digits, also if it is plain.
+// exact returns the number with its digits set, also if the number is plain.
 func (n number) exact() number {
 	if !n.isPlain {
 		return n

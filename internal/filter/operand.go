@@ -6,9 +6,9 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// operand is a JSON value of a filter, prepared for comparison with values of events. Values are
-// equal if they mean the same: numbers are compared by value, and objects regardless of the order
-// of members. If an object repeats a name, the first member counts, as in paths.
+// operand is a JSON value of a filter, prepared for comparison with values of events. Numbers are
+// compared by value, and objects regardless of the order of members. If an object repeats a name,
+// the first member counts, as in paths.
 type operand struct {
 	kind     gjson.Type // JSON for an object or an array
 	raw      string
@@ -44,14 +44,15 @@ func newOperand(r gjson.Result) operand {
 	return o
 }
 
-// comparePasses is how often a container is scanned when it is compared or searched.
+// comparePasses is the number of times that a list or an object is scanned when it is compared or
+// searched.
 const comparePasses = 2
 
 // elementSteps is the number of steps for advancing to the next element or member.
 const elementSteps = 8
 
-// equals reports whether a value of an event has the same meaning. It takes the steps for reading
-// the value, and reports false when the meter stops.
+// equals reports whether a value of an event is equal to the operand. It takes the steps for reading
+// the value, and reports false if the meter stops.
 func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 	switch {
 	case o.kind != r.Type:
@@ -64,7 +65,7 @@ func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 		}
 		return o.number.compare(numberOf(r)) == 0
 	case o.kind != gjson.JSON:
-		return true // null, true, false
+		return true // null, true or false, which are types of gjson
 	case m.UseBytes(comparePasses*len(r.Raw)) != nil:
 		return false
 	case o.isArray:
@@ -102,7 +103,8 @@ func (o *operand) equalsObject(m *meter.Meter, r *gjson.Result) bool {
 
 // isIn reports whether a value equals an operand of the list.
 func isIn(m *meter.Meter, list []operand, r *gjson.Result) bool {
-	if m.Use(len(list)/4) != nil {
+	const comparisonsPerStep = 4 // comparisons that fail at once, because the types or texts differ
+	if m.Use(len(list)/comparisonsPerStep) != nil {
 		return false
 	}
 	for i := range list {

@@ -21,7 +21,7 @@ type test struct {
 // meter stops, the result is undefined.
 type passes func(m *meter.Meter, v *gjson.Result) bool
 
-// operator creates a test from an operand, or reports what is wrong with the operand.
+// operator creates a test from an operand, or describes the fault of the operand.
 type operator func(r gjson.Result) (test passes, wrong string)
 
 var operators = map[string]operator{
@@ -66,7 +66,7 @@ func ordering(want func(order int) bool) operator {
 	return func(r gjson.Result) (passes, string) {
 		o := newOperand(r)
 		if !o.isOrdered() {
-			return nil, "must be a number or a text"
+			return nil, "must be a number or a string"
 		}
 		return func(m *meter.Meter, v *gjson.Result) bool {
 			order, ok := o.order(m, v)
@@ -78,7 +78,7 @@ func ordering(want func(order int) bool) operator {
 func affix(has func(s, affix string) bool) operator {
 	return func(r gjson.Result) (passes, string) {
 		if r.Type != gjson.String {
-			return nil, "must be a text"
+			return nil, "must be a string"
 		}
 		return func(_ *meter.Meter, v *gjson.Result) bool { return v.Type == gjson.String && has(v.Str, r.Str) }, ""
 	}
@@ -112,22 +112,22 @@ func exists(r gjson.Result) (passes, string) {
 
 func (c *compiler) regex(r gjson.Result) (passes, string) {
 	if r.Type != gjson.String {
-		return nil, "must be a regular expression as a text"
+		return nil, "must be a regular expression in a string"
 	}
 	re, wrong := compileRegexp(r.Str)
 	if wrong != "" {
 		return nil, wrong
 	}
 	if c.memory += re.Memory(); c.memory > maxRegexpMemory {
-		return nil, fmt.Sprintf("makes the regular expressions of the filter too large: compiled, at most %d bytes are allowed", maxRegexpMemory)
+		return nil, fmt.Sprintf("makes the regular expressions of the filter too large: at most %d bytes are allowed in compiled form", maxRegexpMemory)
 	}
 	return func(m *meter.Meter, v *gjson.Result) bool {
 		return v.Type == gjson.String && len(v.Str) <= maxSearchedBytes && re.Match(m, v.Str)
 	}, ""
 }
 
-// tests compiles the condition of a path: a value, a list of which one element must be equal, or an
-// object of operators that must all pass.
+// tests compiles the condition of a path. It is a value that must be equal, a list with an element
+// that must be equal, or an object of operators that must all pass.
 func (c *compiler) tests(r gjson.Result, at string) []test {
 	if r.IsObject() {
 		return c.operators(r, at, true)
@@ -142,7 +142,7 @@ func (c *compiler) tests(r gjson.Result, at string) []test {
 
 func (c *compiler) operators(r gjson.Result, at string, mayNegate bool) (tests []test) {
 	if len(r.Map()) == 0 {
-		c.faults.Add(at, "names no operator")
+		c.faults.Add(at, "has no operator")
 	}
 	c.members(r, at, func(name string, value gjson.Result) {
 		t, wrong := c.operator(name, value, join(at, name), mayNegate)
@@ -161,7 +161,7 @@ func (c *compiler) operator(name string, value gjson.Result, at string, mayNegat
 	case name == "$not" && mayNegate:
 		return c.negation(value, at)
 	case name == "$exists" && !mayNegate:
-		return t, "does not belong into $not: write $exists with the other value"
+		return t, "is not allowed in $not: use $exists with the opposite value instead"
 	case name == "$regex":
 		if c.regexps++; c.regexps > maxRegexps {
 			return t, fmt.Sprintf("is one regular expression too many, at most %d are allowed", maxRegexps)
@@ -177,7 +177,7 @@ func (c *compiler) operator(name string, value gjson.Result, at string, mayNegat
 	case strings.HasPrefix(name, "$"):
 		return t, "is not one of " + operatorNames
 	}
-	return t, "is no operator: to compare with an object, write $eq; to look into it, a longer path"
+	return t, "is not an operator: to compare with an object, use $eq; to test its members, use a longer path"
 }
 
 // negation passes for a field that exists and fails at least one of the tests.

@@ -13,8 +13,8 @@ import (
 // collection.
 type Reasons []reason
 
-// reason is a text with values of the event, and a general text that is the same for all events
-// that fail in the same way.
+// reason has a text with values of the event, and a general text without them, which is the same for
+// all events that fail the same test.
 type reason struct{ text, general string }
 
 // Add adds a reason without values of the event.
@@ -33,28 +33,28 @@ func (r *Reasons) addFound(path string, value *gjson.Result, wanted string) {
 }
 
 // String joins the reasons, with values of the event.
-func (r Reasons) String() string { return r.join(func(one reason) string { return one.text }) }
+func (r Reasons) String() string { return r.join(func(x reason) string { return x.text }) }
 
 // General joins the reasons and omits values of the event.
-func (r Reasons) General() string { return r.join(func(one reason) string { return one.general }) }
+func (r Reasons) General() string { return r.join(func(x reason) string { return x.general }) }
 
 func (r Reasons) join(text func(reason) string) string {
-	const most = 2000
+	const maxText = 2000
 	texts := make([]string, len(r))
-	for i, one := range r {
-		texts[i] = text(one)
+	for i := range r {
+		texts[i] = text(r[i])
 	}
-	return eventhook.TruncateWithEllipsis(eventhook.SanitizeText(strings.Join(texts, "; ")), most)
+	return eventhook.TruncateWithEllipsis(eventhook.SanitizeText(strings.Join(texts, "; ")), maxText)
 }
 
 // shown formats a value for a reason.
 func shown(r *gjson.Result) string {
-	const most = 80
+	const maxValue = 80
 	switch {
 	case !r.Exists():
 		return "missing"
 	case r.Type == gjson.String:
-		return fmt.Sprintf("%q", eventhook.Truncate(r.Str, most))
+		return fmt.Sprintf("%q", eventhook.Truncate(r.Str, maxValue))
 	}
-	return eventhook.TruncateWithEllipsis(r.Raw, most)
+	return eventhook.TruncateWithEllipsis(r.Raw, maxValue)
 }

@@ -13,12 +13,12 @@ import (
 
 // Limits of regular expressions, in addition to pattern.DefaultLimits.
 const (
-	maxRegexps       = 20       // in one filter
-	maxSearchedBytes = 64 << 10 // bytes of a text that is searched
-	maxRegexpMemory  = 1 << 20  // compiled size of all in one filter, in bytes
+	maxRegexps       = 20       // regular expressions in one filter
+	maxSearchedBytes = 64 << 10 // length of a string that is searched; longer strings do not match
+	maxRegexpMemory  = 1 << 20  // compiled size of all regular expressions in one filter, in bytes
 )
 
-// compileRegexp compiles a regular expression, or describes what is wrong with it.
+// compileRegexp compiles a regular expression, or describes its fault.
 func compileRegexp(s string) (*pattern.Pattern, string) {
 	p, err := pattern.Compile(s, pattern.DefaultLimits)
 	if err != nil {

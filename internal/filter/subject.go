@@ -8,22 +8,22 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// Subject is one event as a group of filters with common Fields reads it. Each field is read at
-// most once, on first use. A Subject can be reused for further events and keeps its memory. It is
-// not safe for concurrent use.
+// Subject gives a group of filters with common Fields access to one event. Each field is read at most
+// once, on first use. A Subject can be reused for further events, without new allocations. It is not
+// safe for concurrent use.
 type Subject struct {
 	Event  *eventhook.Event
 	View   *payload.View
 	Meter  *meter.Meter // counts the work of all evaluations of the event
 	fields *Fields
 	values []gjson.Result // values by field number
-	isRead []bool         // whether found is set, by field number
-	read   []int          // numbers of the fields in found
+	isRead []bool         // whether the value was read, by field number
+	read   []int          // numbers of the fields that were read
 	last   gjson.Result   // value of a field without a number
 }
 
-// Begin prepares s for an event. End must be called before the next Begin. The work of the filters
-// is counted by the meter.
+// Begin prepares s for an event. The meter counts the work of the filters. End must be called before
+// the next Begin.
 func (s *Subject) Begin(m *meter.Meter, e *eventhook.Event, fields *Fields) {
 	s.Event, s.fields, s.Meter = e, fields, m
 	s.View = payload.New(m, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
@@ -46,7 +46,7 @@ func (s *Subject) End() {
 func (s *Subject) at(p place) *gjson.Result {
 	n := p.number
 	if n < 0 {
-		s.last = p.look(s)
+		s.last = p.read(s)
 		return &s.last
 	}
 	switch {
@@ -54,7 +54,7 @@ func (s *Subject) at(p place) *gjson.Result {
 	case p.isJSON && len(s.fields.indexed) > 1 && s.View.IsLarge():
 		s.findAll()
 	default:
-		s.values[n], s.isRead[n], s.read = p.look(s), true, append(s.read, n)
+		s.values[n], s.isRead[n], s.read = p.read(s), true, append(s.read, n)
 	}
 	return &s.values[n]
 }

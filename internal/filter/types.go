@@ -10,24 +10,24 @@ import (
 // examining the others. A pattern is an exact type, "prefix.*" or "*". A filter without patterns
 // accepts all types.
 type Types struct {
-	all      []int
+	all      []int // filters that accept all types
 	exact    map[string][]int
 	prefixes map[string][]int // keys end with a dot
 }
 
-// NewTypeIndex returns the index of filters, given as the patterns of each.
+// NewTypeIndex returns the index of filters. filters[n] holds the patterns of filter n.
 func NewTypeIndex(filters [][]string) Types {
 	x := Types{exact: map[string][]int{}, prefixes: map[string][]int{}}
-	for taker, patterns := range filters {
+	for n, patterns := range filters {
 		if len(patterns) == 0 || slices.Contains(patterns, "*") {
-			x.all = append(x.all, taker)
+			x.all = append(x.all, n)
 			continue
 		}
 		for _, p := range patterns {
 			if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasSuffix(prefix, ".") {
-				x.prefixes[prefix] = append(x.prefixes[prefix], taker)
+				x.prefixes[prefix] = append(x.prefixes[prefix], n)
 			} else {
-				x.exact[p] = append(x.exact[p], taker)
+				x.exact[p] = append(x.exact[p], n)
 			}
 		}
 	}
@@ -35,9 +35,9 @@ func NewTypeIndex(filters [][]string) Types {
 }
 
 // Each calls f with the index of each filter that accepts a type, in ascending order and once each.
-func (x *Types) Each(eventType string, f func(taker int)) {
-	var room [8][]int
-	lists := append(room[:0], x.all, x.exact[eventType])
+func (x *Types) Each(eventType string, f func(n int)) {
+	var backing [8][]int // avoids an allocation
+	lists := append(backing[:0], x.all, x.exact[eventType])
 	for i := range len(eventType) {
 		if eventType[i] == '.' && len(x.prefixes) > 0 {
 			if list := x.prefixes[eventType[:i+1]]; list != nil {

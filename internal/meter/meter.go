@@ -1,17 +1,16 @@
-// Package meter counts the work of evaluating a tenant's expressions (filters,
-// regular expressions, CEL, schemas, paths) and stops an evaluation at a limit.
+// Package meter counts the work of evaluating a tenant's expressions (filters, regular expressions,
+// CEL, schemas, paths) and stops an evaluation at a limit.
 //
-// The unit is the step: one instruction of a regular expression applied to one
-// character, about StepTime. Code that evaluates an expression calls Use before
-// the work, with a number of steps in proportion to the bytes or instructions
-// that it is about to look at. A Meter takes steps from the tenant's Share in
-// slices of about one millisecond, and checks its context with each slice. So
-// an evaluation ends at its limit, and within one slice of a used-up share and
-// of the end of its context.
+// The unit is the step: the work of applying one instruction of a regular expression to one
+// character, about StepTime. Code that evaluates an expression calls Use before the work, with a
+// number of steps in proportion to the bytes or instructions that it is about to process. A Meter
+// takes steps from the tenant's Share in slices of about one millisecond and checks its context
+// with each slice. So an evaluation stops exactly at its limit, and within one slice after its share
+// is used up or its context ends.
 //
-// Errors are sticky: after the first one every Use fails with the same error.
-// Code deep in an evaluation may therefore give up with any result; the caller
-// that owns the meter asks Err once, at the end.
+// Errors are sticky: after the first error every Use returns the same error. Code deep in an
+// evaluation may therefore return any result once Use fails. The caller that owns the meter checks
+// Err once, at the end.
 package meter
 
 import (
@@ -22,60 +21,60 @@ import (
 )
 
 const (
-	// StepTime is about how long a step takes; see BenchmarkSteps.
+	// StepTime is the approximate duration of a step; see BenchmarkSteps of package pattern.
 	StepTime = 10 * time.Nanosecond
-	// EventLimit is the limit for all expressions that are evaluated for one event, about 0.2 s.
+	// EventLimit is the number of steps that all expressions for one event may use, about 0.2 s.
 	EventLimit = 20_000_000
-	// Slice is how many steps a meter takes from a share at once, about 1 ms.
+	// Slice is the number of steps that a meter takes from a share at once, about 1 ms.
 	Slice = 100_000
-	// bytesPerStep is how many bytes of JSON are scanned in the time of one step.
+	// bytesPerStep is the number of bytes of JSON that can be scanned in the time of one step.
 	bytesPerStep = 8
 )
 
-// Errors of Use and Err. The error of a context that ended is returned wrapped.
+// Errors of Use and Err. If the context ended, these methods return its error, wrapped.
 var (
 	ErrLimit = errors.New("the expressions take too many steps for one event")
 	ErrShare = errors.New("the tenant's share of evaluation time is used up")
 )
 
-// Share is a tenant's share of evaluation time, safe for concurrent use. Take
-// takes steps before they are used, Slice or more before a piece of work that
-// cannot be interrupted; false: the share is used up. A Share that also has
-// Return(steps int) gets the unused part of a slice back. One that
-// also has Charge(steps int) is charged for work that was done before it was
-// counted, whether the share has the steps or not.
+// Share is a tenant's share of evaluation time. It is safe for concurrent use. Take takes steps before
+// they are used: a Slice, or more before work that cannot be interrupted. It returns false if the
+// share is used up.
+//
+// A Share may have two more methods. Return(steps int) gets back the unused part of a slice.
+// Charge(steps int) takes steps for work that was done before it was counted, even if the share does
+// not have the steps.
 type Share interface{ Take(steps int) bool }
 
-// Meter counts the steps of one evaluation. Not safe for concurrent use. A nil
-// Meter counts nothing and never stops: for expressions that the gateway
-// itself wrote, and for tests. A Meter can be reused with Reset.
+// Meter counts the steps of one evaluation. It is not safe for concurrent use. A nil Meter counts
+// nothing and never stops; it is for expressions of the gateway itself and for tests. Reset prepares
+// a Meter for another evaluation.
 type Meter struct {
-	left    int // of the slice that was taken last
-	rest    int // may still be taken
-	used    int // in former slices
-	slice   int // the size of the slice that was taken last
+	left    int // steps of the current slice that are not used
+	rest    int // steps that may still be taken from the share, up to the limit
+	used    int // steps used of earlier slices
+	slice   int // size of the current slice
 	share   Share
-	isQuick bool            // the limit is a slice at most
+	isQuick bool            // the limit is at most a slice
 	ctx     context.Context //nolint:containedctx // a meter belongs to one evaluation, as a context does
 	err     error
 }
 
-// New returns a meter for one evaluation of at most limit steps. A nil share
-// is unlimited.
+// New returns a meter for one evaluation of at most limit steps. A nil share is unlimited.
 func New(ctx context.Context, limit int, share Share) *Meter {
 	m := &Meter{}
 	m.Reset(ctx, limit, share)
 	return m
 }
 
-// Reset makes m a meter for another evaluation, as New does. Close it before.
+// Reset prepares m for another evaluation, with the arguments of New. Call Close before Reset.
 func (m *Meter) Reset(ctx context.Context, limit int, share Share) {
 	*m = Meter{rest: max(limit, 0), isQuick: limit <= Slice, share: share, ctx: ctx}
 }
 
-// Use takes steps, not below 0, before the work that needs them. After an error
-// the caller must not do the work. The error is ErrLimit, ErrShare or the
-// context's, wrapped.
+// Use takes steps before the work that needs them. steps must not be negative. If Use returns an
+// error, the caller must not do the work. The error is ErrLimit, ErrShare or the context's error,
+// wrapped.
 func (m *Meter) Use(steps int) error {
 	if m == nil {
 		return nil
@@ -86,13 +85,12 @@ func (m *Meter) Use(steps int) error {
 	return m.refill(steps)
 }
 
-// UseBytes takes the steps of reading so many bytes of JSON or text once.
+// UseBytes takes the steps for reading n bytes of JSON or text once.
 func (m *Meter) UseBytes(n int) error { return m.Use(n/bytesPerStep + 1) }
 
-// UseTime counts work that was done elsewhere and measured in time, such as in
-// a child process. It takes the steps from the share, but not from the limit:
-// such work has a timeout of its own. A meter whose limit is a slice at most stops
-// at its limit if the work takes longer than a slice.
+// UseTime takes the steps for work that is measured in time, such as work of a child process. It
+// takes them from the share but not from the limit, since such work has a timeout of its own. If the
+// meter's limit is at most a slice and the work takes longer than a slice, UseTime returns ErrLimit.
 func (m *Meter) UseTime(d time.Duration) error {
 	if m == nil || m.err != nil {
 		return m.Err()
@@ -111,7 +109,7 @@ func (m *Meter) UseTime(d time.Duration) error {
 	return nil
 }
 
-// ReturnTime gives back the part of a time of UseTime that was not needed.
+// ReturnTime returns the unused part of a duration that was taken with UseTime.
 func (m *Meter) ReturnTime(d time.Duration) {
 	if m == nil || d <= 0 {
 		return
@@ -122,19 +120,19 @@ func (m *Meter) ReturnTime(d time.Duration) {
 	}
 }
 
-// Take makes a Meter the Share of another one, which has a smaller limit for a
+// Take implements Share. So a Meter can be the share of another Meter, which has a smaller limit for a
 // part of the evaluation.
 func (m *Meter) Take(steps int) bool { return m.Use(steps) == nil }
 
-// Return gives back steps that were taken and not needed.
+// Return returns steps that were taken and not used.
 func (m *Meter) Return(steps int) {
 	if m != nil && m.err == nil {
 		m.left += steps
 	}
 }
 
-// Spend counts work that was done before its steps were known. The share is
-// charged for them even if m stops.
+// Spend is Use for work that was done before its steps were known. The share is charged for the steps
+// even if m stops.
 func (m *Meter) Spend(steps int) error {
 	err := m.Use(steps)
 	if err != nil {
@@ -143,8 +141,8 @@ func (m *Meter) Spend(steps int) error {
 	return err
 }
 
-// SpendTime is UseTime for work that was done before its time was known. The
-// share is charged for it even if m stops.
+// SpendTime is UseTime for work that was done before its duration was known. The share is charged for
+// the time even if m stops.
 func (m *Meter) SpendTime(d time.Duration) error {
 	err := m.UseTime(d)
 	if err != nil {
@@ -153,8 +151,8 @@ func (m *Meter) SpendTime(d time.Duration) error {
 	return err
 }
 
-// Charge counts steps that were used, whether m has stopped or not. It takes
-// them from the share, but not from the limit.
+// Charge counts steps that were already used, even if m has stopped. It takes them from the share but
+// not from the limit.
 func (m *Meter) Charge(steps int) {
 	if m == nil {
 		return
@@ -165,24 +163,25 @@ func (m *Meter) Charge(steps int) {
 	}
 }
 
-// StepsIn is how many steps a duration is.
+// StepsIn returns the number of steps in a duration.
 func StepsIn(d time.Duration) int { return int(max(d, 0) / StepTime) }
 
-// Within calls do, which may use at most limit of the steps that m has left. If
-// do needs more, Within returns ErrLimit and m goes on: that is one part's error
-// and not that of the evaluation. Any other error is m's.
+// Within calls do, which may use at most limit of the steps that m has left. If do needs more, Within
+// returns ErrLimit but m does not stop: one part of the evaluation has failed, and the other parts
+// can go on. Within returns any other error of m, too, and m has then stopped.
 func (m *Meter) Within(limit int, do func()) error {
-	aside := 0
+	withheld := 0 // steps that m has left and do must not use
 	if m != nil && m.err == nil {
-		aside = max(m.left+m.rest-limit, 0)
+		withheld = max(m.left+m.rest-limit, 0)
 	}
-	if aside == 0 || aside > m.rest { // all of it is within the limit, or a slice is larger than it
+	isWithinLimit := withheld == 0
+	if isWithinLimit || withheld > m.rest { // in the latter case, more than limit was already taken from the share
 		do()
 		return m.Err()
 	}
-	m.rest -= aside
+	m.rest -= withheld
 	do()
-	m.rest += aside
+	m.rest += withheld
 	err := m.err
 	if errors.Is(err, ErrLimit) {
 		m.err = nil
@@ -190,7 +189,7 @@ func (m *Meter) Within(limit int, do func()) error {
 	return err
 }
 
-// Context is the context of the evaluation.
+// Context returns the context of the evaluation.
 func (m *Meter) Context() context.Context {
 	if m == nil {
 		return context.Background()
@@ -198,7 +197,7 @@ func (m *Meter) Context() context.Context {
 	return m.ctx
 }
 
-// Err returns the error that stopped the evaluation, nil if it was not stopped.
+// Err returns the error that stopped the evaluation, or nil if the evaluation was not stopped.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil
@@ -206,7 +205,7 @@ func (m *Meter) Err() error {
 	return m.err
 }
 
-// Steps is how many steps have been used.
+// Steps returns the number of steps that were used.
 func (m *Meter) Steps() int {
 	if m == nil {
 		return 0
@@ -214,8 +213,8 @@ func (m *Meter) Steps() int {
 	return m.used + m.slice - m.left
 }
 
-// Close gives the unused part of a slice back to the share. It may be called
-// more than once.
+// Close returns the unused part of a slice to the share. It may be called more than once, and m can
+// still be used afterwards.
 func (m *Meter) Close() {
 	if m == nil {
 		return
@@ -228,7 +227,8 @@ func (m *Meter) Close() {
 	}
 }
 
-// refill takes the next slice, or a larger one if one piece of work needs more.
+// refill takes the next slice from the share. The slice is larger than Slice if the work needs more
+// steps, and smaller near the limit.
 func (m *Meter) refill(steps int) error {
 	m.left += steps
 	if m.err != nil {
@@ -242,8 +242,9 @@ func (m *Meter) refill(steps int) error {
 		return m.stop(fmt.Errorf("the evaluation was stopped: %w", err))
 	}
 	next := min(max(missing, Slice), m.rest)
-	if whole, ok := m.share.(*Meter); ok && whole != nil {
-		next = min(next, max(missing, whole.left+whole.rest))
+	if parent, ok := m.share.(*Meter); ok && parent != nil {
+		left := parent.left + parent.rest // taking more would stop the parent
+		next = min(next, max(missing, left))
 	}
 	if m.share != nil && !m.share.Take(next) {
 		return m.stop(ErrShare)
@@ -255,8 +256,8 @@ func (m *Meter) refill(steps int) error {
 	return nil
 }
 
-// stop ends the evaluation: from now on there is no slice, and so every Use
-// comes to refill.
+// stop ends the evaluation. Close removes the slice, so that every later Use calls refill, which
+// returns the error.
 func (m *Meter) stop(err error) error {
 	m.Close()
 	m.err = err

@@ -40,7 +40,7 @@ func TestMeterStopsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestWorkBeyondTheLimitIsNotBegun(t *testing.T) {
+func TestWorkBeyondTheLimitIsNotStarted(t *testing.T) {
 	s := &share{left: 1_000_000}
 	m := meter.New(t.Context(), 200_000, s)
 	_ = m.Use(10)
@@ -55,7 +55,7 @@ func TestWorkBeyondTheLimitIsNotBegun(t *testing.T) {
 	}
 }
 
-func TestStepsAreTakenInSlicesAndGivenBack(t *testing.T) {
+func TestStepsAreTakenInSlicesAndReturned(t *testing.T) {
 	s := &share{left: 10 * meter.Slice}
 	m := meter.New(t.Context(), meter.EventLimit, s)
 	for range 3 * meter.Slice / 2 {
@@ -113,7 +113,7 @@ type charged struct{ share }
 
 func (s *charged) Charge(steps int) { s.left -= steps }
 
-func TestTheShareIsChargedForWorkThatWasDone(t *testing.T) {
+func TestTheShareIsChargedForFinishedWork(t *testing.T) {
 	const ms = int(time.Millisecond / meter.StepTime)
 	for claim, c := range map[string]struct {
 		left, limit int
@@ -152,7 +152,7 @@ func TestMeterAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAPartMayUseAllThatIsLeft(t *testing.T) {
+func TestAPartMayUseAllRemainingSteps(t *testing.T) {
 	whole := meter.New(t.Context(), meter.Slice, nil)
 	_ = whole.Use(10)
 	part := meter.New(t.Context(), meter.EventLimit, whole)
@@ -164,7 +164,7 @@ func TestAPartMayUseAllThatIsLeft(t *testing.T) {
 	}
 }
 
-func TestWithinBoundsAPart(t *testing.T) {
+func TestWithin(t *testing.T) {
 	use := func(m *meter.Meter, steps int) func() {
 		return func() {
 			for range steps / 1000 {
@@ -193,7 +193,7 @@ func TestWithinBoundsAPart(t *testing.T) {
 	}
 }
 
-func TestLongWorkIsNotForAMeterOfOneSlice(t *testing.T) {
+func TestLongWorkStopsAMeterOfOneSlice(t *testing.T) {
 	m := meter.New(t.Context(), meter.Slice, nil)
 	if err := m.UseTime(meter.Slice * meter.StepTime); err != nil {
 		t.Errorf("a slice: got %v", err)

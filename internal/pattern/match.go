@@ -9,22 +9,22 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// machine runs all threads of a program side by side, one character at a time.
-// Each thread is an instruction that is about to read the character.
+// machine executes a program as a set of threads, one character at a time, as described in
+// https://swtch.com/~rsc/regexp/regexp2.html. A thread is the index of an instruction that reads the
+// next character.
 type machine struct {
 	insts        []syntax.Inst
-	now, next    []uint32
-	reached      []uint32 // by instruction: the turn in which it was reached last
-	turn         uint32   // one for each position of each text
-	before, here rune     // around the position
-	work         int      // instructions that were followed since the meter was asked
+	now, next    []uint32 // threads at this position and at the next one
+	reached      []uint32 // by instruction: the round in which it was added last
+	round        uint32   // incremented for each position of each text
+	before, here rune     // the characters before and after the position
+	work         int      // instructions that were followed since the last Use of the meter
 }
 
 var machines = sync.Pool{New: func() any { return &machine{} }}
 
-// Match reports whether a text has a match. It uses a step for each
-// instruction that is applied to a character. When the meter stops, Match
-// returns false; the caller has to ask the meter.
+// Match reports whether a text has a match. It uses a step for each instruction that is applied to a
+// character. If the meter stops, Match returns false, and the caller must check the meter.
 func (p *Pattern) Match(m *meter.Meter, text string) bool {
 	if p.isLiteral {
 		return m.UseBytes(len(text)) == nil && strings.Contains(text, p.prefix)
@@ -46,23 +46,23 @@ func (v *machine) begin(insts []syntax.Inst) {
 	v.advance()
 }
 
-// advance begins another turn, in which nothing has been reached.
+// advance begins a round for the next position, with no threads.
 func (v *machine) advance() {
 	v.next = v.next[:0]
-	if v.turn++; v.turn == 0 {
+	if v.round++; v.round == 0 { // overflow: old values of reached would be mistaken for new ones
 		clear(v.reached)
-		v.turn = 1
+		v.round = 1
 	}
 }
 
-// none is the character before and after the text.
+// none stands for the missing character before and after the text.
 const none rune = -1
 
-// asksEvery is how many steps are worked before the meter is asked.
-const asksEvery = 500
+// useInterval is the number of steps between two calls of the meter.
+const useInterval = 500
 
-// match has each turn of its loop for one position in the text. The threads in
-// next have read the character before it.
+// match executes the program. Each iteration of its loop is one position in the text; v.next holds the
+// threads that have read the character before the position.
 func (v *machine) match(p *Pattern, m *meter.Meter, text string) bool {
 	at := 0
 	v.before = none
@@ -86,7 +86,7 @@ func (v *machine) match(p *Pattern, m *meter.Meter, text string) bool {
 			}
 		}
 		v.now, v.next = v.next, v.now
-		if v.work += len(v.now); v.work > asksEvery {
+		if v.work += len(v.now); v.work > useInterval {
 			if m.Use(v.work) != nil {
 				return false
 			}
@@ -114,8 +114,8 @@ func runeAt(text string, at int) (r rune, width int) {
 	return utf8.DecodeRuneInString(text[at:])
 }
 
-// step has every thread read the character before the position, and reports
-// whether one comes to a match.
+// step lets every thread read the character before the position, and reports whether a thread has
+// reached a match.
 func (v *machine) step() (matched bool) {
 	v.advance()
 	for _, at := range v.now {
@@ -128,7 +128,7 @@ func (v *machine) step() (matched bool) {
 
 // reads reports whether an instruction reads a character.
 func reads(inst *syntax.Inst, r rune) bool {
-	switch inst.Op { //nolint:exhaustive // of the instructions that read a character, InstRune follows
+	switch inst.Op { //nolint:exhaustive // InstRune follows; no other instruction reads a character
 	case syntax.InstRune1:
 		return r == inst.Rune[0]
 	case syntax.InstRuneAny:
@@ -139,11 +139,11 @@ func reads(inst *syntax.Inst, r rune) bool {
 	return inst.MatchRunePos(r) >= 0
 }
 
-// add adds the threads that an instruction leads to without reading a
-// character, and reports whether it leads to a match.
+// add adds the threads that follow from an instruction without reading a character, and reports
+// whether a match follows.
 func (v *machine) add(at uint32) (matched bool) {
-	for v.reached[at] != v.turn {
-		v.reached[at] = v.turn
+	for v.reached[at] != v.round {
+		v.reached[at] = v.round
 		v.work++
 		inst := &v.insts[at]
 		switch inst.Op {

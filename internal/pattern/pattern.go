@@ -1,16 +1,14 @@
-// Package pattern compiles and matches regular expressions that tenants write,
-// in the syntax of package regexp.
+// Package pattern compiles and matches regular expressions of tenants, in the syntax of package
+// regexp.
 //
-// A pattern is bounded before it is compiled, by its length and by the number
-// of instructions that it would compile to, and afterwards by the instructions
-// that it has. Matching counts each instruction that is applied to a character
-// against a meter and stops when the meter does, so its time is known whatever
-// the pattern and the text are.
+// The size of a pattern is bounded twice: before it is compiled, by its length and a lower bound of
+// its instructions, and afterwards by its actual instructions and memory. A match counts each
+// instruction that is applied to a character with a meter, and stops when the meter stops. So the
+// time of a match is bounded for every pattern and text.
 //
-// Package regexp offers neither: it does not say how many threads a match runs,
-// cannot be interrupted within a text, and builds further programs of its own
-// when it compiles one. Only whether a text matches is asked here, so that the
-// matcher needs no captures and no order of preference.
+// Package regexp cannot be used for this: a match cannot be interrupted and does not report its
+// work, and compiling builds further programs. The matcher of this package reports only whether a
+// text matches, so it needs neither captures nor an order of preference.
 package pattern
 
 import (
@@ -19,11 +17,11 @@ import (
 	"unsafe"
 )
 
-// Limits bound a pattern.
+// Limits are the maximum sizes of a pattern.
 type Limits struct {
-	Bytes        int // of its text
-	Instructions int // of its program
-	Memory       int // bytes that its program holds
+	Bytes        int // length of the text
+	Instructions int // number of instructions of the compiled program
+	Memory       int // bytes of the compiled program
 }
 
 // DefaultLimits are the limits for patterns in filters, expressions and verifiers.
@@ -35,9 +33,9 @@ type Pattern struct {
 	insts      []syntax.Inst
 	start      uint32
 	isAnchored bool   // it matches at the start of a text only
-	hasContext bool   // it asks where in the text it is: ^, $, \b
-	prefix     string // of all matches, where that can be searched for
-	isLiteral  bool   // the prefix is all of it
+	hasContext bool   // it has an assertion about the position: ^, $, \b
+	prefix     string // common prefix of all matches, for searching; may be empty
+	isLiteral  bool   // the pattern is exactly its prefix
 }
 
 // SizeError reports that a pattern exceeds its limits.
@@ -45,8 +43,8 @@ type SizeError struct{ message string }
 
 func (e *SizeError) Error() string { return e.message }
 
-// Compile compiles a pattern. The error is a *syntax.Error or a *SizeError; its
-// text may be shown to the author of the pattern.
+// Compile compiles a pattern. The error is a *syntax.Error or a *SizeError. Its text may be shown to
+// the author of the pattern.
 func Compile(text string, limits Limits) (*Pattern, error) {
 	if len(text) > limits.Bytes {
 		return nil, &SizeError{fmt.Sprintf("is longer than %d bytes", limits.Bytes)}
@@ -55,7 +53,7 @@ func Compile(text string, limits Limits) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	if leastSize(parsed, limits.Instructions) > limits.Instructions {
+	if minInstructions(parsed, limits.Instructions) > limits.Instructions {
 		return nil, tooLarge(limits)
 	}
 	program, err := syntax.Compile(parsed.Simplify())
@@ -73,7 +71,7 @@ func Compile(text string, limits Limits) (*Pattern, error) {
 }
 
 func tooLarge(limits Limits) error {
-	return &SizeError{fmt.Sprintf("is too large when its repetitions are counted out: at most %d instructions are allowed", limits.Instructions)}
+	return &SizeError{fmt.Sprintf("is too large: at most %d instructions are allowed, with repetitions expanded", limits.Instructions)}
 }
 
 func newPattern(text string, program *syntax.Prog) *Pattern {
@@ -88,10 +86,10 @@ func newPattern(text string, program *syntax.Prog) *Pattern {
 	return p
 }
 
-// leastSize is at most the number of instructions that a regular expression
-// compiles to, and is found without compiling it. Beyond most it may be any
-// number that is larger.
-func leastSize(re *syntax.Regexp, most int) int {
+// minInstructions returns a lower bound of the number of instructions of a compiled regular
+// expression, without compiling it. If the bound exceeds limit, the result may be any number above
+// limit.
+func minInstructions(re *syntax.Regexp, limit int) int {
 	size := 0
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -101,12 +99,13 @@ func leastSize(re *syntax.Regexp, most int) int {
 		size = 1
 	}
 	for _, sub := range re.Sub {
-		if size += leastSize(sub, most); size > most {
+		if size += minInstructions(sub, limit); size > limit {
 			return size
 		}
 	}
-	if re.Op == syntax.OpRepeat {
-		size = (size - 1) * max(re.Min, re.Max, 1)
+	if re.Op == syntax.OpRepeat { // the compiler copies the operand for each repetition
+		operand, repetitions := size-1, max(re.Min, re.Max, 1)
+		size = operand * repetitions
 	}
 	return size
 }
@@ -114,11 +113,11 @@ func leastSize(re *syntax.Regexp, most int) int {
 // String returns the source of the pattern.
 func (p *Pattern) String() string { return p.text }
 
-// Instructions is the size of the program.
+// Instructions returns the number of instructions of the program.
 func (p *Pattern) Instructions() int { return len(p.insts) }
 
-// Memory is how many bytes the program holds. Instructions of one repetition
-// share their character class.
+// Memory returns the size of the program in bytes. Copies of an instruction for repetitions share one
+// character class.
 func (p *Pattern) Memory() int {
 	bytes := len(p.text) + len(p.insts)*int(unsafe.Sizeof(syntax.Inst{}))
 	seen := map[*rune]bool{}

@@ -23,9 +23,9 @@ func MemoryCost(contentType string, body []byte) int {
 	case media == formMedia:
 		n += fixed + 5*len(body) + writtenSize(body) + fieldCost*min(bytes.Count(body, []byte("&"))+1, maxFormFields)
 	case media == "multipart/form-data":
-		const copying = 64 << 10
+		const copyBuffer = 64 << 10
 		parts := min(bytes.Count(body, []byte("\n--"))+1, maxParts)
-		n += fixed + copying + 12*len(body) + writtenSize(body) + partCost*parts
+		n += fixed + copyBuffer + 12*len(body) + writtenSize(body) + partCost*parts
 	case isXML(media) && len(body) <= maxXMLBytes && !looksLikeJSON(body):
 		nodes := min(bytes.Count(body, []byte("<"))+bytes.Count(body, []byte("=")), maxXMLNodes)
 		n += fixed + 8*len(body) + 4*writtenSize(body) + nodeCost*nodes

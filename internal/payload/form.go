@@ -30,7 +30,7 @@ func formJSON(body []byte, charset string) ([]byte, error) {
 		name, badName := formText(name, charset)
 		value, badValue := formText(value, charset)
 		if badName != nil || badValue != nil || strings.Contains(text, ";") { // net/url refuses semicolons, too
-			return nil, errNoForm
+			return nil, errMalformedForm
 		}
 		fields = append(fields, field[string]{name, value})
 	}
@@ -76,10 +76,10 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 		return nil, errNoBoundary
 	}
 	if !isWhole {
-		return nil, errCutShort
+		return nil, errTruncated
 	}
 	var fields []field[part]
-	size, copying := len(`{}`), make([]byte, 4<<10)
+	size, copyBuffer := len(`{}`), make([]byte, 4<<10)
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for n := 0; ; n++ {
 		p, err := r.NextPart()
@@ -87,14 +87,14 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 			return appendObject(make([]byte, 0, size), fields, appendPart), nil
 		}
 		if err != nil {
-			return nil, errNoParts
+			return nil, errMalformedParts
 		}
 		if n == maxParts || sizeOf(p.Header) > maxPartHeaderBytes {
 			return nil, errManyParts
 		}
-		shown, err := readPart(p, copying)
+		shown, err := readPart(p, copyBuffer)
 		if err != nil {
-			return nil, errNoParts
+			return nil, errMalformedParts
 		}
 		if name := p.FormName(); name != "" {
 			const marks = len(`"":{"content_type":"","filename":"","size":1000000000},`)
@@ -104,15 +104,15 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 	}
 }
 
-// readPart reads a part. The buffer copying is shared by all parts of a form.
-func readPart(p *multipart.Part, copying []byte) (shown part, err error) {
+// readPart reads a part. All parts of a form share copyBuffer.
+func readPart(p *multipart.Part, copyBuffer []byte) (shown part, err error) {
 	if p.FormName() == "" || p.FileName() != "" {
 		shown = part{isFile: true, text: p.FileName(), media: p.Header.Get("Content-Type")}
 		shown.size, err = io.Copy(io.Discard, p) // io.Discard pools its buffers
 		return shown, err
 	}
 	var text strings.Builder
-	_, err = io.CopyBuffer(&text, p, copying)
+	_, err = io.CopyBuffer(&text, p, copyBuffer)
 	return part{text: text.String()}, err
 }
 

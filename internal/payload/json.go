@@ -23,7 +23,7 @@ func checkedJSON(body []byte) ([]byte, error) {
 		return nil, errDeepJSON
 	}
 	if !gjson.ValidBytes(body) {
-		return nil, errNoJSON
+		return nil, errMalformedJSON
 	}
 	if !utf8.Valid(body) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))

@@ -11,20 +11,20 @@ import (
 
 // The reasons why a body has no view.
 var (
-	errMedia      = errors.New("an unsupported content type")
-	errNoJSON     = errors.New("malformed JSON")
-	errDeepJSON   = fmt.Errorf("JSON nested deeper than %d", maxDepth)
-	errNoForm     = errors.New("a malformed form")
-	errManyFields = fmt.Errorf("a form of more than %d fields", maxFormFields)
-	errNoBoundary = errors.New("a multipart form without a boundary in its content type")
-	errCutShort   = errors.New("a multipart form without its last boundary")
-	errNoParts    = errors.New("a malformed multipart form")
-	errManyParts  = fmt.Errorf("a multipart form of more than %d parts, or with more than %d bytes of headers in one", maxParts, maxPartHeaderBytes)
-	errNoXML      = errors.New("malformed XML")
-	errDocType    = errors.New("XML with declarations in its DOCTYPE")
-	errDeepXML    = fmt.Errorf("XML nested deeper than %d", maxXMLDepth)
-	errLargeXML   = fmt.Errorf("XML of more than %d MiB", maxXMLBytes>>20)
-	errManyNodes  = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
+	errMediaType      = errors.New("an unsupported content type")
+	errMalformedJSON  = errors.New("malformed JSON")
+	errDeepJSON       = fmt.Errorf("JSON nested deeper than %d", maxDepth)
+	errMalformedForm  = errors.New("a malformed form")
+	errManyFields     = fmt.Errorf("a form of more than %d fields", maxFormFields)
+	errNoBoundary     = errors.New("a multipart form without a boundary in its content type")
+	errTruncated      = errors.New("a multipart form without its last boundary")
+	errMalformedParts = errors.New("a malformed multipart form")
+	errManyParts      = fmt.Errorf("a multipart form of more than %d parts, or with more than %d bytes of headers in one", maxParts, maxPartHeaderBytes)
+	errMalformedXML   = errors.New("malformed XML")
+	errDocType        = errors.New("XML with declarations in its DOCTYPE")
+	errDeepXML        = fmt.Errorf("XML nested deeper than %d", maxXMLDepth)
+	errLargeXML       = fmt.Errorf("XML of more than %d MiB", maxXMLBytes>>20)
+	errManyNodes      = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
 )
 
 // ParseFailure returns the reason, for users, why the body has no view, and "" if
@@ -49,11 +49,11 @@ func (v *View) failureText(media string, err error) (reason, where string) {
 	switch {
 	case len(v.Content()) == 0:
 		return "it is empty", ""
-	case errors.Is(err, errMedia):
+	case errors.Is(err, errMediaType):
 		return fmt.Sprintf("the content type %.100q is not supported", media), ""
 	case isSyntax:
-		return errNoXML.Error(), fmt.Sprintf("at line %d", syntax.Line)
-	case !errors.Is(err, errNoJSON):
+		return errMalformedXML.Error(), fmt.Sprintf("at line %d", syntax.Line)
+	case !errors.Is(err, errMalformedJSON):
 		return err.Error(), ""
 	case IsJSON(media) || looksLikeJSON(v.Content()):
 		return err.Error(), whereJSON(v.Content())

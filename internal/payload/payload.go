@@ -1,8 +1,7 @@
-// Package payload reads the content of a webhook: the JSON view of its body, its
-// CloudEvent, and the values at paths into these and the headers. A View parses
-// lazily and at most once. The package never modifies the body and does no I/O.
-// A body that cannot be parsed has no view; paths into it have no value, which is
-// not an error.
+// Package payload reads the content of a webhook: the JSON view of its body, its CloudEvent,
+// and the values at paths into these and the headers. A View parses the body at the first
+// lookup, and only once for all lookups. The package never modifies the body and does no I/O. A
+// body that cannot be parsed has no view; paths into it have no value, which is not an error.
 package payload
 
 import (
@@ -148,7 +147,7 @@ func toJSON(contentType string, body []byte) ([]byte, error) {
 	case isXML(media):
 		return xmlJSON(body, params["charset"])
 	}
-	return nil, errMedia
+	return nil, errMediaType
 }
 
 // mediaType returns a content type in lower case and without its parameters, which

@@ -80,7 +80,7 @@ func readXML(text []byte) (*element, error) {
 			return r.open[0], nil
 		}
 		if errors.Is(err, io.EOF) {
-			return nil, errNoXML
+			return nil, errMalformedXML
 		}
 		if err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func (r *xmlReader) handle(token xml.Token) error {
 			return errDocType
 		}
 		if r.hasRoot() {
-			return errNoXML
+			return errMalformedXML
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func (r *xmlReader) text(in *element, t xml.CharData) error {
 	case !isOutside:
 		in.text = append(in.text, t...)
 	case len(bytes.Trim(t, white)) > 0:
-		return errNoXML
+		return errMalformedXML
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *xmlReader) start(in *element, t xml.StartElement) error {
 		return errDeepXML
 	}
 	if isSecondRoot || hasRepeats(t.Attr) {
-		return errNoXML
+		return errMalformedXML
 	}
 	e := &element{}
 	for _, a := range t.Attr {

@@ -15,11 +15,13 @@ type ApplyOptions struct {
 	Prune  bool // delete the tenant's sources, routes and subscriptions that the configuration does not name
 }
 
-// ApplyTenant brings a tenant to a configuration in one transaction. It returns one Change for
-// each resource of the configuration and each pruned one. Resources that the configuration
-// does not name stay, unless o.Prune is set; a tenant is never deleted. Applying a
-// configuration twice changes nothing the second time. The error is KindConflict if the tenant
-// is closed. A dry run locks nothing. The caller must have validated the configuration.
+// ApplyTenant changes a tenant to match a configuration, in one transaction. It returns one
+// Change for each resource of the configuration and each pruned one. Resources that the
+// configuration does not name stay, unless o.Prune is set; a tenant is never deleted. Applying
+// a configuration twice changes nothing the second time. The error is KindConflict if the
+// tenant is closed, if it would have too many routes, targets or subscriptions, or if several
+// subscriptions have a name of the configuration. A dry run locks nothing. The caller must have
+// validated the configuration.
 func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
 	if !o.DryRun {
 		if err := db.ensureSealing(ctx); err != nil {
@@ -60,7 +62,7 @@ type configApply struct {
 	prune   bool
 	changes []eventhook.Change
 	// tenantExists is set if another transaction has created the tenant since this one
-	// looked for it. The transaction then fails, and can be tried again.
+	// looked for it. The transaction then fails and can be retried.
 	tenantExists bool
 }
 

@@ -42,7 +42,7 @@ func (a *configApply) applyRoutes(ctx context.Context, s eventhook.Source, have,
 }
 
 // checkRouteLimits returns a KindConflict if the configuration would bring a source above its
-// maximum of routes, or of targets in all of them. A source that is above a maximum already
+// maximum of routes, or of targets in all its routes. A source that is above a maximum already
 // may stay there. Routes that are not named count, unless they are pruned.
 func (a *configApply) checkRouteLimits(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
 	before, after := map[string]int{}, map[string]int{} // the numbers of targets by the route's name

@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// applySubscriptions brings a tenant's subscriptions, which a configuration knows by their
-// names, to the wanted ones. The error is KindConflict if several subscriptions have a wanted
-// name. It locks only the subscriptions that change, so that settles of deliveries to the
-// other ones need not wait.
+// applySubscriptions changes a tenant's subscriptions to the wanted ones; a configuration
+// identifies subscriptions by name. The error is KindConflict if several subscriptions have a
+// wanted name. It locks only the subscriptions that change, so that settling deliveries of
+// other subscriptions does not wait.
 func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.Subscription) error {
 	have, err := a.db.subscriptionsOf(ctx, a.tx, a.tenant.ID, "")
 	if err != nil {
@@ -80,11 +80,11 @@ func (a *configApply) lockChanging(ctx context.Context, have map[string][]eventh
 	if err != nil {
 		return err
 	}
-	held, err := a.db.collectSubscriptions(rows)
+	locked, err := a.db.collectSubscriptions(rows)
 	if err != nil {
 		return err
 	}
-	for _, s := range held {
+	for _, s := range locked {
 		list := have[s.Name]
 		list[slices.IndexFunc(list, func(was eventhook.Subscription) bool { return was.ID == s.ID })] = s
 	}

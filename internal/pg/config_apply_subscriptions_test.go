@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// subscribing is globex without sources, with subscriptions.
-func subscribing(list ...eventhook.Subscription) eventhook.TenantConfig {
+// globexWith returns the configuration of globex without sources and with subscriptions.
+func globexWith(list ...eventhook.Subscription) eventhook.TenantConfig {
 	return globex(func(c *eventhook.TenantConfig) { c.Sources, c.Subscriptions = nil, list })
 }
 
@@ -28,7 +28,7 @@ func fileSubscription(name string, change ...func(*eventhook.Subscription)) even
 }
 
 func manySubscriptions(n int) eventhook.TenantConfig {
-	c := subscribing()
+	c := globexWith()
 	for i := range n {
 		c.Subscriptions = append(c.Subscriptions, fileSubscription(fmt.Sprintf("subscription-%d", i), func(s *eventhook.Subscription) {
 			s.EventTypes = []string{fmt.Sprintf("kind-%d.*", i)}
@@ -37,20 +37,19 @@ func manySubscriptions(n int) eventhook.TenantConfig {
 	return c
 }
 
-// TestApplyKeepsNoSecretForAnotherURL: a configuration file names the URL together with
-// everything that is sent to it.
+// A configuration file names the URL together with all secrets that are sent to it.
 func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(func(s *eventhook.Subscription) {
 		s.AuthHeader, s.Headers = eventhook.NewSecret("Bearer t0k"), map[string]string{"X-Env": "prod"}
 	})
-	signing := f.subscribed(s.ID).Signing[0].Secret
+	signing := f.storedSubscription(s.ID).Signing[0].Secret
 	moved := eventhook.Subscription{Name: s.Name, EventTypes: s.EventTypes}
 	moved.URL = eventhook.NewSecret("https://elsewhere.example")
 	c := acme()
 	c.Subscriptions = []eventhook.Subscription{moved}
 	f.apply(c)
-	got := f.subscribed(s.ID)
+	got := f.storedSubscription(s.ID)
 	same(t, "the URL, auth header and headers", []any{got.URL.Reveal(), got.AuthHeader.IsZero(), len(got.Headers)}, []any{"https://elsewhere.example", true, 0})
 	same(t, "the signing secret stays", got.Signing[0].Secret.Equal(signing), true)
 }
@@ -58,13 +57,13 @@ func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
 func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 	f := setUp(t)
 	with := func(change func(*eventhook.Subscription)) eventhook.TenantConfig {
-		return subscribing(fileSubscription("billing", change))
+		return globexWith(fileSubscription("billing", change))
 	}
-	plain := subscribing(fileSubscription("billing"))
+	plain := globexWith(fileSubscription("billing"))
 	plan := func(action eventhook.ChangeAction, fields ...eventhook.FieldChange) []eventhook.Change {
 		return []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"}, {Action: action, Kind: "subscription", Name: "globex/billing", Fields: fields}}
 	}
-	f.apply(subscribing())
+	f.apply(globexWith())
 	filtered := func(filter string) eventhook.TenantConfig {
 		return with(func(s *eventhook.Subscription) { s.Filter = []byte(filter) })
 	}
@@ -92,7 +91,7 @@ func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 		}), plan(update, of("signing_secret", was, is))},
 		{"the old secret", plain, plan(update, of("signing_secret", was, is))},
 		{"paused", with(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), plan(update, of("status", `"active"`, `"paused"`))},
-		{"no word of it", plain, plan(unchanged)},
+		{"neither", plain, plan(unchanged)},
 		{"active", with(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }), plan(update, of("status", `"paused"`, `"active"`))},
 	} {
 		f.clock.advance(time.Second)
@@ -111,14 +110,14 @@ func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 
 func TestPruneDeletesSubscriptionsThatAreNotNamed(t *testing.T) {
 	f := setUp(t)
-	f.apply(subscribing(fileSubscription("a"), fileSubscription("b"), fileSubscription("c")))
+	f.apply(globexWith(fileSubscription("a"), fileSubscription("b"), fileSubscription("c")))
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) SELECT id FROM eventhook.subscription`)
-	less := subscribing(fileSubscription("b"))
+	less := globexWith(fileSubscription("b"))
 	stays := []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"}, {Action: unchanged, Kind: "subscription", Name: "globex/b"}}
 	same(t, "without prune", f.applyWith(less, ApplyOptions{}), stays)
 	pruned := append(stays, eventhook.Change{Action: remove, Kind: "subscription", Name: "globex/a"}, eventhook.Change{Action: remove, Kind: "subscription", Name: "globex/c"})
 	same(t, "dry", f.applyWith(less, ApplyOptions{DryRun: true, Prune: true}), pruned)
-	same(t, "all are there", f.count("subscription", "true"), 3)
+	same(t, "all are stored", f.count("subscription", "true"), 3)
 	same(t, "pruned", f.applyWith(less, ApplyOptions{Prune: true}), pruned)
 	same(t, "left", f.count("subscription", "name = 'b'"), f.count("subscription", "true"))
 	same(t, "their health", f.count("subscription_health", "true"), 1)
@@ -133,7 +132,7 @@ func TestApplyIdentifiesSubscriptionsByName(t *testing.T) {
 		_, err := f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{DryRun: dry})
 		wantKind(t, "two of one name", err, eventhook.KindConflict)
 		if err != nil && (!strings.Contains(err.Error(), a.ID.String()) || !strings.Contains(err.Error(), b.ID.String()) || !strings.Contains(err.Error(), `"billing"`)) {
-			t.Errorf("got %v, want it to say which", err)
+			t.Errorf("got %v, want the ids and the name", err)
 		}
 	}
 	c.Subscriptions[0].Name = "other"
@@ -143,41 +142,41 @@ func TestApplyIdentifiesSubscriptionsByName(t *testing.T) {
 
 func TestApplyReplacesSecretsWhoseKeyIsLost(t *testing.T) {
 	f := setUp(t)
-	f.apply(subscribing(fileSubscription("billing")))
+	f.apply(globexWith(fileSubscription("billing")))
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:0a:x'`)
-	_, err := f.db.ApplyTenant(t.Context(), operator, subscribing(fileSubscription("billing", func(s *eventhook.Subscription) { s.Signing = nil })), ApplyOptions{})
+	_, err := f.db.ApplyTenant(t.Context(), operator, globexWith(fileSubscription("billing", func(s *eventhook.Subscription) { s.Signing = nil })), ApplyOptions{})
 	wantKind(t, "without a signing secret", err, eventhook.KindConflict)
-	same(t, "with all", f.apply(subscribing(fileSubscription("billing")))[1].Action, update)
+	same(t, "with all", f.apply(globexWith(fileSubscription("billing")))[1].Action, update)
 	got, err := f.db.TenantConfig(t.Context(), "globex")
 	f.must(err)
 	same(t, "opened", got.Subscriptions[0].URL.Reveal(), "https://billing.example/hooks")
 }
 
 func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
-	const n, most = 10_000, 120
+	const n, maxTrips = 10_000, 120
 	f := setUp(t)
-	f.apply(subscribing())
+	f.apply(globexWith())
 	everything := fileSubscription("everything", func(s *eventhook.Subscription) { s.EventTypes = []string{"*"} })
-	f.apply(subscribing(everything))
+	f.apply(globexWith(everything))
 	ctx, stop := context.WithCancel(t.Context())
-	heard, ready := make(chan ConfigChange, 4*n), make(chan struct{})
+	received, ready := make(chan ConfigChange, 4*n), make(chan struct{})
 	ended := make(chan error)
 	go func() {
 		ended <- f.other.Listen(ctx, func(c ConfigChange) {
 			if (c == ConfigChange{}) {
 				close(ready)
 			}
-			heard <- c
+			received <- c
 		})
 	}()
 	<-ready
 	trips := f.countTrips()
 	c := manySubscriptions(n)
-	for claim, want := range map[string]int{"made": n, "changed": n} {
+	for claim, want := range map[string]int{"created": n, "changed": n} {
 		before := trips.Load()
 		f.apply(c)
-		if took := trips.Load() - before; took > most {
-			t.Errorf("%s: %d round trips, want at most %d", claim, took, most)
+		if took := trips.Load() - before; took > maxTrips {
+			t.Errorf("%s: %d round trips, want at maxTrips %d", claim, took, maxTrips)
 		}
 		same(t, claim, f.count("subscription", "name LIKE 'subscription-%'"), want)
 		for i := range c.Subscriptions {
@@ -186,14 +185,14 @@ func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
 	}
 	missing := map[eventhook.SubscriptionID]int{}
 	for range 2 * n {
-		missing[(<-heard).SubscriptionID]++
+		missing[(<-received).SubscriptionID]++
 	}
 	same(t, "notifications", len(missing), n+1) // including the first, which is zero
 	tenant, err := f.db.Tenant(t.Context(), "globex")
 	f.must(err)
 	generation, list, err := f.db.TenantSubscriptions(t.Context(), tenant.ID)
 	f.must(err)
-	same(t, "the generation, and how many", []any{generation, len(list)}, []any{int64(3), n + 1})
+	same(t, "the generation and the number of subscriptions", []any{generation, len(list)}, []any{int64(3), n + 1})
 	same(t, "deliveries about the changes", f.count("delivery", "true"), 2*n)
 	stop()
 	f.must(<-ended)

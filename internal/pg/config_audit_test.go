@@ -93,8 +93,8 @@ func TestAuditEntriesAreFilteredAndPaged(t *testing.T) {
 		{"of a tenant", eventhook.AuditFilter{Tenant: f.tenant}, acmesEntries},
 		{"of an action", eventhook.AuditFilter{Action: "tenant.created"}, []string{"tenant.created", "tenant.created"}},
 		{"of a tenant and an action", eventhook.AuditFilter{Tenant: umbrella, Action: "api_key.created"}, others[:5]},
-		{"of a tenant that is none", eventhook.AuditFilter{Tenant: eventhook.NewID[eventhook.Tenant](noon)}, nil},
-		{"of an action that is none", eventhook.AuditFilter{Action: "tenant.born"}, nil},
+		{"of an unknown tenant", eventhook.AuditFilter{Tenant: eventhook.NewID[eventhook.Tenant](noon)}, nil},
+		{"of an unknown action", eventhook.AuditFilter{Action: "tenant.born"}, nil},
 	} {
 		for limit := 1; limit < 4; limit++ {
 			var got []string
@@ -160,13 +160,13 @@ func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 		keep  time.Duration
 		want  int
 	}{
-		{"young ones stay", keep - time.Second, keep, 0},
+		{"new entries stay", keep - time.Second, keep, 0},
 		{"0 keeps all", 0, 0, 0},
 		{"to the second", time.Millisecond, keep, 1000},
 		{"the next step", 0, keep, 1000},
 		{"the last step", 0, keep, 500},
-		{"nothing is left", 0, keep, 0},
-		{"the rest, when they are old enough", time.Second, keep, 3},
+		{"no old entry is left", 0, keep, 0},
+		{"the remaining entries when they are old enough", time.Second, keep, 3},
 	} {
 		f.clock.advance(c.after)
 		n, err := f.db.SweepAudit(t.Context(), c.keep)
@@ -193,7 +193,7 @@ func TestInstancesSweepTheAuditLogWithoutWaiting(t *testing.T) {
 	n, err := f.db.SweepAudit(t.Context(), day)
 	f.must(err)
 	f.must(tx.Rollback(t.Context()))
-	same(t, "entries removed that are not locked", n, entries-1)
+	same(t, "deleted entries that are not locked", n, entries-1)
 }
 
 func TestTheAuditLogIsSweptByItsPrimaryKey(t *testing.T) {

@@ -25,8 +25,8 @@ func TestFindIdempotencyKey(t *testing.T) {
 		{"no key", f.tenant, f.crm, "", 0, false},
 		{"another source", f.tenant, f.shop, "k", 0, false},
 		{"another tenant", umbrella, f.crm, "k", 0, false},
-		{"a moment before its time is over", f.tenant, f.crm, "k", keyTTL - time.Second, true},
-		{"when its time is over", f.tenant, f.crm, "k", time.Second, false},
+		{"just before its expiry", f.tenant, f.crm, "k", keyTTL - time.Second, true},
+		{"at its expiry", f.tenant, f.crm, "k", time.Second, false},
 	} {
 		f.clock.advance(c.after)
 		id, found, err := f.db.FindIdempotencyKey(t.Context(), c.tenant, c.source, c.key, "")
@@ -36,7 +36,7 @@ func TestFindIdempotencyKey(t *testing.T) {
 			same(t, c.claim+", the event", id, e.ID)
 		}
 	}
-	same(t, "keys after all this", f.count("idempotency_key", "true"), 1)
+	same(t, "stored keys", f.count("idempotency_key", "true"), 1)
 }
 
 func TestAllRoutesIncludesDisabledRoutes(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// StoreLearnedSecret stores the secret that a source's handshake has brought; a trigger
+// StoreLearnedSecret stores the secret that a source's handshake has sent; a trigger
 // notifies all instances. The error is KindConflict if the source has a learned secret already
 // or does not exist any more. Primary key.
 func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
@@ -79,7 +79,7 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 // ResetHandshake deletes the learned secret of a source and lets the source wait for its
 // handshake again, from now on. It succeeds if the source has learned none. Primary keys.
 func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
-	return db.mutate(ctx, "forget a learned secret", by, s.TenantID, func(m *mutation) error {
+	return db.mutate(ctx, "reset the handshake", by, s.TenantID, func(m *mutation) error {
 		if err := m.exec(ctx, `UPDATE eventhook.source SET handshake_opened_at = $2 WHERE id = $1`, [16]byte(s.ID), db.now()); err != nil {
 			return err
 		}

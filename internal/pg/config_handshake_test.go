@@ -27,7 +27,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	_, _, err := f.db.LearnedSecret(t.Context(), id)
 	wantKind(t, "before", err, eventhook.KindNotFound)
 	_, err = f.db.RevealSecret(t.Context(), operator, crm)
-	wantKind(t, "nothing to show", err, eventhook.KindConflict)
+	wantKind(t, "no learned secret", err, eventhook.KindConflict)
 
 	f.must(learn("first-secret"))
 	wantKind(t, "another", learn("second-secret"), eventhook.KindConflict)
@@ -59,7 +59,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	if got := learned(); !slices.Equal(got, []string{"third-secret"}) {
 		t.Errorf("learned %v, want the third", got)
 	}
-	wantKind(t, "a source that is none", f.db.StoreLearnedSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
+	wantKind(t, "an unknown source", f.db.StoreLearnedSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
 }
 
 // The window opens when the source is created, and again after a reset, with another provider,
@@ -116,7 +116,7 @@ func TestInstancesAreNotifiedOfARevealedSecret(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsTheLearnedSecret unless the provider changes.
+// A configuration without secrets keeps the learned secret unless it changes the provider.
 func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
@@ -144,7 +144,7 @@ func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	for i := range c.Sources {
 		c.Sources[i].SecretsCount = 1
 	}
-	apply(0) // a configured secret has replaced the learned one for good
+	apply(0) // the configured secret has replaced the learned one
 }
 
 func TestFastlyServices(t *testing.T) {

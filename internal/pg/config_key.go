@@ -45,7 +45,7 @@ func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t
 	if eventhook.KindOf(notFound(err, "key")) == eventhook.KindNotFound {
 		return k, t, &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "the API key is not valid"}
 	}
-	return k, t, translate("find key", err)
+	return k, t, translate("find API key", err)
 }
 
 // CreateKey stores the hash of an API key; the key itself is never stored. The error is
@@ -81,7 +81,8 @@ func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventh
 	return list, translate("list keys", err)
 }
 
-// DeleteKey deletes an API key. Requests with it are refused from then on. Primary key.
+// DeleteKey deletes an API key. Requests with it are refused from then on. The error is
+// KindNotFound if the tenant has no such key. Primary key.
 func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error {
 	return db.mutate(ctx, "delete key", by, tenant, func(m *mutation) error {
 		k, err := scanKey(m.tx.QueryRow(ctx, `DELETE FROM eventhook.api_key k WHERE k.id = $1 AND k.tenant_id = $2 RETURNING `+keyColumns, [16]byte(id), [16]byte(tenant)))

@@ -104,7 +104,7 @@ func TestRecordKeyUse(t *testing.T) {
 		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
 	}
-	if _, told := used()[never]; told {
+	if _, isUsed := used()[never]; isUsed {
 		t.Error("a key that was not used is marked")
 	}
 }
@@ -117,7 +117,7 @@ func TestConcurrentKeyUsesDoNotDeadlock(t *testing.T) {
 	f.must(err)
 	same(t, "keys", len(list), 200)
 	tell := func(db *DB, round int) func() {
-		used := map[eventhook.KeyID]time.Time{} // in an order of its own, as maps are
+		used := map[eventhook.KeyID]time.Time{} // each goroutine iterates in another order
 		for _, k := range list {
 			used[k.ID] = noon.Add(time.Duration(round) * time.Second)
 		}

@@ -81,7 +81,7 @@ func TestSourceLifecycle(t *testing.T) {
 	before := f.count("audit_log", "true")
 	again, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
 	f.must(err)
-	same(t, "a change of nothing", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
+	same(t, "an update without changes", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
 
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "erp", 2, false))
@@ -119,7 +119,7 @@ func TestRouteLifecycle(t *testing.T) {
 	before := f.count("audit_log", "true")
 	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))
 	f.must(err)
-	same(t, "a change of nothing", f.count("audit_log", "true"), before)
+	same(t, "an update without changes", f.count("audit_log", "true"), before)
 
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 2))
@@ -145,12 +145,12 @@ func TestEventTypeLifecycle(t *testing.T) {
 	put("replaced", 1, false, 2)
 	f.lastEntry("replaced", "event_type.updated", "a.b", "description", "schema.type")
 	_, _, err := f.db.PutEventType(t.Context(), operator, f.tenant, 1, want)
-	wantKind(t, "a version that is over", err, eventhook.KindStale)
+	wantKind(t, "an old version", err, eventhook.KindStale)
 	want.Name = "new"
 	_, _, err = f.db.PutEventType(t.Context(), operator, f.tenant, 1, want)
 	wantKind(t, "a version of an entry that does not exist", err, eventhook.KindStale)
 	same(t, "entries after a stale change", f.count("event_type", "name = 'new'"), 0)
-	wantKind(t, "a version that is over", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
+	wantKind(t, "an old version", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 2))
 	f.lastEntry("deleted", "event_type.deleted", "a.b", "category", "description", "visibility")
@@ -193,12 +193,12 @@ func TestStaleVersionsChangeNothing(t *testing.T) {
 	for _, version := range []int64{1, 3} {
 		_, err = f.db.UpdateSource(t.Context(), operator, f.tenant, "crm", version, renamed("never"))
 		wantKind(t, "a source's change", err, eventhook.KindStale)
-		wantKind(t, "a source's end", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", version, true), eventhook.KindStale)
+		wantKind(t, "a deleted source", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", version, true), eventhook.KindStale)
 		_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version, prioritized(9))
 		wantKind(t, "a route's change", err, eventhook.KindStale)
-		wantKind(t, "a route's end", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version), eventhook.KindStale)
+		wantKind(t, "a deleted route", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version), eventhook.KindStale)
 	}
-	same(t, "entries after that", f.count("audit_log", "true"), before)
+	same(t, "entries after stale changes", f.count("audit_log", "true"), before)
 	same(t, "changed sources and routes", []int{f.count("source", "name = 'new' AND version = 2"), f.count("route", "priority = 1 AND version = 2")}, []int{1, 1})
 }
 
@@ -253,7 +253,7 @@ func TestConcurrentCreatesOfOneName(t *testing.T) {
 	for first := range made {
 		times[first]++
 	}
-	same(t, "how often it was made", times, map[bool]int{true: 1, false: 7})
+	same(t, "created", times, map[bool]int{true: 1, false: 7})
 	same(t, "entries about creations", f.counts(`SELECT action, count(*) FROM eventhook.audit_log
 		WHERE action IN ('source.created', 'event_type.created', 'event_type.updated') GROUP BY 1`),
 		map[string]int{"source.created": 3, "event_type.created": 1, "event_type.updated": 7})
@@ -287,7 +287,7 @@ func TestRoutesOfASourceAreLimited(t *testing.T) {
 	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
 }
 
-// withTargets is a route with as many targets, and retargeted gives one as many.
+// withTargets returns a route with n targets. retargeted changes a route to have n targets.
 func withTargets(name string, n int) eventhook.Route {
 	r := newRoute(name)
 	r.Targets = slices.Repeat(r.Targets, n)
@@ -308,21 +308,21 @@ func TestTargetsOfASourceAreLimited(t *testing.T) {
 		return err
 	}
 	f.must(change(eventhook.MaxTargets))
-	rest := eventhook.MaxSourceTargets/eventhook.MaxTargets - 2 // routes besides this one, and room for one
+	rest := eventhook.MaxSourceTargets/eventhook.MaxTargets - 2 // so many that one more route fits
 	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
 		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i WHERE id = $2`, rest, [16]byte(f.route.ID))
 	got := f.outcomes(func(db *DB, n int) error {
 		_, err := db.CreateRoute(t.Context(), operator, f.tenant, "crm", withTargets(fmt.Sprint("new", n), eventhook.MaxTargets/2))
 		return err
 	})
-	same(t, "of routes that are made at once", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 6})
+	same(t, "concurrently created routes", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 6})
 	f.must(change(eventhook.MaxTargets - 1))
 	f.must(change(eventhook.MaxTargets))
-	wantKind(t, "one more of a route", change(eventhook.MaxTargets+1), eventhook.KindConflict)
+	wantKind(t, "a route with one target too many", change(eventhook.MaxTargets+1), eventhook.KindConflict)
 	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
 	f.must(change(eventhook.MaxTargets))
 	f.must(change(eventhook.MaxTargets - 1)) // still above the maximum, but fewer
-	wantKind(t, "more, of a source beyond it", change(eventhook.MaxTargets), eventhook.KindConflict)
+	wantKind(t, "more targets of a source above the maximum", change(eventhook.MaxTargets), eventhook.KindConflict)
 	_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "shop", withTargets("another's", eventhook.MaxTargets))
 	f.must(err)
 }
@@ -395,7 +395,7 @@ func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true))
 	same(t, "entries", f.counts(`SELECT action, count(*) FROM eventhook.audit_log WHERE action LIKE '%.deleted' GROUP BY 1`),
 		map[string]int{"route.deleted": 4, "source.deleted": 1})
-	same(t, "remaining rows of it", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
+	same(t, "remaining rows of the source", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
 	same(t, "its event stays", f.storedEvent(e).ID, e.ID)
 }
 
@@ -408,7 +408,7 @@ func TestReorderIsAllOrNothing(t *testing.T) {
 	order := []eventhook.RoutePriority{{ID: second.ID, Priority: 5}, {ID: foreign.ID, Priority: 6}}
 	before := f.count("audit_log", "true")
 	wantKind(t, "with another source's", f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order), eventhook.KindInvalid)
-	same(t, "changed by that", f.count("route", "priority <> 0"), 0)
+	same(t, "priorities after the error", f.count("route", "priority <> 0"), 0)
 	order[1] = eventhook.RoutePriority{ID: f.route.ID, Priority: 0}
 	f.must(f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order))
 	routes, err := f.db.AllRoutes(t.Context(), f.crm)
@@ -417,33 +417,33 @@ func TestReorderIsAllOrNothing(t *testing.T) {
 	same(t, "entries about moved routes", f.count("audit_log", "true"), before+1)
 }
 
-// TestInstancesAreNotifiedOfChanges made by either instance.
+// An instance is notified of changes that another instance makes.
 func TestInstancesAreNotifiedOfChanges(t *testing.T) {
 	f := setUp(t)
-	heard := f.listening(f.other)
-	told := func(claim, slug string) {
+	received := f.listening(f.other)
+	wantChange := func(claim, slug string) {
 		t.Helper()
-		c := next(t, heard)
+		c := next(t, received)
 		same(t, claim, []string{c.TenantSlug, c.SourceSlug}, []string{"acme", slug})
 	}
 	s, err := f.db.CreateSource(t.Context(), operator, f.newSource("erp"))
 	f.must(err)
-	told("a new source", "erp")
+	wantChange("a new source", "erp")
 	_, err = f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
 	f.must(err)
-	told("a changed source", "erp")
+	wantChange("a changed source", "erp")
 	r, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "erp", newRoute("r"))
 	f.must(err)
-	told("a new route", "erp")
+	wantChange("a new route", "erp")
 	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "erp", r.ID, 0, prioritized(1))
 	f.must(err)
-	told("a changed route", "erp")
+	wantChange("a changed route", "erp")
 	f.must(f.db.ReorderRoutes(t.Context(), operator, f.tenant, "erp", []eventhook.RoutePriority{{ID: r.ID, Priority: 2}}))
-	told("a new order", "erp")
+	wantChange("new priorities", "erp")
 	f.must(f.db.DeleteRoute(t.Context(), operator, f.tenant, "erp", r.ID, 0))
-	told("a route's end", "erp")
+	wantChange("a deleted route", "erp")
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "erp", 0, false))
-	told("a source's end", "erp")
+	wantChange("a deleted source", "erp")
 	_, err = f.other.FindSource(t.Context(), "acme", s.Slug)
 	wantKind(t, "found there", err, eventhook.KindNotFound)
 }

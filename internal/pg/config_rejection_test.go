@@ -156,10 +156,10 @@ func TestRejectionsOfADeletedSourceAreIgnored(t *testing.T) {
 	f.must(tx.Commit(t.Context()))
 	f.record(f.db, list, counts...)
 	got, totals := f.rejections()
-	same(t, "rejections of the other", got, newestFirst(list[2:]))
-	same(t, "counts of the other", totals, []eventhook.RejectionCount{f.rejectionCount(f.crm, "mismatch", 2)})
-	same(t, "rejections of the deleted", f.count("rejection", "source_id = $1", [16]byte(f.shop)), 0)
-	same(t, "counts of the deleted", f.count("rejection_count", "source_id = $1", [16]byte(f.shop)), 0)
+	same(t, "rejections of the other source", got, newestFirst(list[2:]))
+	same(t, "counts of the other source", totals, []eventhook.RejectionCount{f.rejectionCount(f.crm, "mismatch", 2)})
+	same(t, "rejections of the deleted source", f.count("rejection", "source_id = $1", [16]byte(f.shop)), 0)
+	same(t, "counts of the deleted source", f.count("rejection_count", "source_id = $1", [16]byte(f.shop)), 0)
 	f.record(f.db, list[:2], counts[0])
 	f.record(f.db, nil)
 }
@@ -211,7 +211,7 @@ func TestInstancesRecordRejectionsConcurrently(t *testing.T) {
 	same(t, "reasons", len(counts), len(reasons))
 	f.record(f.db, append(f.rejected(f.crm, 1), f.rejected(f.shop, 1)...))
 	for _, source := range []eventhook.SourceID{f.crm, f.shop} {
-		same(t, "kept of a source", f.count("rejection", "source_id = $1", [16]byte(source)), 50)
+		same(t, "rejections of the source after the sweep", f.count("rejection", "source_id = $1", [16]byte(source)), 50)
 	}
 }
 

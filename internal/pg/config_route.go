@@ -123,7 +123,7 @@ func resourceOfRoute(source string, r eventhook.Route) resource {
 const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets)), 0) FROM eventhook.route WHERE source_id = $1`
 
 // checkRouteCapacity returns a KindConflict if a source would have more than its maximum of
-// routes, or of targets in all of them. The caller holds the lock of the source.
+// routes, or of targets in all its routes. The caller holds the lock of the source.
 func (m *mutation) checkRouteCapacity(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
 	if moreRoutes <= 0 && moreTargets <= 0 {
 		return nil

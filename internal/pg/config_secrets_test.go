@@ -21,8 +21,8 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	_, list, err := f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "in a roster", []any{list[0].SecretsLost, list[0].URL.IsZero(), len(list[0].Signing)}, []any{true, true, 0})
-	same(t, "lines about both", strings.Count(log.String(), "cannot be opened"), 1)
-	same(t, "read alone", f.subscribed(s.ID).SecretsLost, true)
+	same(t, "log lines about both subscriptions", strings.Count(log.String(), "cannot be opened"), 1)
+	same(t, "read alone", f.storedSubscription(s.ID).SecretsLost, true)
 
 	got, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	f.must(err)
@@ -46,9 +46,9 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	})
 	f.must(err)
 	same(t, "all secrets set again", got.SecretsLost, false)
-	f.sameSubscription("stored", f.subscribed(s.ID), got)
+	f.sameSubscription("stored", f.storedSubscription(s.ID), got)
 	f.exec(`UPDATE eventhook.subscription SET secrets = $1`, sealed)
-	same(t, "the key is restored", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
+	same(t, "the key is restored", f.storedSubscription(s.ID).AuthHeader.Reveal(), "Bearer t0k")
 }
 
 func TestSubscriptionsAreResealed(t *testing.T) {
@@ -66,8 +66,8 @@ func TestSubscriptionsAreResealed(t *testing.T) {
 	same(t, "the generation", generation, before)
 }
 
-// BenchmarkRoster reads ten thousand subscriptions.
-func BenchmarkRoster(b *testing.B) {
+// BenchmarkTenantSubscriptions reads ten thousand subscriptions.
+func BenchmarkTenantSubscriptions(b *testing.B) {
 	ring, err := seal.New(seal.NewKey())
 	if err != nil {
 		b.Fatal(err)

@@ -20,7 +20,8 @@ LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
 
 // FindSource returns the source with a tenant slug and a source slug, with its verifier in
 // plain text. It also finds disabled sources and sources of suspended or closed tenants. The
-// error is KindNotFound if there is no such source. Unique indexes.
+// error is KindNotFound if there is no such source. FindSource fails if a secret of the source
+// does not open. Unique indexes.
 func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
 	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
@@ -361,16 +362,16 @@ SELECT made FROM eventhook.idempotency_key
 WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
 ORDER BY scope DESC LIMIT 1`
 
-// FindIdempotencyKey returns the event that a source has accepted with an idempotency key, or
-// with a hash of the signed bytes, and that is not past the key's time: the next event with
-// this key or hash would be its duplicate. found is false without such an event. key and
-// signedHash may be empty. FindIdempotencyKey does not claim the key.
+// FindIdempotencyKey returns the event that a source has accepted with an idempotency key or
+// with a hash of the signed bytes, if the key has not expired: another event with this key or
+// hash would be its duplicate. found is false if there is no such event. key and signedHash may
+// be empty. FindIdempotencyKey does not claim the key.
 func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
 	err = db.work.QueryRow(ctx, findIdempotencyKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return id, false, nil
 	}
-	return id, err == nil, translate("find key", err)
+	return id, err == nil, translate("find idempotency key", err)
 }
 
 // allRoutesSQL reads the index on the source.
@@ -378,7 +379,7 @@ const allRoutesSQL = `SELECT ` + routeColumns + ` FROM eventhook.route
 WHERE source_id = $1 ORDER BY priority DESC, id`
 
 // AllRoutes returns all routes of a source in their order of evaluation, disabled ones as
-// well. it returns no routes if the source does not exist.
+// well. It returns no routes if the source does not exist.
 func (db *DB) AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
 	rows, err := db.work.Query(ctx, allRoutesSQL, [16]byte(source))
 	if err != nil {

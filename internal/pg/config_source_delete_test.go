@@ -12,15 +12,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// unrouted deletes crm's routes.
-func (f *fixture) unrouted() {
+// deleteRoutes deletes crm's routes.
+func (f *fixture) deleteRoutes() {
 	f.Helper()
 	f.exec(`DELETE FROM eventhook.route WHERE source_id = $1`, [16]byte(f.crm))
 }
 
-// others inserts n events of shop that are due before crm's, and n ended events of crm that
+// insertOtherEvents inserts n events of shop that are due before crm's, and n ended events of crm that
 // are newer.
-func (f *fixture) others(n int) {
+func (f *fixture) insertOtherEvents(n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($4, 1, 13) FROM 1)::uuid, $1, $2, $3::timestamptz, 'pending', 'source' FROM generate_series(1, $5::int)`,
@@ -39,28 +39,28 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 		{"leased events", func(f *fixture) { f.leasedEvents(3) }, "has 1 route, and 3 events are still to be processed: "},
 		{"one that waits for a retry", func(f *fixture) {
 			f.leasedEvents(1)
-			f.unrouted()
+			f.deleteRoutes()
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
 		}, "has 0 routes, and 1 event is still to be processed: "},
 		{"a retry behind a long queue", func(f *fixture) {
 			f.leasedEvents(1)
-			f.unrouted()
+			f.deleteRoutes()
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
-			f.others(maxCountedEvents)
+			f.insertOtherEvents(maxCountedEvents)
 		}, "1 event is still"},
 		{"a new event behind a long queue", func(f *fixture) {
-			f.unrouted()
-			f.others(maxCountedEvents)
+			f.deleteRoutes()
+			f.insertOtherEvents(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.crm))
 			f.leasedEvents(2)
 		}, "2 events are still"},
 		{"an old event that was reprocessed", func(f *fixture) {
-			f.unrouted()
+			f.deleteRoutes()
 			f.leasedEvents(1)
-			f.others(maxCountedEvents)
+			f.insertOtherEvents(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.shop))
 		}, "1 event is still"},
-		{"nothing but routes", func(*fixture) {}, "has 1 route: "},
+		{"only routes", func(*fixture) {}, "has 1 route: "},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
@@ -79,9 +79,9 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 func TestASourceWithoutOpenEventsIsDeleted(t *testing.T) {
 	f := setUp(t)
 	f.leasedEvents(2)
-	f.unrouted()
+	f.deleteRoutes()
 	f.exec(`UPDATE eventhook.event SET status = 'dead', due_at = NULL`)
-	f.others(5)
+	f.insertOtherEvents(5)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false))
 }
 
@@ -128,10 +128,10 @@ func TestApplyLimitsTheRoutesOfASource(t *testing.T) {
 		prune  bool
 		full   bool
 	}{
-		{"as many beside one that stays", routes[1:], false, true},
+		{"the maximum, beside a route that stays", routes[1:], false, true},
 		{"one more", routes, true, true},
-		{"as many, instead of it", routes[1:], true, false},
-		{"another beside them", routes[:1], false, true},
+		{"the maximum, and the route is pruned", routes[1:], true, false},
+		{"one route more", routes[:1], false, true},
 		{"the existing ones", routes[1:], false, false},
 	} {
 		config.Sources[0].Routes = c.routes
@@ -165,12 +165,12 @@ func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 		prune  bool
 		full   bool
 	}{
-		{"as many beside one that stays", full, false, true},
-		{"as many, instead of it", full, true, false},
-		{"another beside them", []eventhook.Route{stays}, false, true},
+		{"the maximum, beside a route that stays", full, false, true},
+		{"the maximum, and the route is pruned", full, true, false},
+		{"one route more", []eventhook.Route{stays}, false, true},
 		{"the existing ones", full, false, false},
-		{"another, with one less", append([]eventhook.Route{stays}, less...), false, false},
-		{"that one again", append([]eventhook.Route{stays}, full...), false, true},
+		{"the maximum, with one target less", append([]eventhook.Route{stays}, less...), false, false},
+		{"the maximum again", append([]eventhook.Route{stays}, full...), false, true},
 	} {
 		config.Sources[0].Routes = c.routes
 		for _, dry := range []bool{true, false} {
@@ -185,7 +185,7 @@ func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
 	config.Sources[0].Routes = full[:1]
 	_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
-	wantKind(t, "more, of a source beyond it", err, eventhook.KindConflict)
+	wantKind(t, "more targets of a source above the maximum", err, eventhook.KindConflict)
 	config.Sources[0].Routes = less[:1]
 	_, err = f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
 	f.must(err) // the source is above the maximum and gets no more targets

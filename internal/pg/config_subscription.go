@@ -69,8 +69,8 @@ func (db *DB) subscriptionsOf(ctx context.Context, tx pgx.Tx, tenant eventhook.T
 	return db.collectSubscriptions(rows)
 }
 
-// collectSubscriptions scans subscriptions. It logs one line for all whose secrets do not
-// open, since there may be thousands.
+// collectSubscriptions scans subscriptions. It logs one line for all
+// subscriptions whose secrets do not open, since there may be thousands.
 func (db *DB) collectSubscriptions(rows pgx.Rows) ([]eventhook.Subscription, error) {
 	lost := 0
 	var first error

@@ -35,7 +35,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	reasons := map[eventhook.SubscriptionID]string{failing.ID: "10 deliveries died in a row", paused.ID: "answered 410", gone.ID: "x", foreign.ID: "y"}
 	f.disable(f.db, reasons)
 	for _, want := range []eventhook.Subscription{failing, paused} {
-		got := f.subscribed(want.ID)
+		got := f.storedSubscription(want.ID)
 		same(t, want.Name, []any{got.Status, got.DisabledReason}, []any{eventhook.SubscriptionDisabled, reasons[want.ID]})
 	}
 	same(t, "the generation", f.generation(), before+1)
@@ -47,7 +47,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 
 	entries := len(f.audit(eventhook.AuditFilter{}))
 	f.disable(f.other, reasons)
-	same(t, "entries of doing it again", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
+	same(t, "audit entries of a second call", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
 	f.disable(f.other, nil)
 }
 
@@ -60,8 +60,8 @@ func TestDisablingSkipsLockedSubscriptions(t *testing.T) {
 		have.Name = "changed"
 	})
 	f.must(err)
-	same(t, "it", f.subscribed(s.ID).Status, eventhook.SubscriptionActive)
-	same(t, "the other", f.subscribed(other.ID).Status, eventhook.SubscriptionDisabled)
+	same(t, "it", f.storedSubscription(s.ID).Status, eventhook.SubscriptionActive)
+	same(t, "the other", f.storedSubscription(other.ID).Status, eventhook.SubscriptionDisabled)
 	f.disable(f.other, map[eventhook.SubscriptionID]string{s.ID: "failing"})
-	same(t, "the next time", f.subscribed(s.ID).Status, eventhook.SubscriptionDisabled)
+	same(t, "after the lock was released", f.storedSubscription(s.ID).Status, eventhook.SubscriptionDisabled)
 }

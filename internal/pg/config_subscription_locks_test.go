@@ -10,7 +10,7 @@ import (
 )
 
 // TestConcurrentSubscriptionChangesDoNotDeadlock changes the same subscriptions concurrently
-// in all possible ways. A deadlock would be an error of one of them.
+// in all possible ways. A deadlock would fail one of the changes.
 func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 	const rounds, n = 15, 6
 	f := setUp(t)

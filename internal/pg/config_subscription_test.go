@@ -32,8 +32,8 @@ func named(name string, types ...string) func(*eventhook.Subscription) {
 	return func(s *eventhook.Subscription) { s.Name, s.EventTypes = name, types }
 }
 
-// subscribed reads a stored subscription.
-func (f *fixture) subscribed(id eventhook.SubscriptionID) eventhook.Subscription {
+// storedSubscription reads a stored subscription.
+func (f *fixture) storedSubscription(id eventhook.SubscriptionID) eventhook.Subscription {
 	f.Helper()
 	s, err := f.other.Subscription(f.Context(), f.tenant, id)
 	f.must(err)
@@ -93,17 +93,17 @@ func TestSubscriptionsAreStoredUnchanged(t *testing.T) {
 			MaxInFlight: 3, RatePerSecond: 7, Signatures: []string{"v1", "v1a"}}
 	})
 	f.clock.advance(time.Second)
-	least := f.subscription(named("least", "*"))
-	for _, want := range []eventhook.Subscription{full, least} {
-		f.sameSubscription(want.Name, f.subscribed(want.ID), want)
+	minimal := f.subscription(named("minimal", "*"))
+	for _, want := range []eventhook.Subscription{full, minimal} {
+		f.sameSubscription(want.Name, f.storedSubscription(want.ID), want)
 	}
 	same(t, "its tenant", full.TenantSlug, "acme")
-	same(t, "its status", least.Status, eventhook.SubscriptionActive)
-	same(t, "a secret that is not given is made", strings.HasPrefix(least.Signing[0].Secret.Reveal(), "whsec_"), true)
+	same(t, "its status", minimal.Status, eventhook.SubscriptionActive)
+	same(t, "a missing secret is generated", strings.HasPrefix(minimal.Signing[0].Secret.Reveal(), "whsec_"), true)
 	page, err := f.other.Subscriptions(t.Context(), f.tenant, eventhook.SubscriptionID{}, 1)
 	f.must(err)
-	f.sameSubscription("the newest", page[0], least)
-	page, err = f.other.Subscriptions(t.Context(), f.tenant, least.ID, 10)
+	f.sameSubscription("the newest", page[0], minimal)
+	page, err = f.other.Subscriptions(t.Context(), f.tenant, minimal.ID, 10)
 	f.must(err)
 	same(t, "the page before it", len(page), 1)
 	f.sameSubscription("it", page[0], full)
@@ -126,13 +126,13 @@ func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	same(t, "of a tenant without any", len(list), 0)
 	before := generation
 	a := f.subscription()
-	same(t, "after one was made", f.generation(), before+1)
+	same(t, "after one was created", f.generation(), before+1)
 	_, err = f.changeSubscription(operator, a, 0, func(s *eventhook.Subscription) { s.Name = "a" })
 	f.must(err)
 	same(t, "after it was changed", f.generation(), before+2)
 	_, err = f.changeSubscription(operator, a, 0, func(*eventhook.Subscription) {})
 	f.must(err)
-	same(t, "after a change of nothing", f.generation(), before+2)
+	same(t, "after an update without changes", f.generation(), before+2)
 	f.clock.advance(time.Second)
 	b := f.subscription(named("b", "*"))
 	umbrella := f.secondTenant()
@@ -141,7 +141,7 @@ func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	f.exec(`UPDATE eventhook.subscription SET secrets = secrets || '' WHERE id = $1`, [16]byte(b.ID))
 	generation, list, err = f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
-	same(t, "of acme alone", []any{generation, len(list)}, []any{before + 4, 2})
+	same(t, "only of acme", []any{generation, len(list)}, []any{before + 4, 2})
 	f.sameSubscription("the second, with its former name", list[1], b)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, a.ID, 0))
 	same(t, "after one was deleted", f.generation(), before+5)
@@ -204,14 +204,14 @@ func TestUpdateSubscription(t *testing.T) {
 		before := len(f.audit(eventhook.AuditFilter{}))
 		got, err := f.changeSubscription(operator, s, c.version, c.to)
 		f.must(err)
-		f.sameSubscription(c.claim+": stored", f.subscribed(s.ID), got)
+		f.sameSubscription(c.claim+": stored", f.storedSubscription(s.ID), got)
 		same(t, c.claim+": entries", f.newest(len(f.audit(eventhook.AuditFilter{}))-before), c.want)
 		same(t, c.claim+": dead in a row", health(), c.dead)
 	}
-	_, err := f.changeSubscription(operator, s, 11, func(*eventhook.Subscription) { t.Error("a stale one is shown") })
+	_, err := f.changeSubscription(operator, s, 11, func(*eventhook.Subscription) { t.Error("change was called for a stale version") })
 	wantKind(t, "a stale version", err, eventhook.KindStale)
 	wantKind(t, "deleted at a stale version", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 11), eventhook.KindStale)
-	refused := errors.New("no")
+	refused := errors.New("the caller refuses")
 	_, err = f.db.UpdateSubscription(t.Context(), operator, f.tenant, s.ID, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		have.Name = "half-way"
 		return have, refused
@@ -254,8 +254,8 @@ func TestConcurrentUpdatesOfASubscription(t *testing.T) {
 	for range 4 {
 		f.must(<-results)
 	}
-	same(t, "of any version", f.subscribed(s.ID).MaxInFlight, 4)
-	same(t, "the version", f.subscribed(s.ID).Version, int64(6))
+	same(t, "of any version", f.storedSubscription(s.ID).MaxInFlight, 4)
+	same(t, "the version", f.storedSubscription(s.ID).Version, int64(6))
 }
 
 func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
@@ -275,14 +275,14 @@ func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
 	for range 4 {
 		got[<-results]++
 	}
-	same(t, "two more at once fit", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 2})
+	same(t, "concurrent creations up to the limit", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 2})
 	same(t, "in all", f.count("subscription", "true"), eventhook.MaxSubscriptions)
 	_, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Name = "as before" })
 	f.must(err)
 	c := acme()
 	c.Subscriptions = []eventhook.Subscription{f.newSubscription(named("one more", "*"))}
 	_, err = f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
-	wantKind(t, "one more by a file", err, eventhook.KindConflict)
+	wantKind(t, "one more in a configuration", err, eventhook.KindConflict)
 	c.Subscriptions[0].Name = "as before"
 	f.apply(c)
 	f.applyWith(c, ApplyOptions{Prune: true})
@@ -300,11 +300,11 @@ func TestSubscriptionsOfClosedAndSuspendedTenants(t *testing.T) {
 	f.must(err)
 	_, err = f.changeSubscription(key, s, 0, func(s *eventhook.Subscription) { s.Name = "x" })
 	wantKind(t, "changed by a suspended tenant", err, eventhook.KindForbidden)
-	same(t, "it stays as it was", f.subscribed(s.ID).Status, eventhook.SubscriptionActive)
+	same(t, "unchanged", f.storedSubscription(s.ID).Status, eventhook.SubscriptionActive)
 	_, err = f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
 	_, err = f.db.CreateSubscription(t.Context(), operator, f.newSubscription())
-	wantKind(t, "made for a closed tenant", err, eventhook.KindConflict)
+	wantKind(t, "created for a closed tenant", err, eventhook.KindConflict)
 	wantKind(t, "deleted of a closed tenant", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindConflict)
 }
 
@@ -319,7 +319,7 @@ func TestClosingDisablesSubscriptions(t *testing.T) {
 	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
 	for _, s := range []eventhook.Subscription{active, paused} {
-		got := f.subscribed(s.ID)
+		got := f.storedSubscription(s.ID)
 		same(t, s.Name, []any{got.Status, got.DisabledReason}, []any{eventhook.SubscriptionDisabled, "the tenant was closed"})
 	}
 	same(t, "the generation", f.generation(), before+1)
@@ -330,5 +330,5 @@ func TestClosingDisablesSubscriptions(t *testing.T) {
 		same(t, "the correlation", e.CorrelationID, closing.CorrelationID)
 	}
 	same(t, "events", f.count("event", "event_type = 'webhook.disabled_via_tenant_cascade' AND correlation_id = $1", closing.CorrelationID), 2)
-	same(t, "which are the admin's", f.count("delivery", "true"), deliveries)
+	same(t, "all of the admin", f.count("delivery", "true"), deliveries)
 }

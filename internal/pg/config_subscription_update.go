@@ -186,7 +186,7 @@ func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChan
 	return changes, err
 }
 
-// statusFields are the fields that recordSubscription puts into an entry of their own.
+// statusFields are the fields that recordSubscription records in a separate entry.
 var statusFields = []string{"status", "disabled_reason"}
 
 // recordSubscription records the changes of a subscription: first an entry for all other
@@ -270,7 +270,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		return nil, nil, err
 	}
 	disabled = list
-	for len(list) > 0 { // tenant by tenant: a common order of the generations' locks
+	for len(list) > 0 { // one tenant after the other, so that all transactions lock generations in one order
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
 		n := slices.IndexFunc(list, func(s eventhook.Subscription) bool { return s.TenantID != tenant.ID })
 		if n < 0 {

@@ -11,23 +11,23 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// calling returns a target with a secret. Special characters of URLs, and quotes, must not
+// secretTarget returns a target with a secret. Special characters of URLs, and quotes, must not
 // change.
-func calling(host, secret string) eventhook.Target {
+func secretTarget(host, secret string) eventhook.Target {
 	return eventhook.Target{Type: "http", Settings: json.RawMessage(`{"auth_header":"[redacted]","headers":{"Long-Name":"1","X":"a"},"url":"https://` + host + `/?a&b=<c>"}`),
 		Secrets: eventhook.NewSecret(`{"auth_header":"` + secret + `"}`)}
 }
 
 var plainTarget = eventhook.Target{Type: "task", Settings: json.RawMessage(`{"task_kind":"k"}`)}
 
-// acmeCalling is acme with a route to http targets.
-func acmeCalling(targets ...eventhook.Target) eventhook.TenantConfig {
+// acmeWithTargets returns acme with a route to the targets.
+func acmeWithTargets(targets ...eventhook.Target) eventhook.TenantConfig {
 	c := acme()
 	c.Sources[0].Routes[0].Targets = targets
 	return c
 }
 
-const hushed = "hush & <hush>"
+const targetSecret = "hush & <hush>"
 
 // targets returns the targets of crm's route, as the processor reads them.
 func (f *fixture) targets(db *DB) []eventhook.Target {
@@ -39,17 +39,17 @@ func (f *fixture) targets(db *DB) []eventhook.Target {
 
 func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	f := setUp(t)
-	want := []eventhook.Target{plainTarget, calling("a.example", hushed), plainTarget, calling("b.example", "other")}
-	f.apply(acmeCalling(want...))
+	want := []eventhook.Target{plainTarget, secretTarget("a.example", targetSecret), plainTarget, secretTarget("b.example", "other")}
+	f.apply(acmeWithTargets(want...))
 	if row := queryValue[string](f, `SELECT r::text FROM eventhook.route r`); strings.Contains(row, "hush") || !strings.Contains(row, "enc2:test:") {
 		t.Errorf("the row is %s, want it sealed", row)
 	}
 	same(t, "opened", f.targets(f.db), want)
-	for _, c := range f.apply(acmeCalling(want...)) {
+	for _, c := range f.apply(acmeWithTargets(want...)) {
 		same(t, "applied again: "+c.Name, c.Action, unchanged)
 	}
 	f.clock.advance(time.Second)
-	changes := f.apply(acmeCalling(want[0], calling("a.example", "new"), want[2], want[3]))
+	changes := f.apply(acmeWithTargets(want[0], secretTarget("a.example", "new"), want[2], want[3]))
 	i := slices.IndexFunc(changes, func(c eventhook.Change) bool { return c.Kind == "route" })
 	same(t, "another secret", changes[i].Fields, []eventhook.FieldChange{secretsChanged})
 	e := f.lastEntry("another secret", "route.updated", "crm/all", "secrets")
@@ -58,25 +58,25 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	if log := queryValue[string](f, `SELECT string_agg(changes::text, ' ') FROM eventhook.audit_log`); strings.Contains(log, "hush") || !strings.Contains(log, "redacted") {
 		t.Errorf("the audit log is %s, want no secret in it", log)
 	}
-	f.apply(acmeCalling(plainTarget))
+	f.apply(acmeWithTargets(plainTarget))
 	same(t, "without secrets", f.count("route", "target_secrets IS NULL"), 1)
 }
 
 func TestSecretsOfTargetsAreResealed(t *testing.T) {
 	r := newResealFixture(t, asItIs)
-	want := []eventhook.Target{calling("a.example", hushed)}
-	r.apply(acmeCalling(want...))
+	want := []eventhook.Target{secretTarget("a.example", targetSecret)}
+	r.apply(acmeWithTargets(want...))
 	r.reseal(quiet)
 	same(t, "keys", r.counts(), map[string]int{r.newID: 3})
 	same(t, "opened with the new key alone", r.targets(r.newer), want)
 }
 
-// TestSecretsOfTargetsWhoseKeyIsLost: only these targets fail. They work again when the key is
-// restored or when they are configured again.
+// If a key is lost, only the targets with secrets fail. They work again when the key is restored
+// or when they are configured again.
 func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
 	r := newResealFixture(t, asItIs)
-	want := []eventhook.Target{calling("a.example", hushed), plainTarget}
-	r.apply(acmeCalling(want...))
+	want := []eventhook.Target{secretTarget("a.example", targetSecret), plainTarget}
+	r.apply(acmeWithTargets(want...))
 	stranger, err := seal.New(seal.NewKey())
 	r.must(err)
 	lost := r.open(func(o *Options) { o.Sealer = stranger })
@@ -99,9 +99,9 @@ func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
 	r.must(err)
 	same(t, "other targets", r.count("route", "target_secrets IS NULL"), 1)
 
-	r.apply(acmeCalling(want...))
+	r.apply(acmeWithTargets(want...))
 	r.must(lost.ReplaceCanary(t.Context()))
-	again := acmeCalling(want...)
+	again := acmeWithTargets(want...)
 	changes, err := lost.ApplyTenant(t.Context(), operator, again, ApplyOptions{})
 	r.must(err)
 	i := slices.IndexFunc(changes, func(c eventhook.Change) bool { return c.Kind == "route" })
@@ -121,7 +121,7 @@ func (f *fixture) routeID() eventhook.RouteID {
 
 func TestSecretsAreNotAttachedToChangedTargets(t *testing.T) {
 	f := setUp(t)
-	f.apply(acmeCalling(calling("a.example", hushed), plainTarget))
+	f.apply(acmeWithTargets(secretTarget("a.example", targetSecret), plainTarget))
 	// An instance of the former version knows nothing of the secrets.
 	f.exec(`UPDATE eventhook.route SET targets = '[{"type":"http","url":"https://b.example","auth_header":"[redacted]"}]'`)
 	if got := f.targets(f.db); !got[0].Secrets.IsZero() {
@@ -131,7 +131,7 @@ func TestSecretsAreNotAttachedToChangedTargets(t *testing.T) {
 
 func TestExportNamesTheRouteWhoseKeyIsLost(t *testing.T) {
 	f := setUp(t)
-	f.apply(acmeCalling(calling("a.example", hushed)))
+	f.apply(acmeWithTargets(secretTarget("a.example", targetSecret)))
 	f.exec(`UPDATE eventhook.route SET target_secrets = 'enc:0a:x'`)
 	if _, err := f.db.TenantConfig(t.Context(), "acme"); err == nil || !strings.Contains(err.Error(), "acme/crm/all") {
 		t.Errorf("got %v, want the route named", err)

@@ -80,7 +80,7 @@ func (m *mutation) insertTenant(ctx context.Context) error {
 }
 
 // UpdateTenant updates a tenant in one transaction. change receives the current tenant and
-// returns the wanted one; it can change neither the slug nor close the tenant. A version other
+// returns the wanted one; it can neither change the slug nor close the tenant. A version other
 // than 0 must be the current one, otherwise the error is ErrStale. The error is KindConflict
 // if the tenant is closed. change must not block, since other transactions wait for the
 // tenant.
@@ -139,7 +139,7 @@ func tenantAction(have, want eventhook.Tenant) string {
 	return "tenant.activated"
 }
 
-// CloseTenant closes a tenant for good: it disables its sources and subscriptions and expires
+// CloseTenant closes a tenant permanently: it disables its sources and subscriptions and expires
 // its API keys. Each of these has a system event and an audit entry, which share the
 // correlation id of the closing. Stored data stays until its retention ends. The error is
 // KindConflict if the tenant is closed already.

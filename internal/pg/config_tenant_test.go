@@ -63,9 +63,9 @@ func TestUpdateTenant(t *testing.T) {
 	}
 	_, err := change(5, func(t *eventhook.Tenant) { t.Name = "late" })
 	wantKind(t, "a stale version", err, eventhook.KindStale)
-	_, err = f.db.UpdateTenant(t.Context(), operator, "nobody", 0, nil)
-	wantKind(t, "of nobody", err, eventhook.KindNotFound)
-	same(t, "entries, one for each difference", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
+	_, err = f.db.UpdateTenant(t.Context(), operator, "unknown", 0, nil)
+	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
+	same(t, "audit entries, one for each update with changes", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
 }
 
 // Of concurrent updates of one version, one succeeds and the rest are stale.
@@ -129,14 +129,14 @@ func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	entries := f.audit(eventhook.AuditFilter{Tenant: f.tenant})
 	entries = entries[:len(entries)-before]
 	correlation := entries[0].CorrelationID
-	told := map[string]int{}
+	byAction := map[string]int{}
 	for _, e := range entries {
-		told[e.Action]++
+		byAction[e.Action]++
 		if e.CorrelationID != correlation || correlation == "" || e.Actor != by || len(e.Changes) != 1 {
 			t.Errorf("the entry %+v, want one change by %+v of the correlation %q", e, by, correlation)
 		}
 	}
-	same(t, "audit entries", told, want)
+	same(t, "audit entries", byAction, want)
 	same(t, "the first entry", entries[len(entries)-1].Action, "tenant.closed")
 	same(t, "events", f.counts(`SELECT event_type, count(*) FROM eventhook.event
 		WHERE tenant_id = $1 AND origin = 'system' AND status = 'delivered' AND correlation_id = $2 AND request_id = 'req-1' GROUP BY 1`, [16]byte(f.tenant), correlation), want)
@@ -173,8 +173,8 @@ func TestClosingIsFinal(t *testing.T) {
 	} {
 		wantKind(t, claim, try(), eventhook.KindConflict)
 	}
-	_, err = f.db.CloseTenant(t.Context(), operator, "nobody")
-	wantKind(t, "of nobody", err, eventhook.KindNotFound)
+	_, err = f.db.CloseTenant(t.Context(), operator, "unknown")
+	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
 	same(t, "audit entries about refused changes", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
 }
 

@@ -86,13 +86,13 @@ FROM unnest($1::uuid[]) AS t (id)
 JOIN eventhook.tenant_usage u ON u.tenant_id = t.id AND u.day >= $2::date AND u.day < $3::date
 GROUP BY u.tenant_id`
 
-// UsageBetween sums what each tenant has stored on the days from from to until (exclusive), over
-// all slots, for days whose bodies are still stored. The result omits tenants without usage;
-// Day is not set.
+// UsageBetween sums what each tenant stored on the days from (inclusive) to until (exclusive),
+// over all slots. Days whose bodies were deleted do not count: a sweep deletes their rows. The
+// result omits tenants without usage; Day is not set.
 func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
 	rows, err := db.work.Query(ctx, usageBetweenSQL, uuids(tenants), from, until)
 	if err != nil {
-		return nil, translate("read stored bytes of tenants", err)
+		return nil, translate("read the usage of tenants", err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c eventhook.TenantCount, err error) {
 		return c, r.Scan((*[16]byte)(&c.TenantID), &c.Events, &c.Bytes)
@@ -101,7 +101,7 @@ func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants [
 	for _, c := range list {
 		sums[c.TenantID] = c
 	}
-	return sums, translate("read stored bytes of tenants", err)
+	return sums, translate("read the usage of tenants", err)
 }
 
 // tenantUsageSQL reads a range of the primary key for each tenant.

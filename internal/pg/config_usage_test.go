@@ -15,7 +15,7 @@ var _ usage.Store = (*DB)(nil)
 
 var today = noon.Truncate(day)
 
-func TestCountsOfUsageKeepTheMetersContract(t *testing.T) {
+func TestUsageCountsConformToTheStore(t *testing.T) {
 	usagetest.Check(t, func(t *testing.T) usage.Store { return setUp(t).db })
 }
 
@@ -51,7 +51,7 @@ func TestTenantUsageSumsInstancesAndDays(t *testing.T) {
 	f := setUp(t)
 	f.wantUsage("before the first event", eventhook.TenantUsage{})
 	f.countTenant(f.db, 3, today, 10, 100)
-	f.countTenant(f.other, 3, today, 5, 50) // they drew the same slot
+	f.countTenant(f.other, 3, today, 5, 50) // both instances have the same slot
 	f.countTenant(f.other, 4, today, 1, 10)
 	f.countTenant(f.db, 3, today, -2, -20) // not stored after all
 	f.countTenant(f.db, 3, today.Add(-day), 7, 1000)
@@ -75,7 +75,7 @@ func TestUsageBetweenDays(t *testing.T) {
 	}{
 		{"today", today, today.Add(day), 1},
 		{"all days before", time.Time{}, today, 2 + 4 + 8},
-		{"the last day is not in it", today.Add(-2 * day), today, 2 + 4},
+		{"the last day is excluded", today.Add(-2 * day), today, 2 + 4},
 		{"nothing", today.Add(day), today.Add(9 * day), 0},
 	} {
 		got, err := f.db.UsageBetween(t.Context(), c.from, c.until, []eventhook.TenantID{f.tenant, eventhook.NewID[eventhook.Tenant](noon)})
@@ -138,8 +138,8 @@ func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 		})
 	}
 	concurrently(acts...)
-	same(t, "tenants' rows that hold all", f.count("tenant_usage", "events = $1 AND bytes = $1", instances*rounds), tenants)
-	same(t, "sources' rows that hold all", f.count("source_usage", "events = $1 AND failed = 0", instances*rounds), tenants)
+	same(t, "rows of tenants", f.count("tenant_usage", "events = $1 AND bytes = $1", instances*rounds), tenants)
+	same(t, "rows of sources", f.count("source_usage", "events = $1 AND failed = 0", instances*rounds), tenants)
 }
 
 func TestCountsChangeInPlace(t *testing.T) {
@@ -150,7 +150,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 	}
 	same(t, "rows", f.count("tenant_usage", "true")+f.count("source_usage", "true"), 2)
 	const entries = `SELECT count(*)::int FROM pg_class c WHERE c.relname = $1 AND pg_relation_size(c.oid) > 2 * 8192`
-	same(t, "indexes that have grown", queryValue[int](f, entries, "tenant_usage_pkey")+queryValue[int](f, entries, "source_usage_pkey"), 0)
+	same(t, "indexes that grew", queryValue[int](f, entries, "tenant_usage_pkey")+queryValue[int](f, entries, "source_usage_pkey"), 0)
 }
 
 func TestSweepUsage(t *testing.T) {
@@ -183,13 +183,13 @@ func TestSweepUsage(t *testing.T) {
 }
 
 // TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by hand: in each
-// interval, each instance is asked for events concurrently, and then flushes. The number of
+// interval, each instance accepts events concurrently, and then flushes. The number of
 // accepted events stays within the bound in the documentation.
 func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	const instances, perInterval, quota = 4, 100, 2017
 	f := setUp(t)
-	most := int64(quota)
-	source := eventhook.Source{ID: f.crm, TenantID: f.tenant, Quota: eventhook.Quota{MaxEventsPerDay: &most}}
+	maxAccepted := int64(quota)
+	source := eventhook.Source{ID: f.crm, TenantID: f.tenant, Quota: eventhook.Quota{MaxEventsPerDay: &maxAccepted}}
 	meters, accounts := make([]*usage.Meter, instances), make([]*usage.Account, instances)
 	for i := range meters {
 		db := []*DB{f.db, f.other}[i%2]
@@ -225,7 +225,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	f.wantUsage("written down", eventhook.TenantUsage{EventsToday: n, StorageBytes: n})
 	for i, a := range accounts {
 		if a.Take(1, f.clock.now()) == nil {
-			t.Errorf("instance %d takes more after all have flushed", i)
+			t.Errorf("instance %d accepts more after all have flushed", i)
 		}
 	}
 }
@@ -241,12 +241,12 @@ func TestSourcesHaveTheirTenantsQuota(t *testing.T) {
 		f.must(err)
 		return a.Take(1, f.clock.now()) == nil
 	}
-	same(t, "without one", takes(), true)
+	same(t, "without a quota", takes(), true)
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 1 WHERE id = $1`, [16]byte(f.tenant))
-	same(t, "when it is used up", takes(), false)
+	same(t, "when the quota is used up", takes(), false)
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 2 WHERE id = $1`, [16]byte(f.tenant))
-	same(t, "when it was raised", takes(), true)
-	same(t, "and used up again", takes(), false)
+	same(t, "when the quota was raised", takes(), true)
+	same(t, "when the raised quota is used up", takes(), false)
 	f.must(meter.Flush(t.Context()))
 	f.wantUsage("counted", eventhook.TenantUsage{EventsToday: 2, StorageBytes: 2})
 }

@@ -17,7 +17,7 @@ func TestTheQueueConforms(t *testing.T) {
 			check(t, outboundtest.Queue{
 				Queue: f.db, Now: f.clock.now, Advance: func(by time.Duration) { f.clock.advance(by) },
 				Create: func() eventhook.Destination {
-					s := f.subscriber()
+					s := f.insertSubscription()
 					subs[s.ID] = s
 					return eventhook.Destination{TenantID: f.tenant, SubscriptionID: s.ID}
 				},

@@ -4,7 +4,8 @@
 // packages that use it, such as ingest.Store, route.Queue and outbound.Queue. Errors that
 // a caller can act upon are eventhook.Errors; all other errors mean that the database
 // failed. Every method is safe for concurrent use, also with other instances on the same
-// database.
+// database. The comment of a statement or a method ends with the indexes that it uses, such
+// as "Primary key, one partition each."
 //
 // Two transactions store the effects of events, with the same statements
 // (event_effects.go): Accept, together with new events, and SettleEvents, for leased
@@ -29,9 +30,9 @@ import (
 	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
-// Sealer seals secrets for the database, and opens them. A text that is sealed
-// for a place begins with "enc2:" and opens at that place only; without a place
-// it begins with "enc:" and opens at every place. See package seal.
+// Sealer encrypts secrets for the database, and decrypts them. A place is a row and a
+// column. A text that was sealed for a place begins with "enc2:", and Open fails for any
+// other place. A text that was sealed without a place begins with "enc:". See package seal.
 type Sealer interface {
 	Seal(plain, place string) (string, error)
 	Open(sealed, place string) (string, error)
@@ -39,18 +40,18 @@ type Sealer interface {
 
 // Options configure a DB.
 type Options struct {
-	AcceptConns int // connections that only accept events
-	WorkConns   int // connections for everything else but lists
-	ListConns   int // connections for lists of the management API
-	KeyTTL      time.Duration
+	AcceptConns int           // connections that only accept events
+	WorkConns   int           // connections for everything else but lists
+	ListConns   int           // connections for lists of the management API
+	KeyTTL      time.Duration // retention of the idempotency keys of events; 0: no end
 	Sealer      Sealer
 	// Describe returns the public part of a source's verifier as a JSON object, and all
 	// of its secrets as one text, which is only compared. If nil, the verifier has no
 	// public part.
 	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
-	// FaultsOfNew returns the faults of a source's verifier that the verifier before,
-	// zero for a new source, did not have. A configuration with such faults is not
-	// applied. If nil, no verifier has faults.
+	// FaultsOfNew returns the faults of the verifier want of a source that its current
+	// verifier have does not have. have is zero for a new source. A configuration with
+	// such faults is not applied. If nil, no verifier has faults.
 	FaultsOfNew func(have, want eventhook.Secret) eventhook.Faults
 	// Matches reports whether a subscription's filter matches a system event. An invalid
 	// filter matches no event. If nil, every filter matches.
@@ -91,7 +92,7 @@ type DB struct {
 
 	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
 
-	lockWait time.Duration // lockWait, shorter in tests
+	lockWait time.Duration // the constant lockWait; shorter in tests
 }
 
 // Open creates a DB. It fails if the URL is not valid. It does not connect to the server;
@@ -150,9 +151,9 @@ var indexScansOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off",
 // role and the server. It keeps the generic plans of the statements, which use indexes.
 var durableWithGenericPlans = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
 
-// tcpKeepalives makes the server end the session of an instance that lost its network
-// after half a minute instead of two hours, since the transaction of the session holds
-// locks.
+// tcpKeepalives makes the server end a session half a minute after its instance lost the
+// network. By default it would keep the session, with its transaction and locks, for two
+// hours.
 var tcpKeepalives = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
 
 func pool(ctx context.Context, url string, conns int, statements []*statement, settings []string) (*pgxpool.Pool, error) {
@@ -230,8 +231,8 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 // workStatements are prepared on each connection of the work pool.
 var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
 
-// SchemaVersion returns the version of the schema, 0 without a schema. dirty is true if a
-// migration to it failed.
+// SchemaVersion returns the version of the schema, 0 without a schema. dirty is true if the
+// migration to that version failed.
 func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
 	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)
 	if hasCode(err, codeUndefinedTable, codeInvalidSchema) {

@@ -21,8 +21,8 @@ func uuidArg[K any](id eventhook.ID[K]) any {
 	return [16]byte(id)
 }
 
-// cursorArg returns the cursor of a list that walks down the ids. A zero cursor becomes
-// the greatest id, so that the index always has a bound.
+// cursorArg returns the cursor of a list in descending order of ids. A zero cursor becomes
+// the greatest id, so that the index scan always has a bound.
 func cursorArg[K any](id eventhook.ID[K]) any {
 	if id.IsZero() {
 		for i := range id {
@@ -86,6 +86,8 @@ func jsonElement(raw json.RawMessage) *string {
 // invalidRequest is the message of an error whose faults have locations in a request.
 const invalidRequest = "The request is not valid."
 
+// invalid returns an error of KindInvalid with one fault at a location.
+
 func invalid(location, message string) error {
 	return eventhook.Faults{{Location: location, Message: message}}.Err(invalidRequest)
 }
@@ -98,7 +100,8 @@ func notFound(err error, thing string) error {
 	return err
 }
 
-// collectPage collects rows until they have more than eventhook.MaxPageBytes.
+// collectPage collects rows until they have more than eventhook.MaxPageBytes. It discards
+// the remaining rows.
 func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T]) (list []T, err error) {
 	defer rows.Close()
 	for size := 0; size <= eventhook.MaxPageBytes && rows.Next(); {

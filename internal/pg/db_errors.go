@@ -24,8 +24,9 @@ const (
 	codeForeignKey      = "23503"
 )
 
-// translate returns err as an eventhook.Error if it has a kind, else wrapped with the
-// operation.
+// translate translates an error of a statement. An eventhook.Error stays as it is.
+// pgx.ErrNoRows becomes ErrNotFound, a database that is down and a statement timeout become
+// KindUnavailable, and a violated unique constraint becomes KindConflict. Any other error is wrapped with the operation.
 func translate(act string, err error) error {
 	if err == nil {
 		return nil
@@ -96,8 +97,9 @@ func isDataError(err error) bool {
 
 // bisect handles a batch that the database refused because of the values of an item. It
 // tries the halves in order, down to that item, which it passes to refused. It tries a
-// single item once more, since attaching a partition meanwhile makes the database refuse
-// a row on its way to the default partition.
+// single item once more: while a partition is attached, the database refuses a row for the
+// default partition that belongs to the new one. bisect ends at an error other than a
+// refusal, and returns it.
 func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
 	if len(batch) <= 1 {
 		err := act(batch)

@@ -50,7 +50,7 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 		rows  int
 		code  string
 	}{
-		{"all goes well", func(p *pipeline) {
+		{"no statement fails", func(p *pipeline) {
 			p.query(addInverse, number(1))
 			p.send(add, number(2))
 			p.query(addInverse, number(1))
@@ -61,12 +61,12 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 			p.send(addInverse, number(0))
 			p.send(add, number(2))
 		}, 0, "22012"},
-		{"a statement fails that is asked", func(p *pipeline) {
+		{"a statement fails whose result is read", func(p *pipeline) {
 			p.send(add, number(2))
 			p.query(addInverse, number(0))
 			p.query(addInverse, number(1))
 		}, 0, "22012"},
-		{"a statement fails before the one that is asked", func(p *pipeline) {
+		{"a statement fails before the one whose result is read", func(p *pipeline) {
 			p.send(addInverse, number(0))
 			p.send(add, number(2))
 			p.query(addInverse, number(1))

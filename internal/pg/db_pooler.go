@@ -10,18 +10,18 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL leads through a connection pooler in transaction mode " +
+var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
 	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +
-	"for LISTEN, prepared statements and settings: connect to PostgreSQL past the pooler, or set its pool_mode to session"}
+	"for LISTEN, prepared statements and settings: connect to PostgreSQL directly, or set the pool_mode of the pooler to session"}
 
 // poolerChecks is how often RefusePooler compares sessions. A pooler need not assign the
 // session that was returned last.
 const poolerChecks = 4
 
-// RefusePooler fails with KindInvalid if a URL leads through a connection pooler
-// in transaction or statement mode. It opens two connections and compares the
-// processes of PostgreSQL that serve them: without such a pooler they differ, and
-// each stays the same. It returns nil if it cannot connect.
+// RefusePooler returns an error of KindInvalid if a URL is that of a connection pooler in
+// transaction or statement mode. It opens two connections and compares the processes of
+// PostgreSQL that serve them. Without such a pooler, the connections have different
+// processes, and no process changes. RefusePooler returns nil if it cannot connect.
 func RefusePooler(ctx context.Context, url string) error {
 	const timeout = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -84,7 +84,7 @@ func closeProbe(conn *pgx.Conn) {
 	const timeout = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	_ = conn.Close(ctx) // the connection is not needed any more
+	_ = conn.Close(ctx)
 }
 
 func backendPID(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {

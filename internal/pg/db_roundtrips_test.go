@@ -60,8 +60,8 @@ func TestRoutesAreChangedInFewRoundTrips(t *testing.T) {
 		claim string
 		act   func() error
 	}{
-		{"to reorder them", func() error { return f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order) }},
-		{"to delete them with their source", func() error { return f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true) }},
+		{"lock to reorder routes", func() error { return f.db.ReorderRoutes(t.Context(), operator, f.tenant, "crm", order) }},
+		{"lock to delete routes with their source", func() error { return f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true) }},
 	} {
 		before := trips.Load()
 		f.must(c.act())

@@ -18,9 +18,9 @@ func TestSchemaVersion(t *testing.T) {
 		dirty         bool
 	}{
 		{"a migrated database", `SELECT`, newest, false},
-		{"one that stopped half-way", `UPDATE eventhook.schema_migrations SET dirty = true`, newest, true},
-		{"one without the table", `DROP TABLE eventhook.schema_migrations`, 0, false},
-		{"one without the schema", `DROP SCHEMA eventhook CASCADE`, 0, false},
+		{"a migration that failed", `UPDATE eventhook.schema_migrations SET dirty = true`, newest, true},
+		{"a schema without the migrations table", `DROP TABLE eventhook.schema_migrations`, 0, false},
+		{"a database without the schema", `DROP SCHEMA eventhook CASCADE`, 0, false},
 	} {
 		f.exec(c.change)
 		got, dirty, err := f.db.SchemaVersion(t.Context())
@@ -30,6 +30,6 @@ func TestSchemaVersion(t *testing.T) {
 	}
 	f.db.Close()
 	if _, _, err = f.db.SchemaVersion(t.Context()); err == nil {
-		t.Error("a database that cannot be asked: got no error")
+		t.Error("a database that is down: got no error")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // statement is SQL with named parameters. It is prepared on each connection of a pool
 // under its name, and columns encode its parameters in PostgreSQL's binary format.
-// The hot statements carry hundreds of rows: encoding these value by value through
+// The most frequent statements carry hundreds of rows: encoding these value by value through
 // reflection took a sixth of the time of Accept.
 //
 // The SQL names each parameter where it is used, with "@":
@@ -27,7 +27,7 @@ import (
 // @events(…) is a row set. It becomes unnest($2::uuid[], $3::uuid[], $4::int8[]) AS
 // events (tenant_id, id, lease_token); a last entry such as "n ordinality" adds WITH
 // ORDINALITY. @now is a single moment, $1. A row set or a moment may be used several
-// times, and a row set with other columns of the same rows.
+// times. Each use of a row set may name other columns of the same rows.
 //
 // Go code addresses parameters by handles, one for each, which are package variables:
 //
@@ -68,7 +68,8 @@ type parameter struct {
 	hasHandle bool
 }
 
-// newStatement panics if the SQL is not as the comment of statement says.
+// newStatement returns a statement. It panics if the SQL has a parameter with an unknown
+// type or with two types.
 func newStatement(name, sql string) *statement {
 	s := &statement{name: name}
 	return s.parse(sql)
@@ -226,8 +227,8 @@ func (c *columns) reset() {
 }
 
 // values returns the parameters of s, and their formats, until the next reset. s is
-// the statement of the columns or one that it extends. values panics if a column of a
-// row set has other rows than the first, or if a moment is not set.
+// the statement of the columns or one that it extends. values panics if a column has
+// another number of rows than the first column of its row set, or if a moment is not set.
 func (c *columns) values(s *statement) (params [][]byte, formats []int16) {
 	for i, p := range s.params {
 		a := &c.arrays[i]

@@ -54,13 +54,13 @@ WITH due AS MATERIALIZED (
 
 const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
 
-// ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan. These
-// are deliveries of paused and disabled subscriptions, of agents and of disabled routes: the
-// dispatcher does not check their age, and their partitions could not be dropped while they
-// are open. The age counts in whole days, so a delivery may get a day older than olderThan.
-// The age of a restarted delivery counts from its restart. ExpireDeliveries concludes the
-// events of a route's deliveries. It returns the number of ended deliveries; if it returns 10
-// 000, there may be more.
+// ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan; if
+// olderThan is 0, it ends none. These are deliveries of paused and disabled subscriptions, of
+// agents and of disabled routes: the dispatcher does not check their age, and their partitions
+// could not be dropped while they are open. The age counts in whole days, so a delivery can
+// become a day older than olderThan. The age of a restarted delivery counts from its restart.
+// ExpireDeliveries concludes the events of a route's deliveries. It returns the number of ended
+// deliveries; if this is 10,000, there may be more.
 func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (int, error) {
 	if olderThan <= 0 {
 		return 0, nil
@@ -104,8 +104,8 @@ func (db *DB) markDead(ctx context.Context, sql string, args pgx.StrictNamedArgs
 	return n, nil
 }
 
-// concludeEvents locks events and concludes them. An earlier statement of the transaction has
-// ended their deliveries.
+// concludeEvents locks events and concludes them; see concludeEventsSQL. An earlier statement
+// of the transaction has ended their deliveries.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeEventKeys(c, events)

@@ -56,12 +56,12 @@ func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID
 	return list, translate("list due destinations", err)
 }
 
-// claimDeliveriesSQL leases, for each destination, the deliveries that were due first. It
-// skips deliveries that another instance is claiming. It takes deliveries of the destinations
-// in rounds and stops when the bodies of their events reach $5 bytes, which bounds memory; an
-// event with several destinations counts once for each. The output of a transform counts as
-// much as its event, since the two are about equally large. $4 is now. Index delivery_due,
-// then primary keys, in one partition each.
+// claimDeliveriesSQL leases, for each destination, the deliveries that became due first. It
+// skips deliveries that another instance is claiming. It takes the deliveries of the
+// destinations in rounds and stops when the bodies of their events reach $5 bytes, which bounds
+// memory; an event with several destinations counts once for each. The output of a transform
+// counts as much as its event, since the two are about equally large. $4 is now. Index
+// delivery_due, then primary keys, in one partition each.
 const claimDeliveriesSQL = claimPrefix + `d.due_at <= $4 ORDER BY d.due_at` + claimSuffix
 
 // claimTriedSQL leases deliveries that were attempted before, the oldest first. It reads past
@@ -95,9 +95,11 @@ RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has
 )
 
 // ClaimDeliveries leases due deliveries of the claimed destinations, in the order that each
-// claim asks for, and reads their events. When bodies are large it returns fewer deliveries
-// than the claims ask for. No other instance gets the deliveries while the leases last. A
-// destination may occur in one claim only. An event past its retention has no Body.
+// claim specifies, and reads their events. When bodies are large it returns fewer deliveries
+// than the claims allow. No other instance gets the deliveries while the leases last. At most
+// one claim may name a destination. An event past its retention has no Body. If ClaimDeliveries
+// cannot read the events, it returns the leased deliveries with the error; after any other
+// error, leases that it has taken expire unused.
 func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
 	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
 	if err != nil {
@@ -148,8 +150,8 @@ UPDATE eventhook.delivery d SET status = CASE WHEN d.retry_count > 0 THEN 'faile
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
 WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'`
 
-// ReleaseDeliveries returns leased deliveries at once: they are due now. It wakes no
-// dispatcher. It leaves deliveries alone whose lease was lost. Primary key.
+// ReleaseDeliveries ends the leases of deliveries, which are due again at once. It wakes no
+// dispatcher. It does not change a delivery whose lease was lost. Primary key.
 func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
 	tenants, ids, tokens := make([][16]byte, len(list)), make([][16]byte, len(list)), make([]int64, len(list))
 	for i, d := range list {
@@ -161,8 +163,8 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 
 // deliveryAgeSQL skips through delivery_due from destination to destination, up to 1000 of
 // them, and reads the first row of each. It omits deliveries that the gateway does not send
-// now: deliveries to subscriptions that are paused, disabled or served by agents, and deliveries of
-// disabled routes.
+// now: deliveries to subscriptions that are paused, disabled or served by agents, and
+// deliveries of disabled routes.
 const deliveryAgeSQL = `
 WITH RECURSIVE first AS (
     (SELECT destination_id, route_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
@@ -179,8 +181,8 @@ LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
 LEFT JOIN eventhook.route r ON r.id = f.route_id
 WHERE s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR r.is_enabled`
 
-// DeliveryQueueAge returns the age of the oldest due delivery that the gateway sends itself,
-// or 0 without one.
+// DeliveryQueueAge returns the age of the oldest due delivery that the gateway itself sends, or
+// 0 if no such delivery is due.
 func (db *DB) DeliveryQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, deliveryAgeSQL)
 }
@@ -198,9 +200,9 @@ ON CONFLICT (subscription_id) DO UPDATE
 RETURNING subscription_id, paced_until`
 
 // ReserveSends reserves sends of subscriptions with a rate limit, across all instances. For
-// each request it returns when the first send may start; the next ones follow 1/PerSecond
-// apart. A reservation that is not used is lost. A subscription that does not exist any more
-// may send at once.
+// each request it returns when the first send may start; the next ones follow at intervals of
+// 1/PerSecond. A reservation that is not used is lost. For a subscription that does not exist
+// any more, it returns the current time.
 func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
 	now := db.now()
 	spans := make(map[eventhook.DestinationID]time.Duration, len(list))
@@ -217,7 +219,7 @@ func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation)
 		next, err = db.reserveSends(ctx, ids, lengths, now)
 	}
 	if err != nil {
-		return nil, translate("pace deliveries", err)
+		return nil, translate("reserve sends", err)
 	}
 	starts := make([]time.Time, len(list))
 	for i, r := range list {

@@ -66,8 +66,8 @@ func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	}
 }
 
-// reason returns why the subscription must be disabled when its longest series of dead
-// deliveries has inRow elements; "" if it stays enabled.
+// reason returns why the subscription must be disabled, or "" if it stays enabled. inRow is the
+// length of its longest series of dead deliveries.
 func (d *deadCount) reason(inRow int) string {
 	switch {
 	case d.disable != "":
@@ -100,8 +100,8 @@ WITH u AS MATERIALIZED (
 SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 
 // settleWithDead settles a batch with dead deliveries and updates their subscriptions in one
-// transaction. It locks deliveries first: no transaction that holds a subscription waits for a
-// delivery. After that it keeps the lock order of CreateSubscription.
+// transaction. It locks deliveries first: no transaction that has locked a subscription waits for
+// a delivery. After that it follows the lock order of CreateSubscription.
 func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	var announcements []announced
 	var disabled []eventhook.Subscription
@@ -142,8 +142,8 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	return done, nil
 }
 
-// lockSubscriptions returns the names of the subscriptions. It removes the counts of
-// subscriptions that do not exist any more.
+// lockSubscriptions locks the subscriptions of counts and returns their names. It removes the
+// counts of subscriptions that do not exist any more.
 func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
 	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(counts))))
 	if err != nil {

@@ -57,8 +57,8 @@ ORDER BY d.id LIMIT $5`
 // EventDeliveries lists the first limit deliveries of one of the tenant's events. count is the
 // number of all its deliveries.
 func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, limit int) (list []eventhook.Delivery, count int, err error) {
-	least, greatest := eventhook.DeliveryIDRange(id)
-	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), limit)
+	first, last := eventhook.DeliveryIDRange(id)
+	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(first), [16]byte(last), [16]byte(id), limit)
 	if err != nil {
 		return nil, 0, translate("list deliveries", err)
 	}
@@ -67,7 +67,7 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 }
 
 // Every list of deliveries has the parameters of deliveryListArgs; NULL and "" match
-// everything. Each of the conditions by… selects one index. Some repeat a condition of a
+// everything. Each of the conditions byDelivery… selects one index. Some repeat a condition of a
 // partial index in a form that the planner can match with it.
 
 // deliveryFilterSQL holds the conditions of a list in a form that no index can serve: (…) IS
@@ -89,17 +89,18 @@ const (
 	newestDeliveries = ` ORDER BY d.id DESC LIMIT @limit`
 )
 
-// walkDeliveries returns a statement that walks down one index and filters the rest.
-func walkDeliveries(along string) string {
+// walkDeliveries returns a statement that reads deliveries from the newest to the oldest along
+// the index that the condition selects, and filters the rows.
+func walkDeliveries(condition string) string {
 	return `
-SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + deliveryFilterSQL + newestDeliveries
+SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + condition + deliveryFilterSQL + newestDeliveries
 }
 
-// openDeliveriesList returns a statement that lists open deliveries. The index delivery_due
-// has them in another order, so the statement must read all of them to find the newest. If
-// there are more than 10 000, it walks down the ids instead, where it finds enough open ones
-// soon.
-func openDeliveriesList(destinations, along string) string {
+// openDeliveriesList returns a statement that lists open deliveries. The index delivery_due has
+// them in another order, so the statement must read all of them to find the newest. If there
+// are more than 10,000, it reads the deliveries that match condition by id instead, newest
+// first: among so many open deliveries it finds enough soon.
+func openDeliveriesList(destinations, condition string) string {
 	return `
 WITH open AS MATERIALIZED (
     SELECT d.id, d.status FROM ` + destinations + ` s CROSS JOIN LATERAL (
@@ -110,7 +111,7 @@ WITH open AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = @status
     UNION ALL
-    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + along + deliveryFilterSQL + newestDeliveries + `)
+    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + condition + deliveryFilterSQL + newestDeliveries + `)
 )
 SELECT ` + deliveryColumns + ` FROM (SELECT @tenant::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT @limit) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
@@ -121,11 +122,11 @@ const routeDestinations = `(SELECT unnest(@destinations::uuid[]) AS id)`
 
 // walkDestinations returns a statement that reads the newest deliveries of each destination of
 // a route, and lists the newest of these. A route has at most MaxTargets destinations.
-func walkDestinations(along string) string {
+func walkDestinations(condition string) string {
 	return `
 WITH found AS MATERIALIZED (
     SELECT d.id FROM ` + routeDestinations + ` s CROSS JOIN LATERAL (
-        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = @subscription`, `d.destination_id = s.id`) + deliveryFilterSQL + newestDeliveries + `) d
+        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(condition, `d.destination_id = @subscription`, `d.destination_id = s.id`) + deliveryFilterSQL + newestDeliveries + `) d
     ORDER BY d.id DESC LIMIT @limit
 )
 SELECT ` + deliveryColumns + ` FROM (SELECT @tenant::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
@@ -163,22 +164,22 @@ func deliveryList(f eventhook.DeliveryFilter) string {
 	all := &deliveryLists
 	isOpen := f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired
 	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
-	of := struct{ any, undelivered, open string }{all.all, all.status, all.open}
+	choice := struct{ any, undelivered, open string }{all.all, all.status, all.open}
 	switch {
 	case !f.EventID.IsZero(): // deliveryBounds limits the ids to the event's
 		return all.all
 	case !f.RouteID.IsZero():
-		of.any, of.undelivered, of.open = all.route, all.routeStatus, all.routeOpen
+		choice.any, choice.undelivered, choice.open = all.route, all.routeStatus, all.routeOpen
 	case !f.SubscriptionID.IsZero():
-		of.any, of.undelivered, of.open = all.subscription, all.subscriptionStatus, all.subscriptionOpen
+		choice.any, choice.undelivered, choice.open = all.subscription, all.subscriptionStatus, all.subscriptionOpen
 	}
 	switch {
 	case isUndelivered:
-		return of.undelivered
+		return choice.undelivered
 	case isOpen:
-		return of.open
+		return choice.open
 	}
-	return of.any // successful deliveries are the most frequent: the walk finds them soon
+	return choice.any // most deliveries are successful, so the statement finds enough of them soon
 }
 
 // destinationsArg returns the ids of a route's destinations as a parameter, or NULL without a
@@ -223,11 +224,11 @@ func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.Delivery
 		before = earlier(before, eventhook.FirstID[eventhook.Delivery](f.CreatedBefore))
 	}
 	if !f.EventID.IsZero() {
-		least, greatest := eventhook.DeliveryIDRange(f.EventID)
-		if string(least[:]) > string(from[:]) {
-			from = least
+		first, last := eventhook.DeliveryIDRange(f.EventID)
+		if string(first[:]) > string(from[:]) {
+			from = first
 		}
-		before = earlier(before, greatest) // greatest itself is no valid id: its variant bits differ
+		before = earlier(before, last) // last itself is not a valid id: its variant bits differ
 	}
 	return from, before
 }
@@ -258,8 +259,8 @@ WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
 
 // SubscriptionStats returns the recent counts of one of the tenant's subscriptions and the
 // size of its queue, at a cost that does not depend on either. The error is KindNotFound if
-// the tenant has no such subscription. The time spans begin at full five minutes, and the
-// counts of the last seconds may be missing.
+// the tenant has no such subscription. The time spans begin at a multiple of five minutes,
+// and the counts of the last seconds may be missing.
 func (db *DB) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
 	now := db.now()
 	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }

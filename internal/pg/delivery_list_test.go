@@ -28,12 +28,12 @@ func (f *fixture) deliveries(tenant eventhook.TenantID, filter eventhook.Deliver
 func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	a, b := f.subscriber(), f.subscriber()
+	a, b := f.insertSubscription(), f.insertSubscription()
 	var all []eventhook.Delivery
 	var events []eventhook.EventID
 	for i := range 20 {
 		f.clock.advance(2 * time.Hour)
-		p := f.publishing("", a, b)
+		p := f.newPublication("", a, b)
 		f.publish(f.db, p)
 		events = append(events, p.Event.ID)
 		for k, d := range f.claimDeliveries(f.db, 9, a, b) {
@@ -89,7 +89,7 @@ func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 // TestManyOpenDeliveriesAreListedByID has more open deliveries than a list sorts.
 func TestManyOpenDeliveriesAreListedByID(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.insertDueDeliveries(s, 10_050)
 	for _, filter := range []eventhook.DeliveryFilter{{Status: "pending"}, {Status: "pending", SubscriptionID: s.ID}} {
 		filter.Limit = 3
@@ -116,7 +116,7 @@ func TestDeliveryListsReadFewRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.fillTables(20_000, 0)
-	quiet := f.subscriber()
+	quiet := f.insertSubscription()
 	f.exec(`UPDATE eventhook.delivery SET destination_id = $1, status = 'dead', last_error = 'x' WHERE id IN (SELECT id FROM eventhook.delivery ORDER BY id LIMIT 3)`, [16]byte(quiet.ID))
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	removed := regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
@@ -146,9 +146,9 @@ func TestDeliveriesOfAnEvent(t *testing.T) {
 	f := setUp(t)
 	var subs []*eventhook.Subscription
 	for range 5 {
-		subs = append(subs, f.subscriber())
+		subs = append(subs, f.insertSubscription())
 	}
-	p, other := f.publishing("", subs...), f.publishing("", subs...)
+	p, other := f.newPublication("", subs...), f.newPublication("", subs...)
 	f.publish(f.db, p, other)
 	list, count, err := f.db.EventDeliveries(t.Context(), f.tenant, p.Event.ID, 3)
 	f.must(err)
@@ -163,7 +163,7 @@ func TestDeliveriesOfAnEvent(t *testing.T) {
 
 func TestSubscriptionStats(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	stats := func() eventhook.SubscriptionStats {
 		t.Helper()
 		got, err := f.db.SubscriptionStats(t.Context(), f.tenant, s.ID)
@@ -184,12 +184,12 @@ func TestSubscriptionStats(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead))
 	first := list[1].Lease.Until
 	got := stats()
-	same(t, "the first that is due", got.OldestAt.Equal(first), true)
+	same(t, "the oldest due delivery", got.OldestAt.Equal(first), true)
 	got.OldestAt = nil
 	same(t, "then", got, eventhook.SubscriptionStats{DeliveredLastHour: 20, DeliveredLast24h: 120, FailedLastHour: 2, FailedLast24h: 5,
 		DeadLastHour: 1, DeadLast24h: 3, MeanDuration: 20 * time.Millisecond, Waiting: 2, DeadInRow: 1})
 	f.insertDueDeliveries(s, eventhook.MaxWaitingCount+5)
-	same(t, "more than it counts", stats().Waiting, eventhook.MaxWaitingCount)
+	same(t, "more than the maximum count", stats().Waiting, eventhook.MaxWaitingCount)
 	_, err := f.db.SubscriptionStats(t.Context(), f.secondTenant(), s.ID)
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
 	n, err := f.db.SweepUsage(t.Context(), Retention{})

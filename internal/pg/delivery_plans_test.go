@@ -45,7 +45,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	want := map[string][]string{
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
 		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
-		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "event's": {primaryKey}, "read requests": {primaryKey},
+		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 	}
 	check := func(state string) {
 		t.Helper()
@@ -125,10 +125,10 @@ func TestEachDeliveryFilterHasItsIndex(t *testing.T) {
 			if got := deliveryIndexes(plan); !slices.Equal(got, c.want) || wholeTable.MatchString(plan) {
 				t.Errorf("%s, %s: reads %v, want %v and no whole table:\n%s", state, c.claim, got, c.want, plan)
 			}
-			owed := c.filter.Status == eventhook.DeliveryPending || c.filter.Status == eventhook.DeliveryAcquired
+			isOpen := c.filter.Status == eventhook.DeliveryPending || c.filter.Status == eventhook.DeliveryAcquired
 			merges := !c.filter.RouteID.IsZero() && c.filter.EventID.IsZero() // the first of each of its targets
-			if !owed && !merges && strings.Contains(plan, "Sort  (") {
-				t.Errorf("%s, %s: sorts, so that it reads all before it has the first:\n%s", state, c.claim, plan)
+			if !isOpen && !merges && strings.Contains(plan, "Sort  (") {
+				t.Errorf("%s, %s: sorts, so that it reads all rows before it returns the first:\n%s", state, c.claim, plan)
 			}
 		}
 	}
@@ -153,12 +153,12 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 	return n
 }
 
-// TestAPausedBacklogIsNotRead: a subscription with a large backlog is paused, changed and
-// deleted without reading its deliveries.
+// A subscription with a large backlog is paused, changed and deleted without reading its
+// deliveries.
 func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
@@ -188,7 +188,7 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.fillTables(20_000, 0)
-	s, dead := f.subscriber(), f.subscriber()
+	s, dead := f.insertSubscription(), f.insertSubscription()
 	f.insertDueDeliveries(dead, 20_000)
 	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)

@@ -87,8 +87,8 @@ func (db *DB) readPublished(ctx context.Context, list []*eventhook.Delivery) err
 const readBodiesSQL = `
 SELECT p.event_id, p.body FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// readBodies reads the stored bodies of requests. A delivery whose body is missing gets no
-// event either: both are in the same partition, and that is past its retention.
+// readBodies reads the stored bodies of requests. It removes the event of a delivery whose
+// body is missing: both are in the same partition, which is past its retention.
 func (db *DB) readBodies(ctx context.Context, list []*eventhook.Delivery) error {
 	var ids [][16]byte
 	for _, d := range list {

@@ -52,7 +52,7 @@ const (
 
 // RestartDeliveries makes a tenant's deliveries due now, with all their retries available
 // again, and returns their ids, newest first. If the selection names no states, it restarts
-// failed and dead deliveries; it may name success as well. It does not restart
+// failed and dead deliveries; it may also name success. It does not restart
 //
 //   - pending and acquired deliveries;
 //   - deliveries of a deleted or disabled subscription, or of a deleted route or target;
@@ -62,9 +62,9 @@ const (
 // Restarted deliveries of a paused subscription or a disabled route wait. The events of a
 // route's deliveries are processing again, unless another of their actions has failed.
 //
-// It restarts the newest 10 000 deliveries of the selection at most, in transactions of a
+// It restarts at most the newest 10,000 deliveries of the selection, in transactions of a
 // thousand, each with its audit entry. If it fails, it returns the deliveries that it has
-// restarted before the error.
+// restarted so far, with the error.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
 	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
@@ -74,7 +74,7 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartBatchSize) {
 		more, err := db.restartBatch(ctx, by, tenant, part, statuses)
-		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which is tried again as well
+		for hasCode(err, codeDeadlock) { // with the settlement of one of their events, which is retried as well
 			more, err = db.restartBatch(ctx, by, tenant, part, statuses)
 		}
 		restarted = append(restarted, more...)

@@ -27,7 +27,7 @@ func deliveryIDs(list ...*eventhook.Delivery) []eventhook.DeliveryID {
 
 func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.RetryCount = 5 }))
 	f.clock.advance(time.Hour)
@@ -41,12 +41,12 @@ func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 	same(t, "attempts", len(attempts), 1)
 	again := f.claimDeliveries(f.other, 9, s)
 	same(t, "claimed at once", len(again), 1)
-	same(t, "the token is new", again[0].Lease.Token > d.Lease.Token+1, true)
-	same(t, "when it was restarted", again[0].RestartedAt.UTC(), at)
+	same(t, "the new lease token", again[0].Lease.Token > d.Lease.Token+1, true)
+	same(t, "the time of the restart", again[0].RestartedAt.UTC(), at)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(d, eventhook.DeliveryDead)})
 	f.must(err)
 	same(t, "a late settle is lost", len(lost), 1)
-	same(t, "restarted while it is sent", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
+	same(t, "restarted while it is acquired", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
 	entries := f.audit(eventhook.AuditFilter{Action: "delivery.retried"})
 	same(t, "entries in the audit log", len(entries), 1)
 	same(t, "of", []string{entries[0].ResourceName, entries[0].Changes[0].Field}, []string{"1 deliveries", "delivery_ids"})
@@ -54,7 +54,7 @@ func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 
 func TestRestartSelections(t *testing.T) {
 	f := setUp(t)
-	s, other, gone := f.subscriber(), f.subscriber(), f.subscriber()
+	s, other, gone := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	fresh := func() (of map[eventhook.DeliveryStatus]*eventhook.Delivery) {
 		f.exec(`DELETE FROM eventhook.delivery`)
 		list := f.claimedDeliveries(5, s)
@@ -84,7 +84,7 @@ func TestRestartSelections(t *testing.T) {
 		{"in a state", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{"dead"}, Limit: 10}
 		}, []eventhook.DeliveryStatus{"dead", others}},
-		{"that succeeded, when they are asked for", func() eventhook.DeliverySelection {
+		{"successful ones, if selected", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{"success", "pending", "acquired"}, Limit: 10}
 		}, []eventhook.DeliveryStatus{"success"}},
 		{"the newest", func() eventhook.DeliverySelection { return eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 1} }, []eventhook.DeliveryStatus{"failed"}},
@@ -131,12 +131,11 @@ func TestRestartSelections(t *testing.T) {
 	same(t, "of an event whose data was dropped", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
 }
 
-// TestLockedDeliveriesAreSkipped: restarting, abandoning and expiring skip deliveries that
-// another transaction has locked.
+// Restarting, abandoning and expiring skip deliveries that another transaction has locked.
 func TestLockedDeliveriesAreSkipped(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s, gone, paused := f.subscriber(), f.subscriber(), f.subscriber()
+	s, gone, paused := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	dead, left, waiting := f.claimedDeliveries(2, s), f.publishTo(2, gone), f.publishTo(2, paused)
 	f.settleDeliveries(f.db, f.settlement(dead[0], eventhook.DeliveryDead), f.settlement(dead[1], eventhook.DeliveryDead))
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
@@ -163,7 +162,7 @@ func TestLockedDeliveriesAreSkipped(t *testing.T) {
 
 func TestManyDeliveriesAreRestartedInParts(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	var batch []*outbound.DeliverySettlement
 	for _, d := range f.claimedDeliveries(2300, s) {
 		batch = append(batch, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
@@ -171,5 +170,5 @@ func TestManyDeliveriesAreRestartedInParts(t *testing.T) {
 	f.settleDeliveries(f.db, batch...)
 	same(t, "restarted", len(f.restart(eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 2100})), 2100)
 	same(t, "entries", f.count("audit_log", "action = 'delivery.retried'"), 3)
-	same(t, "the oldest are left", f.count("delivery", "status = 'dead' AND id < (SELECT min(id::text)::uuid FROM eventhook.delivery WHERE status = 'pending')"), 200)
+	same(t, "the oldest deliveries are not restarted", f.count("delivery", "status = 'dead' AND id < (SELECT min(id::text)::uuid FROM eventhook.delivery WHERE status = 'pending')"), 200)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// subscriber creates a subscription of acme.
-func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
+// insertSubscription inserts a subscription of acme with SQL.
+func (f *fixture) insertSubscription(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
 	f.Helper()
 	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
 	for _, c := range change {
@@ -29,8 +29,8 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 	return s
 }
 
-// publishing returns an event that matches the subscribers, without leases.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
+// newPublication returns an event that matches the subscribers, without leases.
+func (f *fixture) newPublication(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
@@ -54,18 +54,18 @@ func (f *fixture) publishTo(n int, to *eventhook.Subscription) (list []*eventhoo
 	var batch []*outbound.PublishItem
 	for range n {
 		f.clock.advance(time.Millisecond)
-		p := f.publishing("", to)
+		p := f.newPublication("", to)
 		batch, list = append(batch, p), append(list, p.Deliveries...)
 	}
 	f.publish(f.db, batch...)
 	return list
 }
 
-func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscription) []*eventhook.Delivery {
+func (f *fixture) claimDeliveries(db *DB, maxCount int, of ...*eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
 	var claims []outbound.Claim
 	for _, s := range of {
-		claims = append(claims, outbound.Claim{DestinationID: eventhook.DestinationID(s.ID), Max: most, Lease: lease})
+		claims = append(claims, outbound.Claim{DestinationID: eventhook.DestinationID(s.ID), Max: maxCount, Lease: lease})
 	}
 	list, err := db.ClaimDeliveries(f.Context(), claims)
 	f.must(err)
@@ -129,7 +129,7 @@ func TestDueDestinations(t *testing.T) {
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
 	for range 5 {
-		subs = append(subs, f.subscriber())
+		subs = append(subs, f.insertSubscription())
 	}
 	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
 	same(t, "without open deliveries", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
@@ -149,8 +149,8 @@ func TestDueDestinations(t *testing.T) {
 
 func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	f := setUp(t)
-	s, another := f.subscriber(), f.subscriber()
-	p := f.publishing("k", s, another)
+	s, another := f.insertSubscription(), f.insertSubscription()
+	p := f.newPublication("k", s, another)
 	p.Event.TraceID, p.Event.RequestID, p.Event.CorrelationID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1", "order-7"
 	p.Event.Envelope = &eventhook.Envelope{Category: "money", Scope: []byte(`{"a":1}`), TraceFlags: "01"}
 	f.publish(f.db, p)
@@ -178,7 +178,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 
 func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	f := setUp(t)
-	a, b, idle := f.subscriber(), f.subscriber(), f.subscriber()
+	a, b, idle := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	fromA, fromB := f.publishTo(5, a), f.publishTo(2, b)
 	ids := func(list []*eventhook.Delivery) (ids []eventhook.DeliveryID) {
 		for _, d := range list {
@@ -211,11 +211,11 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	same(t, "the first of a destination", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
 }
 
-// TestAClaimTakesDeliveriesInOrderOfDueTime, in any partition.
+// A claim takes deliveries in the order of their due times, whichever partition they are in.
 func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	retried := f.claimedDeliveries(1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
 	f.clock.advance(day)
@@ -228,7 +228,7 @@ func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s, other := f.subscriber(), f.subscriber()
+	s, other := f.insertSubscription(), f.insertSubscription()
 	tried := f.claimedDeliveries(3, s)
 	backlog := f.publishTo(5, s)
 	f.publishTo(2, other)
@@ -257,10 +257,10 @@ func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
-	a, b := f.subscriber(), f.subscriber()
+	a, b := f.insertSubscription(), f.insertSubscription()
 	var batch []*outbound.PublishItem
 	for range 4 {
-		batch = append(batch, f.publishing("", a, b))
+		batch = append(batch, f.newPublication("", a, b))
 	}
 	f.publish(f.db, batch...)
 	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, maxClaimBytes/3)
@@ -282,11 +282,11 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
 	for range destinations {
-		s := f.subscriber()
+		s := f.insertSubscription()
 		subs = append(subs, s)
 	}
 	for range each {
-		f.publish(f.db, f.publishing("", subs...))
+		f.publish(f.db, f.newPublication("", subs...))
 	}
 	var mu sync.Mutex
 	claims := map[eventhook.DeliveryID]int{}
@@ -329,7 +329,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 
 func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	f.clock.advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimDeliveries(f.other, 1, s)), 0)
@@ -355,7 +355,7 @@ func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 
 func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
@@ -368,7 +368,7 @@ func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 
 func TestSettledDeliveries(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(4, s)
 	begun := f.clock.now()
 	f.clock.advance(50 * time.Millisecond)
@@ -404,7 +404,7 @@ func TestSettledDeliveries(t *testing.T) {
 
 func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
 	d := f.claimDeliveries(f.db, 1, s)[0]
@@ -415,7 +415,7 @@ func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 
 func TestARefusedSettlementDoesNotBlockTheRest(t *testing.T) {
 	f := setUp(t)
-	list := f.claimedDeliveries(5, f.subscriber())
+	list := f.claimedDeliveries(5, f.insertSubscription())
 	var batch []*outbound.DeliverySettlement
 	for _, d := range list {
 		batch = append(batch, f.settlement(d, eventhook.DeliverySuccess))
@@ -439,7 +439,7 @@ func utc(d eventhook.Delivery) eventhook.Delivery {
 
 func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
 	for n := range 60 {
@@ -469,7 +469,7 @@ func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 // O for one that reports those of another subscription.
 func TestDeadDeliveriesInARow(t *testing.T) {
 	f := setUp(t)
-	stranger := f.subscriber()
+	stranger := f.insertSubscription()
 	for _, c := range []struct {
 		claim    string
 		batches  []string
@@ -490,7 +490,7 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 		{"reports about the own failures do not count", []string{"dodo", "dod"}, 4, false},
 		{"reports about other failures count", []string{"dOdOd"}, 5, true},
 	} {
-		s := f.subscriber()
+		s := f.insertSubscription()
 		for _, letters := range c.batches {
 			var batch []*outbound.DeliverySettlement
 			for i, d := range f.claimedDeliveries(len(letters), s) {
@@ -514,16 +514,16 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 		same(t, c.claim+": dead in a row", f.deadInRow(s), c.want)
 		same(t, c.claim+": disabled", f.count("subscription", "id = $1 AND status = 'disabled'", [16]byte(s.ID)) == 1, c.disabled)
 	}
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	same(t, "a limit of 0 never disables", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
-// TestSettlingLocksSubscriptionsBeforeTheirHealth: a transaction that changes several
-// subscriptions locks them and then their health. A settle must take the same order.
+// A transaction that changes several subscriptions locks them and then their health. A settle
+// must use the same order.
 func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	f := setUp(t)
-	recovering, failing := f.subscriber(), f.subscriber()
+	recovering, failing := f.insertSubscription(), f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliveryDead))
 	batch := []*outbound.DeliverySettlement{f.settlement(f.claimedDeliveries(1, recovering)[0], eventhook.DeliverySuccess), f.settlement(f.claimedDeliveries(1, failing)[0], eventhook.DeliveryDead)}
 	changing, err := f.other.work.Begin(t.Context())
@@ -544,7 +544,7 @@ func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 
 func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
-	s, test := f.subscriber(), f.subscriber()
+	s, test := f.insertSubscription(), f.insertSubscription()
 	before := f.generation()
 	gone := func(s *outbound.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
 	var log strings.Builder
@@ -561,7 +561,7 @@ func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 
 func TestASuccessWithoutFailuresWritesNoCount(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) VALUES ($1)`, [16]byte(s.ID))
 	const version = `SELECT xmin::text FROM eventhook.subscription_health`
 	before := queryValue[string](f, version)
@@ -572,23 +572,23 @@ func TestASuccessWithoutFailuresWritesNoCount(t *testing.T) {
 func TestWatchersSeeEventsAboutDeadDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.subscription(named("told", "webhook.disabled"))
-	d := f.claimedDeliveries(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.insertSubscription())[0]
 	f.pushing(f.db)
 	w, here := f.watch(f.db, f.tenant), f.db.DeliveriesWake()
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable = "gone" }))
 	wantClosed(t, "this instance's dispatcher", here)
-	heard := map[string]bool{}
-	for len(heard) < 2 {
-		for _, e := range next(t, w.news).Events {
-			heard[e.EventType] = true
+	received := map[string]bool{}
+	for len(received) < 2 {
+		for _, e := range next(t, w.updates).Events {
+			received[e.EventType] = true
 		}
 	}
-	same(t, "event types", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
+	same(t, "event types", received, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
 func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 	f := setUp(t)
-	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
+	s, other, quiet := f.insertSubscription(), f.insertSubscription(), f.insertSubscription()
 	list := append(f.claimedDeliveries(3, s), f.claimedDeliveries(1, other)...)
 	loop := f.claimedDeliveries(1, quiet)[0]
 	loop.EventType = deliveryFailedType
@@ -598,15 +598,15 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 		f.settlement(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
-	told := map[string]failedDeliveries{}
+	reported := map[string]failedDeliveries{}
 	for _, e := range rows {
 		payloads, err := f.db.Payloads(t.Context(), []eventhook.EventID{e.ID})
 		f.must(err)
 		var data failedDeliveries
 		f.must(json.Unmarshal(payloads[e.ID].Body, &data))
-		told[data.Subscription.ID] = data
+		reported[data.Subscription.ID] = data
 	}
-	same(t, "reported", told, map[string]failedDeliveries{
+	same(t, "reported", reported, map[string]failedDeliveries{
 		s.ID.String(): {announcedObject{"subscription", s.ID.String(), "billing"}, 2, []eventhook.DeliveryID{list[0].ID, list[2].ID},
 			[]string{"payment.made"}, "the receiver answered 503"},
 		other.ID.String(): {announcedObject{"subscription", other.ID.String(), "billing"}, 1, []eventhook.DeliveryID{list[3].ID},
@@ -616,12 +616,12 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 
 func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	f := setUp(t)
-	s, stays := f.subscriber(), f.subscriber()
+	s, stays := f.insertSubscription(), f.insertSubscription()
 	f.publishTo(25, s)
 	f.publishTo(1, stays)
-	held := f.claimDeliveries(f.db, 3, s)
+	claimed := f.claimDeliveries(f.db, 3, s)
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead), f.settlement(claimed[1], eventhook.DeliverySuccess))
 	abandon := func(s *eventhook.Subscription) int {
 		t.Helper()
 		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "the subscription was deleted", 10)
@@ -641,7 +641,7 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 // settle runs on a connection of its own and is not among them.
 func TestSettlingIsOneStatement(t *testing.T) {
 	f := setUp(t)
-	list := f.claimedDeliveries(20, f.subscriber())
+	list := f.claimedDeliveries(20, f.insertSubscription())
 	trips := f.countTrips()
 	var batch []*outbound.DeliverySettlement
 	for i, d := range list {
@@ -661,7 +661,7 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 		f.must(err)
 		return got
 	}
-	paused, agents, s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.subscriber(), f.subscriber()
+	paused, agents, s := f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.insertSubscription(), f.insertSubscription()
 	f.exec(`UPDATE eventhook.subscription SET settings = '{"target_labels": ["env:prod"]}' WHERE id = $1`, [16]byte(agents.ID))
 	f.publishTo(1, paused)
 	f.publishTo(1, agents)
@@ -678,7 +678,7 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 
 func TestReserveSends(t *testing.T) {
 	f := setUp(t)
-	s, fast := f.subscriber(), f.subscriber()
+	s, fast := f.insertSubscription(), f.insertSubscription()
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
@@ -707,7 +707,7 @@ func TestReserveSends(t *testing.T) {
 func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	const instances, each = 4, 50
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	var mu sync.Mutex
 	seen := map[time.Time]bool{}
 	var acts []func()
@@ -735,7 +735,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+	s := f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	old := f.publishTo(4, s)
 	f.clock.advance(11 * time.Hour) // the same day
 	old = append(old, f.publishTo(1, s)...)
@@ -775,9 +775,9 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	same(t, "without a limit", n, 0)
 }
 
-func TestAStalePlanIsMadeAgain(t *testing.T) {
+func TestAStalePlanIsReplaced(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	e := f.leasedEvents(1)[0]
 	a := f.publishAction("payment.made", "k", `{"n":1}`, s)
 	p := a.Effect.Publication

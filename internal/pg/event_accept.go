@@ -18,15 +18,15 @@ var _ ingest.Store = (*DB)(nil)
 // acceptStatements are prepared on each connection of the accept pool.
 var acceptStatements = slices.Concat(effectStatements, []*statement{acceptSQL, acceptSignedSQL, publishSQL, waitForKeysSQL})
 
-// onKeyTaken keeps the row of a key that is taken and, if the key has expired, gives it
-// to the new row.
+// onKeyTaken keeps the id and the expiry of a key that is taken. If the key has expired, it
+// replaces both by the new ones.
 const onKeyTaken = `ON CONFLICT (tenant_id, scope, key) DO UPDATE
         SET made = CASE WHEN k.expires_at <= @now THEN excluded.made ELSE k.made END,
             expires_at = CASE WHEN k.expires_at <= @now THEN excluded.expires_at ELSE k.expires_at END`
 
-// acceptedColumns describe an event of a batch. first_key is the key of the batch's
-// first event with that key, else NULL. generation is NULL for an event
-// without a plan.
+// acceptedColumns describe an event of a batch. first_key is the key if the event is the
+// first of the batch with that key and source, and NULL otherwise. generation, planned and
+// actions are NULL for an event without a plan.
 const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timestamptz, body_size int4, key text, first_key text,
               event_type text, content_type text, source_ip text, trace_id text, request_id text, origin text, key_expires_at timestamptz,
               generation int8, planned text, actions text`
@@ -37,10 +37,10 @@ const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timesta
 // does. Keys are claimed in their order, so that batches of two instances wait for
 // each other and do not deadlock. An expired key is claimed like a new one.
 //
-// An event with a generation has a plan. If that is the generation of its tenant's
-// configuration, the event is stored in its planned state with its actions, else as an
-// event without a plan. The whole statement sees the database as it was when the
-// statement began.
+// An event with a generation has a plan. If the generation is the current one of its
+// tenant's configuration, the event is stored with its planned status and its actions.
+// Otherwise it is stored as an event without a plan. The whole statement sees the database
+// as it was when the statement began.
 //
 // It returns the duplicates with their originals, and with NULL the events whose plan
 // is stale.
@@ -59,8 +59,8 @@ WITH sent AS (
     FROM sent s LEFT JOIN claimed c ON c.key = s.key AND c.scope = s.source_id::text AND c.tenant_id = s.tenant_id
 )`+storeChecked)
 
-// storeChecked stores the events of checked, and their bodies. An event is current if
-// it was planned by the generation that its tenant has.
+// storeChecked stores the events of checked, and their bodies. is_current says that an event
+// was planned at the current generation of its tenant.
 const storeChecked = `, planned AS MATERIALIZED (
     SELECT c.*, c.generation IS NOT NULL AND c.generation
         = coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = c.tenant_id), 0) AS is_current
@@ -121,18 +121,19 @@ func newAcceptColumns() *acceptColumns {
 // Accept stores the batch in one transaction: its keys, events and bodies, and the
 // effects of events with a plan. When it returns nil, every event is on disk:
 //
-//   - An event whose key or signed hash its source has seen before and that has not
-//     expired, in this batch or earlier, has the Status EventDuplicate and DuplicateOf,
-//     and no effect.
+//   - An event is a duplicate if its source has an event with the same key or signed
+//     hash, earlier in the batch or stored before, and the key or hash has not expired.
+//     Then its Status is EventDuplicate, DuplicateOf is the first event, and it has no
+//     effect.
 //   - An event with a plan has the plan's Status and no lease, and its effects are
 //     stored. If the tenant's configuration has changed since the event was planned, the
-//     plan is marked IsStale instead, and the event is stored as one without a plan.
-//   - An event without a plan is stored as leased if it has a lease (token 1,
-//     EventProcessing), else as due now (EventPending).
+//     plan is marked IsStale instead, and the event is stored as an event without a plan.
+//   - An event without a plan that has a lease is stored as leased (token 1,
+//     EventProcessing). Without a lease it is stored as due now (EventPending).
 //   - An event whose values the database refuses keeps an empty Status. If the database
 //     refuses the effects of its plan, or another transaction holds the key of a target
-//     for longer than maxKeyWait, the Plan is set to nil, and the event is stored as one
-//     without a plan. Other events of the batch are not affected.
+//     for longer than maxKeyWait, IsPlanRefused is set, and the event is stored as an
+//     event without a plan. Other events of the batch are not affected.
 //
 // If Accept returns an error, the batch may be stored nevertheless: the connection can
 // break after the commit.
@@ -144,7 +145,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	defer conn.Release()
 	accept := func(part []*effects.Arrival) error {
 		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
-		if hasCode(err, codeLockTimeout) && dropKeyedPlans(part) {
+		if hasCode(err, codeLockTimeout) && refuseKeyedPlans(part) {
 			db.log.Debug("another transaction holds a key of a target; the event will be planned again", "error", err)
 			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		}
@@ -154,9 +155,9 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	if isDataError(err) {
 		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
-			if isDataError(err) && len(part) == 1 && part[0].Plan != nil {
+			if isDataError(err) && len(part) == 1 && part[0].PlanToStore() != nil {
 				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "error", err)
-				part[0].Plan = nil
+				part[0].IsPlanRefused = true
 				err = accept(part)
 			}
 			return err
@@ -219,15 +220,16 @@ const maxKeyWait = 25 * time.Millisecond
 // waitForKeysSQL limits each wait for a lock until the end of the transaction.
 var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, maxKeyWait.Milliseconds()))
 
-// dropKeyedPlans sets each plan that claims keys of targets to nil, and reports whether
-// there were any.
-func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
+// refuseKeyedPlans sets IsPlanRefused for each plan that claims keys of targets, and reports
+// whether the batch had such a plan.
+func refuseKeyedPlans(batch []*effects.Arrival) (anyRefused bool) {
 	for _, a := range batch {
-		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
-			a.Plan, dropped = nil, true
+		s := a.PlanToStore()
+		if s != nil && slices.ContainsFunc(s.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(s, &x); return ok }) {
+			a.IsPlanRefused, anyRefused = true, true
 		}
 	}
-	return dropped
+	return anyRefused
 }
 
 // storeEffects claims the keys of targets and stores the effects of plans. plans must not
@@ -244,7 +246,7 @@ func (p *pipeline) storeEffects(c *effectColumns, plans []*effects.Settlement, n
 				c.actions.appendText(setActionsJSON, func(b []byte) []byte { return appendActions(b, s, now) })
 			}
 		}
-		sender(p.send).rows(setActionsSQL, c.actions)
+		statementSender(p.send).rows(setActionsSQL, c.actions)
 	}
 	if p.err == nil {
 		c.store(p.send, plans, now)
@@ -292,7 +294,7 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 		to.time(acceptKeyExpiresAt, expires)
 		to.bytes(acceptHeaders, e.Headers)
 		to.bytes(acceptBody, e.Body)
-		hasEffects = c.encodePlan(a.Plan, now) || hasEffects
+		hasEffects = c.encodePlan(a.PlanToStore(), now) || hasEffects
 	}
 	return hasEffects
 }
@@ -319,8 +321,9 @@ func (c *acceptColumns) encodePlan(s *effects.Settlement, now time.Time) (hasEff
 	return true
 }
 
-// keyExpiry returns when a key that is claimed now expires: never without a retention of
-// events, else with it, so that the original of a duplicate still exists.
+// keyExpiry returns when a key that is claimed now expires: after Options.KeyTTL, or in the
+// year 9999 if that is 0. KeyTTL is the retention of events, so the original of a duplicate
+// still exists.
 func (db *DB) keyExpiry(now time.Time) time.Time {
 	if db.keyTTL <= 0 {
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -349,7 +352,7 @@ func readOriginals(rows [][][]byte) originals {
 // currentPlans returns the plans that are not stale, of events that are not duplicates.
 func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
 	for _, a := range batch {
-		if _, isListed := o[a.Event.ID]; a.Plan != nil && !isListed {
+		if _, isListed := o[a.Event.ID]; a.PlanToStore() != nil && !isListed {
 			plans = append(plans, a.Plan)
 		}
 	}
@@ -360,13 +363,13 @@ func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settl
 // the commit, since a batch that failed is retried with unchanged events.
 func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 	for _, a := range batch {
-		e := a.Event
+		e, s := a.Event, a.PlanToStore()
 		original, isListed := o[e.ID]
 		switch {
 		case !original.IsZero():
 			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
-		case a.Plan != nil && !isListed:
-			e.Status, e.Lease = a.Plan.Status, eventhook.Lease{}
+		case s != nil && !isListed:
+			e.Status, e.Lease = s.Status, eventhook.Lease{}
 			if e.Status != eventhook.EventProcessing {
 				e.ProcessedAt = &now
 			}
@@ -375,8 +378,8 @@ func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 		default:
 			e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 		}
-		if a.Plan != nil {
-			a.Plan.IsStale = isListed && original.IsZero()
+		if s != nil {
+			s.IsStale = isListed && original.IsZero()
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (f *fixture) rows() map[string]int {
 
 func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	deliveries, workers := f.db.DeliveriesWake(), f.db.WorkWake(f.tenant, "ci")
 	a := f.arrival(f.event(withKey("k")), f.allEffects(s)...)
 	unrouted, routed := f.arrival(f.event()), f.arrival(f.event(), f.executionAction(eventhook.Task, ""))
@@ -81,7 +81,7 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 		isDue  bool
 	}{
 		{"an event with requests waits for them", a, eventhook.EventProcessing, false},
-		{"an event that no route wants", unrouted, eventhook.EventUnrouted, false},
+		{"an event that no route matches", unrouted, eventhook.EventUnrouted, false},
 		{"an event whose effects are stored", routed, eventhook.EventDelivered, false},
 		{"an event without a plan", plain, eventhook.EventProcessing, true},
 	} {
@@ -99,15 +99,15 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	p := []*effects.Publication{a.Plan.Actions[2].Effect.Publication, a.Plan.Actions[3].Effect.Publication}
 	same(t, "the same data refers to the source's event", f.storedEvent(&eventhook.Event{ID: p[0].ID, TenantID: f.tenant}).PayloadOf, a.Event.ID)
 	same(t, "other data is stored", f.storedEvent(&eventhook.Event{ID: p[1].ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
-	same(t, "the body of a request", queryValue[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`,
+	same(t, "body of a request", queryValue[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`,
 		[16]byte(a.Plan.Actions[5].Effect.Request.Delivery.ID)), `{"made":1}`)
 	leased, _ := f.delivery(p[0].Deliveries[0].ID)
 	due, _ := f.delivery(p[1].Deliveries[0].ID)
 	request, _ := f.delivery(a.Plan.Actions[5].Effect.Request.Delivery.ID)
 	same(t, "states", []eventhook.DeliveryStatus{leased.Status, due.Status, request.Status},
 		[]eventhook.DeliveryStatus{eventhook.DeliveryAcquired, eventhook.DeliveryPending, eventhook.DeliveryPending})
-	same(t, "whose request", []any{request.EventID, request.RouteID, request.TargetIndex}, []any{a.Event.ID, f.route.ID, 5})
-	same(t, "the token of the leased", p[0].Deliveries[0].Lease.Token, int64(1))
+	same(t, "event, route and target of the request", []any{request.EventID, request.RouteID, request.TargetIndex}, []any{a.Event.ID, f.route.ID, 5})
+	same(t, "token of the leased delivery", p[0].Deliveries[0].Lease.Token, int64(1))
 	var status []eventhook.ActionStatus
 	for _, a := range f.actions(a.Event) {
 		status = append(status, a.Status)
@@ -119,7 +119,7 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = came })
 	want := map[eventhook.EventID]string{}
 	for _, e := range []*eventhook.Event{without, with} {
@@ -127,15 +127,15 @@ func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 		want[shared.Effect.Publication.ID], want[other.Effect.Publication.ID] = e.Trace(), e.Trace()
 		f.accept(f.db, f.arrival(e, shared, other))
 	}
-	same(t, "the trace that came", with.Trace(), came)
+	same(t, "trace of the sender", with.Trace(), came)
 	for id, trace := range want {
-		same(t, "as it is shown", f.storedEvent(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
+		same(t, "trace in the API", f.storedEvent(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
 	}
 	f.clock.advance(2 * lease)
 	list := f.claimDeliveries(f.db, 10, s)
 	same(t, "deliveries", len(list), 4)
 	for _, d := range list {
-		same(t, "as it is sent", d.Event.Trace(), want[d.EventID])
+		same(t, "trace in a delivery", d.Event.Trace(), want[d.EventID])
 	}
 }
 
@@ -146,14 +146,14 @@ func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 	f.clock.advance(2 * time.Millisecond)
 	made := f.publishAction("payment.made", "", `{}`)
 	f.accept(f.db, f.arrival(e, made))
-	same(t, "refers to", f.storedEvent(&eventhook.Event{ID: made.Effect.Publication.ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
+	same(t, "payload_of", f.storedEvent(&eventhook.Event{ID: made.Effect.Publication.ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
 	same(t, "payloads", f.count("event_payload", "true"), 2)
 }
 
 // The effects fail after the events were stored, with an error that no event caused.
 func TestAnErrorStoresNothingOfABatch(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
 	f.exec(`CREATE TRIGGER broken BEFORE INSERT ON eventhook.delivery_default FOR EACH ROW EXECUTE FUNCTION eventhook.broken()`)
 	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.allEffects(s)...), {Event: f.event(f.withLease)}}
@@ -206,8 +206,8 @@ func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 		plan  func(*fixture, *eventhook.Subscription) []effects.PlannedAction
 	}{
 		{"no route matched", func(*fixture, *eventhook.Subscription) []effects.PlannedAction { return nil }},
-		{"all is done at once", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s)[:4] }},
-		{"requests are owed", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s) }},
+		{"all actions succeed at once", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s)[:4] }},
+		{"open requests", func(f *fixture, s *eventhook.Subscription) []effects.PlannedAction { return f.allEffects(s) }},
 		{"only keys that are taken", func(f *fixture, _ *eventhook.Subscription) []effects.PlannedAction {
 			return []effects.PlannedAction{f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)}
 		}},
@@ -221,7 +221,7 @@ func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			s := f.subscriber()
+			s := f.insertSubscription()
 			f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)))
 			event := func() *eventhook.Event {
 				return f.event(withKey("k"), f.withLease, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
@@ -249,8 +249,8 @@ func TestADuplicateHasNoEffect(t *testing.T) {
 	}{
 		{"in one batch", hashed("k", ""), hashed("k", ""), true},
 		{"in a later batch", hashed("k", ""), hashed("k", ""), false},
-		{"by what was signed, in one batch", hashed("k", "h"), hashed("other", "h"), true},
-		{"by what was signed, later", hashed("k", "h"), hashed("other", "h"), false},
+		{"the same signed bytes in one batch", hashed("k", "h"), hashed("other", "h"), true},
+		{"the same signed bytes later", hashed("k", "h"), hashed("other", "h"), false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
@@ -269,7 +269,7 @@ func TestADuplicateHasNoEffect(t *testing.T) {
 			same(t, "its target's key", f.count("idempotency_key", "scope = 'task/build' AND key = 'two'"), 0)
 			third := f.arrival(f.event(), f.executionAction(eventhook.Task, "two"))
 			f.accept(f.db, third)
-			same(t, "the key of the duplicate's target is free", f.actions(third.Event)[0].Status, eventhook.ActionSuccess)
+			same(t, "the duplicate claimed no target key", f.actions(third.Event)[0].Status, eventhook.ActionSuccess)
 		})
 	}
 }
@@ -290,7 +290,7 @@ func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 	}
 	first := f.actions(accept(f.executionAction(eventhook.Task, "k"), f.publishAction("a", "k", `{}`)))
 	second := f.actions(accept(f.executionAction(eventhook.Task, ""), f.publishAction("a", "k", `{}`), f.executionAction(eventhook.Task, "k")))
-	same(t, "beside them", second[0].Status, eventhook.ActionSuccess)
+	same(t, "an action without a key in the same batch", second[0].Status, eventhook.ActionSuccess)
 	wantSkipped("a publication that was made before", second[1], first[1])
 	wantSkipped("a task that was made before", second[2], first[0])
 
@@ -301,7 +301,7 @@ func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 	wantSkipped("twice in a batch", f.actions(y.Event)[0], f.actions(x.Event)[0])
 
 	f.clock.advance(eventhook.TargetKeyTTL)
-	same(t, "after its time", f.actions(accept(f.executionAction(eventhook.Task, "k")))[0].Status, eventhook.ActionSuccess)
+	same(t, "after the key expired", f.actions(accept(f.executionAction(eventhook.Task, "k")))[0].Status, eventhook.ActionSuccess)
 	same(t, "executions", f.count("execution", "true"), 5)
 	same(t, "published", f.count("event", "origin = 'route'"), 1)
 }

@@ -11,8 +11,8 @@ package pg
 // The key is looked up in a subquery. A join could read the whole index by a plan that was
 // cached while the table was small.
 //
-// Lock order: all hashes, then all keys, each in their order, since the join that makes
-// held reads all rows of signed. acceptSQL locks keys only, in the same order.
+// Lock order: all hashes, then all keys, both sorted. held reads all rows of signed before
+// claimed inserts the first key. acceptSQL locks keys only, in the same order.
 var acceptSignedSQL = acceptSQL.extend("accept_signed", `
 WITH sent AS (
     SELECT * FROM @events(`+acceptedColumns+`, signed text, n ordinality)
@@ -41,5 +41,5 @@ WITH sent AS (
     FROM held h LEFT JOIN claimed c ON c.key = h.key AND c.scope = h.source_id::text AND c.tenant_id = h.tenant_id
 )`+storeChecked)
 
-// signedScope follows the source's id in the scope of hashes.
+// signedScope is the suffix of the scope of hashes, which begins with the source's id.
 const signedScope = "/signed"

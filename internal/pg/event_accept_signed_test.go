@@ -36,14 +36,14 @@ func TestAcceptDetectsRepeatedSignedBytes(t *testing.T) {
 	wantDuplicate(t, "other bytes under the same key", resigned, first)
 	wantDuplicate(t, "these bytes under another key", f.acceptSignedBatch([2]string{"chosen too", "h2"})[0], first)
 	wantDuplicate(t, "both, without a hash", f.acceptSignedBatch([2]string{"k", ""})[0], first)
-	same(t, "a key of the provider's that a captured request has named before",
+	same(t, "a key that a captured request used before",
 		f.acceptSignedBatch([2]string{"chosen", "h3"})[0].Status, eventhook.EventProcessing)
 	same(t, "the same bytes of another source", func() eventhook.EventStatus {
 		e := f.event(withHash("h"), func(e *eventhook.Event) { e.SourceID = f.shop })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		return e.Status
 	}(), eventhook.EventPending)
-	same(t, "a key that reads like a hash", f.acceptSignedBatch([2]string{"h", ""})[0].Status, eventhook.EventProcessing)
+	same(t, "a key equal to a hash", f.acceptSignedBatch([2]string{"h", ""})[0].Status, eventhook.EventProcessing)
 }
 
 func TestAcceptDetectsRepeatedSignedBytesInOneBatch(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAcceptDetectsRepeatedSignedBytesInOneBatch(t *testing.T) {
 	e := f.acceptSignedBatch([2]string{"k", "h"}, [2]string{"l", "h"}, [2]string{"k", "i"}, [2]string{"l", "j"}, [2]string{"", ""}, [2]string{"m", ""}, [2]string{"m", ""})
 	wantDuplicate(t, "the same bytes", e[1], e[0])
 	wantDuplicate(t, "the same key", e[2], e[0])
-	same(t, "the key that only a duplicate had", e[3].Status, eventhook.EventProcessing)
+	same(t, "a key that only a duplicate has", e[3].Status, eventhook.EventProcessing)
 	same(t, "neither key nor hash", e[4].Status, eventhook.EventProcessing)
 	same(t, "a key alone", e[5].Status, eventhook.EventProcessing)
 	wantDuplicate(t, "a key alone again", e[6], e[5])
@@ -70,7 +70,7 @@ func TestHashesOfSignedBytesExpire(t *testing.T) {
 	wantDuplicate(t, "just before its time is over", f.acceptSignedBatch([2]string{"l", "h"})[0], first)
 	f.clock.advance(time.Second)
 	again := f.acceptSignedBatch([2]string{"k", "h"})[0]
-	same(t, "after its time", again.Status, eventhook.EventProcessing)
+	same(t, "after the key expired", again.Status, eventhook.EventProcessing)
 	wantDuplicate(t, "claimed anew", f.acceptSignedBatch([2]string{"m", "h"})[0], again)
 }
 
@@ -119,7 +119,7 @@ func TestConcurrentAcceptsOfOneHashStoreOneOriginal(t *testing.T) {
 		f.must(err)
 	}
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 1)
-	same(t, "keys: the hash, and the one event's", f.count("idempotency_key", "true"), 2)
+	same(t, "keys: the hash and the key of one event", f.count("idempotency_key", "true"), 2)
 }
 
 // Keys and events are read by their primary keys.

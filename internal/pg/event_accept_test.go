@@ -61,7 +61,7 @@ func TestAcceptSetsTheStatus(t *testing.T) {
 		due    time.Time
 	}{
 		{"a leased event is due when its lease ends", taken, eventhook.EventProcessing, 1, noon.Add(lease)},
-		{"an event that nobody took is due now", left, eventhook.EventPending, 0, noon},
+		{"an event without a lease is due now", left, eventhook.EventPending, 0, noon},
 	} {
 		same(t, c.claim+": status", c.event.Status, c.status)
 		same(t, c.claim+": stored status", f.storedEvent(c.event).Status, c.status)
@@ -90,16 +90,16 @@ func TestAcceptDetectsARepeatedKey(t *testing.T) {
 	wantDuplicate(t, "in another batch", later, batch[0])
 	same(t, "stored", f.storedEvent(later).DuplicateOf, batch[0].ID)
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 4)
-	same(t, "claimed of the unleased", len(f.claimEvents(f.db, 10)), 3)
+	same(t, "claimed events without a lease", len(f.claimEvents(f.db, 10)), 3)
 
 	atShop := func(e *eventhook.Event) { e.SourceID = f.shop }
 	batch = []*eventhook.Event{f.event(withKey("k")), f.event(withKey("k"), atShop), f.event(withKey("m")), f.event(withKey("m"), atShop)}
 	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 	wantDuplicate(t, "beside another source's", batch[0], first)
 	for _, e := range batch[1:] {
-		same(t, "the same key of another source", e.Status, eventhook.EventPending)
+		same(t, "same key, another source", e.Status, eventhook.EventPending)
 	}
-	same(t, "stored in all", f.count("event", "true"), 10)
+	same(t, "stored events", f.count("event", "true"), 10)
 }
 
 func TestKeysExpire(t *testing.T) {
@@ -121,7 +121,7 @@ func TestKeysExpire(t *testing.T) {
 				wantDuplicate(t, "a key that is kept", again, first)
 				return
 			}
-			same(t, "after its time", again.Status, eventhook.EventPending)
+			same(t, "after the key expired", again.Status, eventhook.EventPending)
 			wantDuplicate(t, "claimed anew", accept(), again)
 		})
 	}
@@ -198,7 +198,7 @@ func TestARefusedEventDoesNotAffectItsBatch(t *testing.T) {
 					t.Errorf("event %d of %d, the refused one is %d: status %q, want %q", i, size, bad, e.Status, want)
 				}
 			}
-			same(t, "stored of the refused", f.count("event", "id = $1", [16]byte(batch[bad].ID)), 0)
+			same(t, "stored rows of the refused event", f.count("event", "id = $1", [16]byte(batch[bad].ID)), 0)
 		}
 	}
 	original := f.event(withKey("k"), refused)
@@ -249,10 +249,10 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	f.must(server.Kill())
 	during := f.event(withKey("k"))
 	if err := db.Accept(t.Context(), arrivals(during)); err == nil || during.Status != "" {
-		t.Errorf("a dead server: %v and status %q, want an error and none", err, during.Status)
+		t.Errorf("a stopped server: %v and status %q, want an error and none", err, during.Status)
 	}
 	if err := db.Ping(t.Context()); err == nil {
-		t.Error("a dead server answers the ping")
+		t.Error("Ping of a stopped server succeeded")
 	}
 	f.must(server.Restart(t.Context()))
 	for db.Ping(t.Context()) != nil && t.Context().Err() == nil {
@@ -265,6 +265,6 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 		}
 	}
 	f.must(err)
-	same(t, "what was answered before the crash is there", f.storedEvent(before).Status, eventhook.EventPending)
-	same(t, "the key of what failed is free", after.Status, eventhook.EventPending)
+	same(t, "an event accepted before the crash", f.storedEvent(before).Status, eventhook.EventPending)
+	same(t, "the failed batch claimed no key", after.Status, eventhook.EventPending)
 }

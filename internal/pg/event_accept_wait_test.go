@@ -30,16 +30,16 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	case err := <-accepted:
 		f.must(err)
 	case <-time.After(patient):
-		t.Fatal("a batch waits for a key that is held")
+		t.Fatal("a batch waits for a locked key")
 	}
-	same(t, "the event whose key is held is planned later", []any{held.Plan == nil, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
-	same(t, "the others", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
+	same(t, "the event with the locked key is stored without its plan", []any{held.IsPlanRefused, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "other events of the batch", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
 		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
-	same(t, "no effect of it", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
+	same(t, "executions of the event with the locked key", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
 
 	f.must(tx.Rollback(t.Context()))
 	f.settle(f.db, plan)
-	same(t, "the processor's turn", f.actions(held.Event)[0].Status, eventhook.ActionSkipped)
+	same(t, "action after the processor settled the event", f.actions(held.Event)[0].Status, eventhook.ActionSkipped)
 }
 
 var indexScan = regexp.MustCompile(`Index (Only )?Scan using`)

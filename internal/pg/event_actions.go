@@ -28,8 +28,8 @@ import (
 //	m  the id of the execution, promise or event that was created, as r
 //	e  the error
 //	a  the attempts; left out: 1
-//	c  when it was settled, in Unix microseconds; left out: the event's processed_at,
-//	   which stays as it is if the event was delivered without a request
+//	c  when it was settled, in Unix microseconds; left out: the event's processed_at.
+//	   That does not change any more if the event was delivered without a request.
 //
 // Events of earlier versions have rows of event_action instead. The column of such an
 // event is NULL until the event is settled again.
@@ -45,8 +45,9 @@ type actionRecord struct {
 	At       int64  `json:"c"`
 }
 
-// isRequest is the status of an action whose status is that of its delivery.
-const isRequest = "request"
+// requestStatus is the stored status of a request, whose actual status is that of its
+// delivery.
+const requestStatus = "request"
 
 var idEncoding = base64.RawURLEncoding
 
@@ -71,8 +72,8 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 		if a.CompletedAt != nil {
 			at = *a.CompletedAt
 		}
-		if again := retried[actionPlace{a.RouteID, a.TargetIndex}]; again != nil {
-			add(again, settledAt)
+		if retry := retried[actionPlace{a.RouteID, a.TargetIndex}]; retry != nil {
+			add(retry, settledAt)
 		} else {
 			add(a, at.UnixMicro())
 		}
@@ -99,8 +100,8 @@ type actionPlace struct {
 	index int
 }
 
-// retriedActions returns the actions of a settlement that an earlier try also had. They
-// keep the places that they had in that try.
+// retriedActions returns the actions of a settlement that an earlier try also had.
+// appendActions writes them in the positions of that try.
 func retriedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	if len(s.Prior) == 0 {
 		return nil
@@ -135,7 +136,7 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	b = payload.AppendJSONString(append(b, `"t":`...), a.TargetType)
 	switch {
 	case a.IsRequest:
-		b = append(b, `,"s":"`+isRequest+`"`...)
+		b = append(b, `,"s":"`+requestStatus+`"`...)
 	case a.Status != eventhook.ActionSuccess:
 		b = payload.AppendJSONString(append(b, `,"s":`...), string(a.Status))
 	}
@@ -205,7 +206,7 @@ func actionOf(event eventhook.EventID, r actionRecord, route, made [16]byte) eve
 	switch r.Status {
 	case "":
 		a.Status = eventhook.ActionSuccess
-	case isRequest:
+	case requestStatus:
 		a.Status, a.IsRequest, a.Attempts = eventhook.ActionPending, true, 0
 	}
 	switch r.Type {
@@ -243,11 +244,11 @@ WHERE d.event_id = u.id AND d.route_id IS NOT NULL`
 // EventActions returns the actions of events, in the order in which the routes of an event
 // created them. The status of a request is that of its delivery.
 func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	all, err := db.eventActions(ctx, events)
+	all, err := db.collectActions(ctx, events)
 	return all, translate("read actions", err)
 }
 
-func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
+func (db *DB) collectActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	var tenants, ids, firstIDs, lastIDs [][16]byte
 	for _, e := range events {
 		from, until := eventhook.DeliveryIDRange(e.ID)

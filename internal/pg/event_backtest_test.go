@@ -24,9 +24,9 @@ func TestRoutesSeeAStoredEventAsAClaimedOne(t *testing.T) {
 		same(t, "the event", *seen[claimed.ID], *claimed)
 	}
 	_, err := f.db.RoutedEvent(t.Context(), f.secondTenant(), e.ID)
-	same(t, "of another tenant", eventhook.KindOf(err), eventhook.KindNotFound)
+	same(t, "kind for another tenant", eventhook.KindOf(err), eventhook.KindNotFound)
 	_, err = f.db.RoutedEvent(t.Context(), f.tenant, eventhook.NewID[eventhook.Event](noon))
-	same(t, "of none", eventhook.KindOf(err), eventhook.KindNotFound)
+	same(t, "kind for an unknown id", eventhook.KindOf(err), eventhook.KindNotFound)
 }
 
 // pastBodies returns the bodies of past events, page by page; "gone" if the payload is past its
@@ -71,10 +71,10 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(gone.ID))
 	same(t, "all", f.pastBodies(time.Time{}, 10), [][]string{{"6", "5", "2", "gone"}})
 	same(t, "page by page", f.pastBodies(time.Time{}, 2), [][]string{{"6", "5"}, {"2"}, {"gone"}})
-	same(t, "since a moment", f.pastBodies(since, 10), [][]string{{"6", "5"}})
+	same(t, "received after a time", f.pastBodies(since, 10), [][]string{{"6", "5"}})
 	other, _, err := f.db.PastEvents(t.Context(), f.secondTenant(), f.crm, time.Time{}, eventhook.EventID{}, 10)
 	f.must(err)
-	same(t, "of another tenant", len(other), 0)
+	same(t, "kind for another tenant", len(other), 0)
 }
 
 func TestPastEventsLimitsTheBytesOfAPage(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 // claimEventsSQL leases due events, oldest first, and skips events that another instance
 // is claiming. It picks them in a WITH that is MATERIALIZED, which runs once in any plan,
 // so that the limit holds. It stops when their bodies have $4 bytes, which bounds the
-// memory. An event that is processing has lost a lease. Index event_due, then primary key
+// memory. An event that is processing and due has lost its
+// lease, which lost_leases counts. Index event_due, then primary key
 // in one partition each, and the primary key of the source for its slug.
 const claimEventsSQL = `
 WITH due AS MATERIALIZED (

@@ -31,8 +31,8 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 		want.Status, want.SourceSlug, want.Lease = eventhook.EventProcessing, "crm", eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
 		same(t, fmt.Sprintf("event %d", i), *e, want)
 	}
-	same(t, "the others that are due", len(f.claimEvents(f.db, 10)), 3)
-	same(t, "and then", len(f.claimEvents(f.db, 10)), 0)
+	same(t, "other due events", len(f.claimEvents(f.db, 10)), 3)
+	same(t, "claimed after that", len(f.claimEvents(f.db, 10)), 0)
 }
 
 func TestALeaseThatRanOutIsClaimedAgain(t *testing.T) {
@@ -82,10 +82,10 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 	same(t, "claimed events", len(claims), n)
 	for id, times := range claims {
 		if times != 1 {
-			t.Errorf("%s was claimed %d times", id, times)
+			t.Errorf("event %s was claimed %d times", id, times)
 		}
 	}
-	same(t, "tokens handed out", f.count("event", "lease_token <> 1"), 0)
+	same(t, "events with a lease token other than 1", f.count("event", "lease_token <> 1"), 0)
 }
 
 func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
@@ -130,7 +130,7 @@ func TestQueueAges(t *testing.T) {
 		f.must(err)
 		same(t, claim+": executions", got, executions)
 	}
-	want("nothing is owed", 0, 0)
+	want("no row is due", 0, 0)
 	f.must(f.db.Accept(t.Context(), arrivals(f.event())))
 	f.clock.advance(time.Minute)
 	want("an event waits", time.Minute, 0)

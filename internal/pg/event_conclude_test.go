@@ -72,7 +72,7 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 		same(t, "its id", d.Destination().ID(), d.DestinationID)
 	}
 	held := f.claimInOrder(list)
-	same(t, "the body that was stored", string(held[0].Body), `{"made":true}`)
+	same(t, "stored body", string(held[0].Body), `{"made":true}`)
 	same(t, "no body", held[1].Body == nil, true)
 	same(t, "the destination", held[1].Destination(), list[1].Destination())
 	same(t, "the event", held[1].Event, &eventhook.Event{
@@ -82,7 +82,7 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(list[0].ID))
 	f.clock.advance(lease)
 	again := f.claimInOrder(list)
-	same(t, "no event without the body", again[0].Event == nil && again[0].Body == nil, true)
+	same(t, "event and body after the retention", again[0].Event == nil && again[0].Body == nil, true)
 	f.settleDeliveries(f.db, f.settlement(again[0], eventhook.DeliverySuccess), f.settlement(again[1], eventhook.DeliverySuccess))
 }
 
@@ -96,7 +96,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 	}{
 		{"all succeeded", []eventhook.DeliveryStatus{ok, ok}, eventhook.EventDelivered, ""},
 		{"one is open", []eventhook.DeliveryStatus{ok}, eventhook.EventProcessing, ""},
-		{"one is tried again", []eventhook.DeliveryStatus{ok, failed}, eventhook.EventProcessing, ""},
+		{"one is retried", []eventhook.DeliveryStatus{ok, failed}, eventhook.EventProcessing, ""},
 		{"one is dead while another is open", []eventhook.DeliveryStatus{dead}, eventhook.EventDead, "target 1: the receiver answered 503"},
 		{"one is dead and another succeeds later", []eventhook.DeliveryStatus{dead, ok}, eventhook.EventDead, "target 1: the receiver answered 503"},
 		{"the last is dead", []eventhook.DeliveryStatus{ok, dead}, eventhook.EventDead, "target 2: the receiver answered 503"},
@@ -117,7 +117,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 			got := f.storedEvent(e)
 			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
 			if c.status != eventhook.EventProcessing {
-				same(t, "told once", told, []eventhook.EventStatus{c.status})
+				same(t, "notifications", told, []eventhook.EventStatus{c.status})
 				same(t, "when", got.ProcessedAt.Equal(f.clock.now()), true)
 			}
 		})
@@ -137,7 +137,7 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		}
 		batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
-	s := f.subscriber()
+	s := f.insertSubscription()
 	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.storedEvent(one).Status, f.storedEvent(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
@@ -145,8 +145,8 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 	for _, s := range append(batch, dead) {
 		told[s.EventStatus]++
 	}
-	same(t, "told", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
-	same(t, "events about dead deliveries: of the subscription alone", f.count("event", "event_type = $1", deliveryFailedType), 1)
+	same(t, "announced", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
+	same(t, "system events about dead deliveries", f.count("event", "event_type = $1", deliveryFailedType), 1)
 }
 
 // A 410 response or consecutive dead deliveries disable nothing, since there is no
@@ -157,8 +157,8 @@ func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 	s := f.settlement(f.claimInOrder(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
 	f.settleDeliveries(f.db, s)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
-	same(t, "healths", f.count("subscription_health", "true"), 0)
-	same(t, "events of the gateway's own", f.count("event", "origin = 'system'"), 0)
+	same(t, "rows of subscription_health", f.count("subscription_health", "true"), 0)
+	same(t, "system events", f.count("event", "origin = 'system'"), 0)
 }
 
 func TestALostLeaseEndsNoEvent(t *testing.T) {
@@ -172,7 +172,7 @@ func TestALostLeaseEndsNoEvent(t *testing.T) {
 	f.must(err)
 	same(t, "lost", len(lost), 1)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventProcessing)
-	same(t, "told", s.EventStatus, eventhook.EventStatus(""))
+	same(t, "announced", s.EventStatus, eventhook.EventStatus(""))
 }
 
 func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
@@ -331,7 +331,7 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 			wait()
 			deliveries.runs(deliveries.commit)
 		}},
-		{"each has begun", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"each request has begun", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
 			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) })
 			events.runs(func() error { return events.settleEvent(e) })
 			wait := deliveries.startBlocked(func() error { return deliveries.lockAndConclude(e) })
@@ -385,12 +385,12 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess),
 		f.settlement(held[2], eventhook.DeliveryDead), f.settlement(held[3], eventhook.DeliveryDead))
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
-	same(t, "of the route, the dead", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
+	same(t, "replayed dead deliveries of the route", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
 	got := f.storedEvent(e)
 	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
 	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list[:1])[0], eventhook.DeliverySuccess))
-	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
+	same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 
 	// One of two dead deliveries is replayed; the other is still dead.
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
@@ -408,7 +408,7 @@ func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
-	same(t, "and in the end", f.storedEvent(e).Status, eventhook.EventDead)
+	same(t, "status at the end", f.storedEvent(e).Status, eventhook.EventDead)
 }
 
 func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
@@ -465,7 +465,7 @@ func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 
 func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	f.publishTo(2, s)
 	e, first := f.eventWithRequests(3)
 	_, second := f.eventWithRequests(3)
@@ -494,8 +494,8 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 		want   int
 	}{
 		{"all", eventhook.DeliveryFilter{}, 8},
-		{"the subscription's", eventhook.DeliveryFilter{SubscriptionID: s.ID}, 2},
-		{"the route's", eventhook.DeliveryFilter{RouteID: f.route.ID}, 6},
+		{"deliveries of the subscription", eventhook.DeliveryFilter{SubscriptionID: s.ID}, 2},
+		{"deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID}, 6},
 		{"the route's newest", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
 		{"another route's", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
 		{"the route's and the subscription's", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
@@ -512,5 +512,5 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	}
 	all, n, err := f.db.EventDeliveries(t.Context(), f.tenant, e.ID, 10)
 	f.must(err)
-	same(t, "the event's", []int{len(all), n}, []int{3, 3})
+	same(t, "deliveries of the event", []int{len(all), n}, []int{3, 3})
 }

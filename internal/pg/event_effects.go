@@ -76,9 +76,9 @@ var (
 	insertPublishedNow           = insertPublishedSQL.moment("now")
 )
 
-// insertPayloadsSQL stores the output of transforms: under an event's id the body of a
-// published event, under a delivery's id that of a request. A request that is
-// reprocessed gets the new body.
+// insertPayloadsSQL stores the output of transforms. The id of a published event's body is
+// that of the event, and the id of a request's body that of the delivery. If a request is
+// reprocessed, the new body replaces the stored one.
 var insertPayloadsSQL = newStatement("insert_payloads", `
 INSERT INTO eventhook.event_payload (event_id, headers, body)
 SELECT id, 'Content-Type: application/json', body FROM @payloads(id uuid, body bytea)
@@ -89,9 +89,9 @@ var (
 	insertPayloadBody = insertPayloadsSQL.bytes("payloads.body")
 )
 
-// insertDeliveriesSQL stores deliveries: leased if they have a due_at, else due now. A
-// delivery that exists is a request of a route whose event is reprocessed: a dead one
-// starts again, any other stays as it is.
+// insertDeliveriesSQL stores deliveries: leased if they have a due_at, and due now
+// otherwise. If a delivery exists, it is a request of an event that is reprocessed. Then a
+// dead delivery is replayed, and any other delivery does not change.
 var insertDeliveriesSQL = newStatement("insert_deliveries", `
 INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token, route_id, target_index, has_body)
 SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
@@ -116,8 +116,8 @@ var (
 	insertDeliveryNow         = insertDeliveriesSQL.moment("now")
 )
 
-// setActionsSQL replaces the actions of events of which a key turned out to be taken
-// after the event was stored. Primary key.
+// setActionsSQL replaces the actions of events that were stored before claimKeysSQL found
+// that a key is taken. Primary key.
 var setActionsSQL = newStatement("set_actions", `
 UPDATE eventhook.event e SET actions = events.actions::json
 FROM @events(tenant_id uuid, id uuid, actions text) WHERE e.tenant_id = events.tenant_id AND e.id = events.id`)
@@ -145,11 +145,11 @@ func newEffectColumns() effectColumns {
 	}
 }
 
-// sender sends a prepared statement with its parameters. Its result is read later.
-type sender func(*statement, *columns)
+// statementSender sends a prepared statement with its parameters. Its result is read later.
+type statementSender func(*statement, *columns)
 
-// batchSender returns a sender that adds statements to a batch.
-func batchSender(b *pgconn.Batch) sender {
+// batchSender returns a statementSender that adds statements to a batch.
+func batchSender(b *pgconn.Batch) statementSender {
 	return func(s *statement, c *columns) {
 		params, formats := c.values(s)
 		b.ExecPrepared(s.name, params, formats, binaryResults)
@@ -157,14 +157,14 @@ func batchSender(b *pgconn.Batch) sender {
 }
 
 // rows sends a statement if its columns have rows.
-func (send sender) rows(s *statement, c *columns) {
+func (send statementSender) rows(s *statement, c *columns) {
 	if !c.isEmpty() {
 		send(s, c)
 	}
 }
 
 // store stores the effects of settlements. Their actions must be concluded.
-func (c *effectColumns) store(send sender, batch []*effects.Settlement, now time.Time) {
+func (c *effectColumns) store(send statementSender, batch []*effects.Settlement, now time.Time) {
 	c.executions.reset()
 	c.published.reset()
 	c.payloads.reset()
@@ -243,8 +243,8 @@ func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Eve
 }
 
 // sharesPayload reports whether a published event refers to the payload of the event that
-// caused it: if the bytes are equal and both events are of the same day, since payloads
-// are dropped by day.
+// caused it, instead of storing a copy. The bytes must be equal, and both events of the same
+// day, because payloads are dropped by day.
 func sharesPayload(p *effects.Publication, of *eventhook.Event) bool {
 	return string(p.Data) == string(of.Body) && p.ID.Time().Truncate(day).Equal(of.ID.Time().Truncate(day))
 }
@@ -287,9 +287,9 @@ type targetKey struct {
 	key    string
 }
 
-// keyOf returns the key of an action's effect, if it has one. A key is unique among the
-// effects of the same kind: an event may have effects of several kinds with the same key,
-// and the same effect of two sources happens once.
+// keyOf returns the key of an action's effect, if it has one. A key is unique among a
+// tenant's effects of one kind. Effects of different kinds may have the same key. The
+// source does not count: two sources with the same key have one effect.
 func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok bool) {
 	switch x, p := a.Effect.Execution, a.Effect.Publication; {
 	case x != nil && x.IdempotencyKey != "":
@@ -353,8 +353,9 @@ func (m claimedKeys) read(rows [][][]byte) {
 }
 
 // concludeActions sets the status of each action. claimed has the ids that the keys stand
-// for; if nil, all keys count as free. It reports whether an action is skipped because its
-// key stands for an earlier effect.
+// for; if nil, all keys count as free. settled has the results of the outcomes of promises.
+// concludeActions reports whether an action is skipped because its key stands for an
+// earlier effect.
 func concludeActions(s *effects.Settlement, claimed claimedKeys, settled promiseResults) (hasSkipped bool) {
 	for i := range s.Actions {
 		a := &s.Actions[i]

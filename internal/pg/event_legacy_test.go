@@ -97,7 +97,7 @@ func (f *fixture) downgrade() legacy {
 
 func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	generation := f.generation()
 	w := f.downgrade()
 	until := noon.Add(lease)
@@ -135,7 +135,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 		case calling:
 			plan, want = f.plan(e, f.executionAction(eventhook.Task, ""), requestAction(""), requestAction("")), 1
 		}
-		same(t, "actions that are done", len(plan.Actions), want)
+		same(t, "actions to execute again", len(plan.Actions), want)
 		f.settle(f.db, plan)
 	}
 	same(t, "executions", f.count("execution", "true"), 5)
@@ -143,11 +143,11 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	same(t, "the failed event", f.statuses(claimed[failed]), []eventhook.ActionStatus{success, success})
 	same(t, "its attempts", f.actions(claimed[failed])[1].Attempts, 2)
 	same(t, "an event that ended before", f.statuses(&eventhook.Event{ID: done, TenantID: f.tenant}), []eventhook.ActionStatus{success})
-	same(t, "the event with a call", f.storedEvent(claimed[calling]).Status, eventhook.EventProcessing)
+	same(t, "event with an open request", f.storedEvent(claimed[calling]).Status, eventhook.EventProcessing)
 	f.clock.advance(time.Millisecond)
 	to := eventhook.Destination{TenantID: f.tenant, RouteID: f.route.ID, TargetIndex: 1}
 	f.settleRequest(&eventhook.Delivery{DestinationID: to.ID()}, eventhook.DeliverySuccess)
-	same(t, "and in the end", f.storedEvent(claimed[calling]).Status, eventhook.EventDelivered)
+	same(t, "status at the end", f.storedEvent(claimed[calling]).Status, eventhook.EventDelivered)
 	same(t, "its actions", len(f.actions(claimed[calling])), 3)
 
 	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{{DestinationID: eventhook.DestinationID(s.ID), Max: 10, Lease: lease}})
@@ -159,13 +159,13 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	}
 	for _, d := range []*eventhook.Delivery{due, held, sent} {
 		got, _ := f.delivery(d.ID)
-		same(t, "a delivery in the end", got.Status, eventhook.DeliverySuccess)
+		same(t, "delivery at the end", got.Status, eventhook.DeliverySuccess)
 	}
 }
 
 func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	a := f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), requestAction(`{"made":1}`), requestAction(""), f.publishAction("payment.made", "", `{}`, s))
 	a.Plan.Actions[3].Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
 	own := f.publishAction("payment.seen", "", `{"own":1}`, s)
@@ -183,18 +183,18 @@ func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 		return n
 	}
 	same(t, "the event is due", read(`SELECT count(*) FROM eventhook.event WHERE id = $1 AND due_at IS NOT NULL AND status = 'processing'`, [16]byte(a.Event.ID)), 1)
-	same(t, "what it made, and the request that succeeded", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'success'`, [16]byte(a.Event.ID)), 3)
-	same(t, "calls to be made", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'pending' AND attempts = 0 AND completed_at IS NULL`, [16]byte(a.Event.ID)), 1)
+	same(t, "successful actions", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'success'`, [16]byte(a.Event.ID)), 3)
+	same(t, "pending requests", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'pending' AND attempts = 0 AND completed_at IS NULL`, [16]byte(a.Event.ID)), 1)
 	same(t, "its task", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND target_index = 0 AND execution_id = $2`,
 		[16]byte(a.Event.ID), [16]byte(a.Plan.Actions[0].Effect.Execution.ID)), 1)
-	same(t, "what it published", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND published_event_id = $2`,
+	same(t, "published event", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND published_event_id = $2`,
 		[16]byte(a.Event.ID), [16]byte(a.Plan.Actions[3].Effect.Publication.ID)), 1)
 	same(t, "actions of the event that failed", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND (status = 'failed') = (error_message = 'down')`, [16]byte(retried.ID)), 1)
-	same(t, "the body of what was published", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{}' AND envelope->>'source' = 'crm'`,
+	same(t, "payload of the published event", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{}' AND envelope->>'source' = 'crm'`,
 		[16]byte(a.Plan.Actions[3].Effect.Publication.ID)), 1)
-	same(t, "and of the other", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{"own":1}' AND envelope->>'source' = 'shop'`, [16]byte(own.Effect.Publication.ID)), 1)
+	same(t, "payload of the other published event", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{"own":1}' AND envelope->>'source' = 'shop'`, [16]byte(own.Effect.Publication.ID)), 1)
 	same(t, "deliveries", read(`SELECT count(*) FROM eventhook.delivery WHERE subscription_id = $1`, [16]byte(s.ID)), 2)
-	same(t, "deliveries in all", read(`SELECT count(*) FROM eventhook.delivery`), 2)
+	same(t, "all deliveries", read(`SELECT count(*) FROM eventhook.delivery`), 2)
 
 	// Upgrade again, with open work.
 	f.migrateUp()

@@ -13,14 +13,14 @@ import (
 // after the last), @limit, and those of their filters: @source, @type, @status, @key,
 // @scope.
 
-// indexPath reads a list through the one index that holds its events in order: columns
-// with one value each, then the id between two bounds. The columns are compared one by
-// one: of a comparison of several columns at once, such as (a, b) >= (x, y), an index
-// uses only the first to know where to stop, and reads on through other events.
+// indexPath reads a list through an index that has its events in order: columns with one
+// value each, then the id between two bounds. The condition compares the columns one by
+// one. For a comparison of rows, such as (a, b) >= (x, y), an index scan stops by the first
+// column only, and so reads events that are not in the list.
 type indexPath struct {
 	columns []string // of the index, without the id
 	values  []string // parameters to which the columns are equal
-	also    string   // further conditions, such as the predicate of a partial index
+	extra   string   // further conditions, such as the predicate of a partial index
 }
 
 // usesListIndexes lets the planner use the indexes for lists, which no other statement
@@ -52,6 +52,7 @@ var statusSQL = func() map[eventhook.EventStatus]string {
 	return all
 }()
 
+// exceptional is the predicate of the partial indexes on statuses.
 const exceptional = ` AND e.status IN ('failed', 'dead', 'unrouted', 'duplicate')`
 
 // isExceptional reports whether the partial indexes contain events with a status.
@@ -74,7 +75,7 @@ func (p indexPath) where() string {
 			sql += ` AND ` + column + ` >= ` + p.values[i] + ` AND ` + column + ` <= ` + p.values[i]
 		}
 	}
-	return sql + p.also
+	return sql + p.extra
 }
 
 const newestEventsFirst = `e.id DESC`
@@ -84,8 +85,8 @@ type eventList struct {
 	with, from, where, order string
 	args                     pgx.StrictNamedArgs
 
-	// isMixed is set for combinations of filters without an index of their own: which
-	// index is best depends on the values, which the planner must see.
+	// isMixed is set for a combination of filters that has no index. The best index then
+	// depends on the values, so the planner must see them.
 	isMixed bool
 }
 

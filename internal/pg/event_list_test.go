@@ -167,7 +167,7 @@ func TestListsReadNoOtherRows(t *testing.T) {
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		f.must(err)
 		if plan := strings.Join(lines, "\n"); removed.MatchString(plan) {
-			t.Errorf("%s: reads other rows:\n%s", claim, plan)
+			t.Errorf("%s: reads rows that it does not return:\n%s", claim, plan)
 		}
 	}
 }
@@ -226,9 +226,9 @@ func TestASourceOfAnotherTenantHasNoEvents(t *testing.T) {
 	umbrella := f.secondTenant()
 	same(t, "another tenant's, by the source's id", len(f.list(f.db, umbrella, eventhook.EventFilter{SourceID: f.crm, Limit: 10})), 0)
 	same(t, "its dead", len(f.list(f.db, umbrella, eventhook.EventFilter{SourceID: f.crm, Status: eventhook.EventDead, Limit: 10})), 0)
-	same(t, "the tenant's own", len(f.list(f.db, f.tenant, eventhook.EventFilter{SourceID: f.crm, Limit: 10})), 3)
+	same(t, "events of the tenant's own source", len(f.list(f.db, f.tenant, eventhook.EventFilter{SourceID: f.crm, Limit: 10})), 3)
 	same(t, "by an id and another's slug", len(f.list(f.db, f.tenant, eventhook.EventFilter{SourceID: f.crm, Source: "shop", Limit: 10})), 0)
-	same(t, "with an unknown status", len(f.list(f.db, f.tenant, eventhook.EventFilter{Status: "lost", Limit: 10})), 0)
+	same(t, "events with an unknown status", len(f.list(f.db, f.tenant, eventhook.EventFilter{Status: "lost", Limit: 10})), 0)
 }
 
 // TestAListResetsItsConnection: other lists use the connection with another plan mode.

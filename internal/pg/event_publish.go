@@ -57,7 +57,7 @@ WITH sent AS MATERIALIZED (
     INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
     SELECT id, headers, body, envelope::json FROM @events(id uuid, headers bytea, body bytea, envelope text)
     WHERE (id IN (SELECT id FROM stored)) IS TRUE
-), owed AS (
+), stored_deliveries AS (
     INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
     SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
         CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END

@@ -30,7 +30,7 @@ func TestSettlePublishes(t *testing.T) {
 
 	got := f.actions(e)[0]
 	same(t, "the action", got.Status, eventhook.ActionSuccess)
-	same(t, "what it made", got.PublishedEventID, a.Effect.Publication.ID)
+	same(t, "published event", got.PublishedEventID, a.Effect.Publication.ID)
 	published, err := f.db.Event(t.Context(), f.tenant, got.PublishedEventID)
 	f.must(err)
 	at := noon
@@ -44,7 +44,7 @@ func TestSettlePublishes(t *testing.T) {
 	f.must(err)
 	same(t, "its body", string(payloads[published.ID].Body), `{"id": 1.50}`)
 	same(t, "its headers", string(payloads[published.ID].Headers), "Content-Type: application/json")
-	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+	same(t, "due events", f.count("event", "due_at IS NOT NULL"), 0)
 }
 
 func TestAPublishedEventKeepsTheCorrelation(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAPublishedEventKeepsTheCorrelation(t *testing.T) {
 	f.exec(`UPDATE eventhook.event SET correlation_id = 'order-7' WHERE id = $1`, [16]byte(e.ID))
 	e = f.claimEvents(f.db, 1)[0]
 	f.settle(f.db, f.plan(e, f.publishAction("a", "", "1")))
-	same(t, "published with it", f.count("event", "origin = 'route' AND correlation_id = 'order-7'"), 1)
+	same(t, "published events with the correlation", f.count("event", "origin = 'route' AND correlation_id = 'order-7'"), 1)
 }
 
 func TestAKeyIsPublishedOnceADay(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAKeyIsPublishedOnceADay(t *testing.T) {
 	same(t, "first", first.Status, eventhook.ActionSuccess)
 	second := settle(f.publishAction("a", "k", "2"))
 	same(t, "second", second.Status, eventhook.ActionSkipped)
-	same(t, "second names", second.PublishedEventID, first.PublishedEventID)
+	same(t, "published event of the second action", second.PublishedEventID, first.PublishedEventID)
 	same(t, "another type", settle(f.publishAction("b", "k", "3")).Status, eventhook.ActionSuccess)
 	same(t, "no key", settle(f.publishAction("a", "", "4")).Status, eventhook.ActionSuccess)
 	f.clock.advance(eventhook.TargetKeyTTL)
@@ -103,7 +103,7 @@ func TestWatchersAreNotifiedOfPublishedEvents(t *testing.T) {
 				return
 			}
 		case <-late:
-			t.Fatal("never told of what was published")
+			t.Fatal("no notification of the published event")
 		}
 	}
 }

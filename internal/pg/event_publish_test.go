@@ -19,8 +19,8 @@ import (
 func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
-		one, two := f.subscriber(), f.subscriber()
-		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
+		one, two := f.insertSubscription(), f.insertSubscription()
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Rejected: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
 				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
@@ -41,13 +41,13 @@ func TestThePublishStoreConforms(t *testing.T) {
 func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	now, waits := f.subscriber(), f.subscriber()
-	p := f.publishing("k", now, waits)
+	now, waits := f.insertSubscription(), f.insertSubscription()
+	p := f.newPublication("k", now, waits)
 	p.Event.CorrelationID, p.Event.SourceIP = "order-7", "192.0.2.1"
 	p.Event.Headers = []byte("Content-Type: application/json")
 	p.Event.Envelope = &eventhook.Envelope{Category: "money", Metadata: []byte(`{"n": 1.50, "s": "` + "\xff" + `"}`)}
 	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
-	nobodys := f.publishing("")
+	nobodys := f.newPublication("")
 	f.publish(f.db, p, nobodys)
 	same(t, "counts", []int{p.Count, nobodys.Count}, []int{2, 0})
 	same(t, "stale", []bool{p.IsStale, nobodys.IsStale}, []bool{false, false})
@@ -59,26 +59,26 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 		ContentType: "application/json", IdempotencyKey: "k", BodySize: 16, SourceIP: "192.0.2.1", CorrelationID: "order-7",
 		TraceID: strings.ReplaceAll(p.Event.ID.String(), "-", ""), ProcessedAt: &at,
 	})
-	same(t, "what the deliveries have become", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
+	same(t, "delivery fields", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
 		[]any{eventhook.DeliveryAcquired, int64(1), eventhook.DeliveryPending, "payment.made"})
 	same(t, "stored", f.counts(`SELECT status || lease_token, count(*) FROM eventhook.delivery GROUP BY 1`), map[string]int{"acquired1": 1, "pending0": 1})
 	same(t, "due at once", len(f.claimDeliveries(f.other, 9, now, waits)), 1)
 	f.clock.advance(lease)
 	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
 	f.clock.advance(-lease)
-	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+	same(t, "due events", f.count("event", "due_at IS NOT NULL"), 0)
 	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
-	same(t, "where they lie", f.placed("delivery"), map[string]int{"20260310": 2})
+	same(t, "partitions of the deliveries", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
 }
 
 func TestAKeyIsPublishedOnce(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
-	first, other, twice := f.publishing("k", s, f.subscriber()), f.publishing("l", s), f.publishing("l", s)
+	s := f.insertSubscription()
+	first, other, twice := f.newPublication("k", s, f.insertSubscription()), f.newPublication("l", s), f.newPublication("l", s)
 	first.Generation, other.Generation, twice.Generation = f.generation(), f.generation(), f.generation()
 	f.publish(f.db, first, other, twice)
-	again := f.publishing("k", s)
-	f.publish(f.other, again, f.publishing("", s))
+	again := f.newPublication("k", s)
+	f.publish(f.other, again, f.newPublication("", s))
 	for _, c := range []struct {
 		claim string
 		of    *outbound.PublishItem
@@ -93,27 +93,27 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	same(t, "events", f.count("event", "origin = 'api'"), 3)
 	same(t, "payloads", f.count("event_payload", "true"), 3)
 	same(t, "deliveries", f.count("delivery", "true"), 4)
-	stranger := f.publishing("k")
+	stranger := f.newPublication("k")
 	stranger.Event.TenantID, stranger.Generation = f.secondTenant(), 0
 	f.publish(f.db, stranger)
 	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
 	f.clock.advance(keyTTL)
-	anew := f.publishing("k", s)
+	anew := f.newPublication("k", s)
 	f.publish(f.db, anew)
-	same(t, "after the key's time", anew.Event.Status, eventhook.EventDelivered)
+	same(t, "after the key expired", anew.Event.Status, eventhook.EventDelivered)
 }
 
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 	const instances, each = 4, 25
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	var mu sync.Mutex
 	stored := 0
 	var acts []func()
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				p := f.publishing("k", s)
+				p := f.newPublication("k", s)
 				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*outbound.PublishItem{p}); err != nil {
 					t.Error(err)
 				}
@@ -134,25 +134,25 @@ func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
 func TestAStaleEventIsNotStored(t *testing.T) {
 	const ofAPI = "origin = 'api'"
 	f := setUp(t)
-	s := f.subscriber()
-	stale, fresh, keyed := f.publishing("k", s), f.publishing("", s), f.publishing("k", s)
+	s := f.insertSubscription()
+	stale, fresh, keyed := f.newPublication("k", s), f.newPublication("", s), f.newPublication("k", s)
 	stale.Generation--
-	nobodys := f.publishing("k")
+	nobodys := f.newPublication("k")
 	nobodys.Event.TenantID, nobodys.Generation = f.secondTenant(), 7
 	f.publish(f.db, stale, fresh, keyed, nobodys)
 	same(t, "stale", []bool{stale.IsStale, fresh.IsStale, keyed.IsStale, nobodys.IsStale}, []bool{true, false, false, true})
-	same(t, "the key is the first's that is not", keyed.Event.Status, eventhook.EventDelivered)
+	same(t, "the key belongs to the first event that is not stale", keyed.Event.Status, eventhook.EventDelivered)
 	same(t, "stored", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true"), f.count("idempotency_key", "true")}, []int{2, 2, 2, 1})
 	stale.Generation++
 	f.publish(f.db, stale)
 	same(t, "matched again", []any{stale.IsStale, stale.Event.Status}, []any{false, eventhook.EventDuplicate})
 	for _, change := range []string{`UPDATE eventhook.subscription SET status = 'paused'`, `DELETE FROM eventhook.subscription`} {
-		p := f.publishing("", s)
+		p := f.newPublication("", s)
 		f.exec(change)
 		f.publish(f.db, p)
 		same(t, "after "+change, p.IsStale, true)
 	}
-	same(t, "stored of all that", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
+	same(t, "stored events, payloads and deliveries", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
 }
 
 // TestPublishMissesNoSubscription creates subscriptions while other goroutines publish. Each
@@ -180,7 +180,7 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 	after := map[eventhook.EventID]int{} // number of subscriptions when its publish began
 	acts := []func(){func() {
 		for range rounds {
-			f.subscriber()
+			f.insertSubscription()
 		}
 	}}
 	for range publishers {
@@ -189,12 +189,12 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 			known.Store(generation, list)
 			for range rounds {
 				there := f.count("subscription", "true")
-				p := f.publishing("", list...)
+				p := f.newPublication("", list...)
 				p.Generation = generation
 				f.publish(f.db, p)
 				for p.IsStale {
 					generation, list = match()
-					p = f.publishing("", list...)
+					p = f.newPublication("", list...)
 					p.Generation = generation
 					f.publish(f.db, p)
 				}
@@ -214,8 +214,8 @@ func TestPublishMissesNoSubscription(t *testing.T) {
 
 func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
-	good, bad, also := f.publishing("a", s), f.publishing("b", s), f.publishing("c", s)
+	s := f.insertSubscription()
+	good, bad, also := f.newPublication("a", s), f.newPublication("b", s), f.newPublication("c", s)
 	bad.Event.EventType = "\x00"
 	f.publish(f.db, good, bad, also)
 	same(t, "states", []eventhook.EventStatus{good.Event.Status, bad.Event.Status, also.Event.Status},
@@ -225,10 +225,10 @@ func TestARefusedEventDoesNotAffectOtherPublishedEvents(t *testing.T) {
 
 func TestPublishIsOneTransaction(t *testing.T) {
 	f := setUp(t)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	var batch []*outbound.PublishItem
 	for range 100 {
-		batch = append(batch, f.publishing("", s))
+		batch = append(batch, f.newPublication("", s))
 	}
 	f.publish(f.db, batch...)
 	same(t, "transactions", queryValue[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text AS x FROM eventhook.event
@@ -238,10 +238,10 @@ func TestPublishIsOneTransaction(t *testing.T) {
 func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f := setUp(t)
 	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
-	p := f.publishing("")
+	p := f.newPublication("")
 	f.publish(f.db, p)
 	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
-		t.Errorf("told %q, want %s", told, p.Event.ID)
+		t.Errorf("notified of %q, want %s", told, p.Event.ID)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 
 func TestACancelledPublishStoresNothing(t *testing.T) {
 	f := setUp(t)
-	err := f.db.Publish(cancelled(t), []*outbound.PublishItem{f.publishing("")})
+	err := f.db.Publish(cancelled(t), []*outbound.PublishItem{f.newPublication("")})
 	if err == nil || errors.Is(err, eventhook.ErrStalePlan) {
 		t.Errorf("got %v, want an error", err)
 	}

@@ -43,8 +43,8 @@ func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f
 	return list, translate("list events", err)
 }
 
-// readList reads a list in one round trip. For a mixed list, the planner sees the values
-// each time. Other lists are planned once, since planning takes longer than reading.
+// readList reads a list in one round trip. A mixed list is planned for its values at each
+// call. Other lists are planned once, because planning takes longer than reading.
 func readList[T any](ctx context.Context, db *DB, l eventList, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
 	if l.isMixed {
 		rows, err := db.lists.Query(ctx, l.sql(columns), pgx.QueryExecModeCacheDescribe, l.args)
@@ -155,10 +155,11 @@ func (db *DB) RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eve
 // maxPastBytes limits the bodies that are read at once. The last body may exceed it.
 const maxPastBytes = 8 << 20
 
-// PastEvents returns events of a source as routes see them, newest first: events received
-// after since and before the event before, where a zero value is no bound. It reads at
-// most limit events, fewer if their bodies are large, and leaves out duplicates, which
-// routes never see. next is the cursor of the next page, zero at the end. Headers of an
+// PastEvents returns events of a source as routes see them, newest first. It returns events
+// that were received after since and precede the cursor before. The zero values of since
+// and before are no bounds. PastEvents reads at most limit events, fewer if their bodies are
+// large, and omits duplicates, which routes never see. next is the cursor of the next page,
+// zero at the end. Headers of an
 // event are nil if its payload is past its retention. Index event_source, then the
 // primary key of payloads.
 func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, since time.Time, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error) {

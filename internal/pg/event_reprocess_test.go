@@ -55,7 +55,7 @@ func TestReprocessedEventsStartAgain(t *testing.T) {
 	done, broken := f.executionAction(eventhook.Task, ""), failedAction("down")
 	f.settle(f.db, f.plan(e, broken, done))
 	here := f.db.EventsWake()
-	same(t, "moved", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e, e)}), ids(e))
+	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e, e)}), ids(e))
 	wantClosed(t, "this instance's processor", here)
 	got := f.storedEvent(e)
 	same(t, "status", got.Status, eventhook.EventPending)
@@ -66,8 +66,8 @@ func TestReprocessedEventsStartAgain(t *testing.T) {
 	claimed := f.claimEvents(f.other, 10)
 	same(t, "claimed at once", len(claimed), 1)
 	same(t, "with its payload", string(claimed[0].Body), `{}`)
-	same(t, "a token that nobody had", claimed[0].Lease.Token > e.Lease.Token+1, true)
-	same(t, "actions that are not done again", f.countDoneActions(e), 1)
+	same(t, "an unused lease token", claimed[0].Lease.Token > e.Lease.Token+1, true)
+	same(t, "actions that are kept", f.countDoneActions(e), 1)
 	f.settle(f.other, f.plan(claimed[0], f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Task, "")))
 	same(t, "status in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 }
@@ -108,12 +108,12 @@ func TestReprocessEventsSelects(t *testing.T) {
 		which selection
 		want  []eventhook.EventID
 	}{
-		{"all that may", selection{IDs: all}, ids(shops, unrouted, dead, failed)},
-		{"ids win over a filter", selection{IDs: ids(dead), Filter: filter{Source: "shop", Limit: 1}}, ids(dead)},
-		{"ids that nothing has", selection{IDs: []eventhook.EventID{eventhook.NewID[eventhook.Event](noon)}}, none},
+		{"all reprocessable events", selection{IDs: all}, ids(shops, unrouted, dead, failed)},
+		{"ids take precedence over a filter", selection{IDs: ids(dead), Filter: filter{Source: "shop", Limit: 1}}, ids(dead)},
+		{"unknown ids", selection{IDs: []eventhook.EventID{eventhook.NewID[eventhook.Event](noon)}}, none},
 		{"any state", selection{Filter: filter{Limit: 100}}, ids(shops, unrouted, dead, failed)},
 		{"a state", selection{Statuses: []eventhook.EventStatus{eventhook.EventDead}, Filter: filter{Limit: 100}}, ids(dead)},
-		{"a state in which nothing is owed anew", selection{Statuses: []eventhook.EventStatus{eventhook.EventDelivered}, Filter: filter{Limit: 100}}, none},
+		{"a status that cannot be reprocessed", selection{Statuses: []eventhook.EventStatus{eventhook.EventDelivered}, Filter: filter{Limit: 100}}, none},
 		{"the newest", selection{Statuses: []eventhook.EventStatus{eventhook.EventUnrouted, eventhook.EventFailed}, Filter: filter{Limit: 2}}, ids(shops, unrouted)},
 		{"a source by its slug", selection{Filter: filter{Source: "shop", Limit: 100}}, ids(shops)},
 		{"a source by its id", selection{Filter: filter{SourceID: f.shop, Limit: 100}}, ids(shops)},
@@ -147,9 +147,9 @@ func TestReprocessingSkipsLockedEvents(t *testing.T) {
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(held.ID))
 	f.must(err)
-	same(t, "moved", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(free))
+	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(free))
 	f.must(tx.Rollback(t.Context()))
-	same(t, "moved then", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
+	same(t, "reprocessed after the unlock", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
 }
 
 func TestConcurrentReprocessingHappensOnce(t *testing.T) {
@@ -169,7 +169,7 @@ func TestConcurrentReprocessingHappensOnce(t *testing.T) {
 	for _, m := range moved {
 		n += len(m)
 	}
-	same(t, "moved by all together", n, len(events))
+	same(t, "events reprocessed by all calls", n, len(events))
 }
 
 func TestEventsOfAnotherTenantAreNotReprocessed(t *testing.T) {
@@ -182,7 +182,7 @@ func TestEventsOfAnotherTenantAreNotReprocessed(t *testing.T) {
 	} {
 		got, err := f.db.ReprocessEvents(t.Context(), operator, umbrella, which)
 		f.must(err)
-		same(t, "moved", len(got), 0)
+		same(t, "reprocessed", len(got), 0)
 	}
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	same(t, "entries in the audit log", f.count("audit_log", `action = 'events.reprocessed'`), 0)

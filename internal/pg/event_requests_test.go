@@ -49,10 +49,10 @@ func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	same(t, "actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionPending})
 
 	f.settleRequest(s.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
+	same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 	actions := f.actions(e)
 	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess})
-	same(t, "when they ended", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
+	same(t, "completion times", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
 }
 
 func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
@@ -64,15 +64,15 @@ func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	task := f.actions(e)[0].ExecutionID
 	f.settleRequest(first.Actions[2].Effect.Request.Delivery, eventhook.DeliverySuccess)
 	f.settleRequest(first.Actions[3].Effect.Request.Delivery, eventhook.DeliveryDead)
-	same(t, "it is retried all the same", f.storedEvent(e).Status, eventhook.EventFailed)
+	same(t, "the event is still retried", f.storedEvent(e).Status, eventhook.EventFailed)
 	f.clock.advance(10 * time.Second)
 	again := f.claimEvents(f.other, 1)[0]
 	second := f.plan(again, f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Workflow, ""), requestAction(""), requestAction(""), requestAction(""))
 	same(t, "planned again", len(second.Actions), 2)
-	same(t, "owed", second.OpenRequests, 1)
+	same(t, "open requests", second.OpenRequests, 1)
 	f.settle(f.other, second)
 	got := f.storedEvent(e)
-	same(t, "the event then", []any{got.Status, got.LastError}, []any{eventhook.EventProcessing, ""})
+	same(t, "event after the retry", []any{got.Status, got.LastError}, []any{eventhook.EventProcessing, ""})
 	const done, open = eventhook.ActionSuccess, eventhook.ActionPending
 	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{done, done, done, open, open})
 	actions := f.actions(e)
@@ -81,7 +81,7 @@ func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	same(t, "executions", f.count("execution", "true"), 2)
 	f.settleRequest(first.Actions[3].Effect.Request.Delivery, eventhook.DeliverySuccess)
 	f.settleRequest(first.Actions[4].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
+	same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 }
 
 // The deliveries end while the event is planned again, so its settle waits for no delivery.
@@ -92,13 +92,13 @@ func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 		before  func(f *fixture, d *eventhook.Delivery)
 		status  eventhook.EventStatus
 	}{
-		{"an owed one succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
-		{"an owed one dies", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliveryDead) }, eventhook.EventDead},
-		{"a dead one is restarted, and succeeds", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
+		{"an open request succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
+		{"an open request becomes dead", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliveryDead) }, eventhook.EventDead},
+		{"a dead request is replayed and succeeds", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
 			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
 			f.settleRequest(d, eventhook.DeliverySuccess)
 		}, eventhook.EventDelivered},
-		{"a dead one is restarted, and is owed", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
+		{"a dead request is replayed and open", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
 			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
 		}, eventhook.EventProcessing},
 	} {
@@ -158,7 +158,7 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 				f.settleRequest(d, eventhook.DeliverySuccess)
 			}
 			f.settleRequest(first.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
-			same(t, "the event in the end", f.storedEvent(e).Status, eventhook.EventDelivered)
+			same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
 	}
 }
@@ -174,8 +174,8 @@ func TestARequestWithoutItsDelivery(t *testing.T) {
 	}
 	f.exec(`CREATE TABLE eventhook.kept AS SELECT * FROM eventhook.delivery`)
 	f.exec(`DELETE FROM eventhook.delivery`)
-	same(t, "of a delivered event", f.actions(events[0])[0].Status, eventhook.ActionSuccess)
+	same(t, "request of a delivered event", f.actions(events[0])[0].Status, eventhook.ActionSuccess)
 	got := f.actions(events[1])[0]
-	same(t, "of a dead event", []any{got.Status, got.ErrorMessage}, []any{eventhook.ActionFailed, "its delivery is past its retention"})
+	same(t, "request of a dead event", []any{got.Status, got.ErrorMessage}, []any{eventhook.ActionFailed, "its delivery is past its retention"})
 	f.exec(`INSERT INTO eventhook.delivery SELECT * FROM eventhook.kept; DROP TABLE eventhook.kept`, pgx.QueryExecModeSimpleProtocol)
 }

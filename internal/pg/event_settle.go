@@ -19,8 +19,8 @@ import (
 
 var _ route.Queue = (*DB)(nil)
 
-// settleEventsSQL updates events whose lease token is current, so that an instance that
-// resumes late changes nothing. An event that waits for its requests (processing, due_at
+// settleEventsSQL updates events whose lease token is current, so that an instance whose
+// lease was lost changes nothing. An event that waits for its requests (processing, due_at
 // NULL) has been settled. Settling an event resets its count of lost leases. Primary key
 // lookups, one partition each.
 var settleEventsSQL = newStatement("settle_events", `
@@ -45,8 +45,8 @@ var (
 	settleEventNow        = settleEventsSQL.moment("now")
 )
 
-// generationsSQL reads the generations of tenants' configurations and leaves out
-// tenants without one. Primary key.
+// generationsSQL reads the generations of tenants' configurations. It omits tenants that
+// have no generation yet. Primary key.
 var generationsSQL = newStatement("generations", `
 SELECT g.tenant_id, g.generation FROM @tenants(id uuid) JOIN eventhook.tenant_generation g ON g.tenant_id = tenants.id`)
 
@@ -68,7 +68,8 @@ func newSettleColumns() *settleColumns {
 }
 
 // SettleEvents stores the effects of a batch of leased events, records their actions and
-// ends their leases, in one transaction. Each settlement is concluded afterwards.
+// ends their leases, in one transaction. It concludes each settlement, which sets its
+// results, and sorts the batch.
 // SettleEvents returns the settlements of which nothing was written, because the lease
 // was lost, or because the tenant's configuration has changed since the event was planned
 // (IsStale). If the database refuses the effects of an event, the event becomes dead with
@@ -99,9 +100,9 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (un
 var errNoAnswer = errors.New("the database returned no result")
 
 // settleParts handles a batch that the database refused because of one event. It
-// settles the halves separately, down to that event. A single event is tried once more,
-// since attaching a partition meanwhile makes the database refuse a row on its way to
-// the default partition. If it is refused again, all its actions fail permanently.
+// settles the halves separately, down to that event. A single event is tried once more:
+// while a partition is attached, the database refuses a row for the default partition that
+// belongs to the new one. If the event is refused again, all its actions fail permanently.
 func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refusal error) (unsettled []*effects.Settlement, err error) {
 	if len(batch) > 1 {
 		half := len(batch) / 2
@@ -158,7 +159,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		setStale(batch, results[generations].Rows)
 		unsettled = unsettledOf(batch, results[events].Rows)
 		if len(unsettled) > 0 {
-			return false, nil // an error of a later statement is of no interest
+			return false, nil // ignores an error of a later statement: the transaction is rolled back
 		}
 		return true, err
 	})
@@ -185,7 +186,7 @@ func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*eff
 	return unsettled
 }
 
-// claimKeys claims the keys of a batch's effects, and returns nil if there are no keys.
+// claimKeys claims the keys of a batch's effects. It returns nil if there are no keys.
 func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
 	claimed := c.encodeKeys(batch, now)
 	if claimed == nil {

@@ -66,7 +66,7 @@ func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	same(t, "promises", f.count("promise", "true"), 2)
 	same(t, "keys", f.count("idempotency_key", "true"), 2)
 	for _, e := range kept {
-		same(t, "an event of the rest", f.storedEvent(e).Status, eventhook.EventDelivered)
+		same(t, "another event of the batch", f.storedEvent(e).Status, eventhook.EventDelivered)
 	}
 	// The new leases are not affected.
 	f.settle(f.other, f.plan(stolen[1], f.executionAction(eventhook.Task, "0")), f.plan(stolen[2]))
@@ -121,7 +121,7 @@ func TestSettleSchedulesRetries(t *testing.T) {
 		got := eventhook.Action{Status: a.Status, Attempts: a.Attempts, ErrorMessage: a.ErrorMessage}
 		same(t, fmt.Sprintf("action %d", a.TargetIndex), got, want)
 	}
-	same(t, "the task of the first try", actions[0].ExecutionID, made.Effect.Execution.ID)
+	same(t, "execution of the first try", actions[0].ExecutionID, made.Effect.Execution.ID)
 }
 
 func TestSettleOfAPermanentFailureIsDeadAtOnce(t *testing.T) {
@@ -140,7 +140,7 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "k"), failedAction("not yet"), f.executionAction(eventhook.Task, "k")))
 	f.clock.advance(10 * time.Second)
 	e = f.claimEvents(f.db, 1)[0]
-	same(t, "done", f.countDoneActions(e), 2)
+	same(t, "completed actions", f.countDoneActions(e), 2)
 
 	s := f.plan(e, effects.PlannedAction{}, f.executionAction(eventhook.Task, ""), effects.PlannedAction{})
 	f.settle(f.db, s)
@@ -150,12 +150,12 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	same(t, "attempts", got.Attempts, 2)
 	same(t, "error", got.ErrorMessage, "")
 	same(t, "execution", got.ExecutionID, s.Actions[0].Effect.Execution.ID)
-	same(t, "done then", f.countDoneActions(e), 3)
+	same(t, "completed actions after the retry", f.countDoneActions(e), 3)
 	var ended []time.Duration // since noon
 	for _, a := range f.actions(e) {
 		ended = append(ended, a.CompletedAt.Sub(noon))
 	}
-	same(t, "when they ended", ended, []time.Duration{0, 10 * time.Second, 0})
+	same(t, "completion times", ended, []time.Duration{0, 10 * time.Second, 0})
 }
 
 func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAFailedActionClaimsNoKey(t *testing.T) {
 	broken := f.executionAction(eventhook.Task, "k")
 	broken.Failure = "no"
 	f.settle(f.db, f.plan(batch[0], broken), f.plan(batch[1], f.executionAction(eventhook.Task, "k")))
-	same(t, "the next one with its key", f.actions(batch[1])[0].Status, eventhook.ActionSuccess)
+	same(t, "the next event with the same key", f.actions(batch[1])[0].Status, eventhook.ActionSuccess)
 	same(t, "executions", f.count("execution", "true"), 1)
 }
 

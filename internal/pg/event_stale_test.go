@@ -27,8 +27,8 @@ var changes = []struct {
 	{"a subscription is paused", `UPDATE eventhook.subscription SET status = 'paused'`, true},
 	{"a subscription is deleted", `DELETE FROM eventhook.subscription`, true},
 	{"the tenant is suspended", `UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`, true},
-	{"the tenant gets another name", `UPDATE eventhook.tenant SET name = 'Acme Inc.' WHERE slug = 'acme'`, false},
-	{"secrets are sealed anew", `UPDATE eventhook.source SET verifier = 'enc2:other'`, false},
+	{"the tenant is renamed", `UPDATE eventhook.tenant SET name = 'Acme Inc.' WHERE slug = 'acme'`, false},
+	{"secrets are resealed", `UPDATE eventhook.source SET verifier = 'enc2:other'`, false},
 	{"a source learns its secret", `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
 		SELECT id, tenant_id, 'enc2:x', now() FROM eventhook.source WHERE slug = 'crm'`, false},
 	{"another tenant's subscription is created", `INSERT INTO eventhook.subscription (id, tenant_id, name, event_types, settings, secrets, created_at, updated_at)
@@ -50,7 +50,7 @@ func (f *fixture) planned() (acme, umbrella *effects.Arrival) {
 	f.Helper()
 	other := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.tenant (id, slug, name) VALUES (gen_random_uuid(), 'globex', 'Globex')`)
-	s := f.subscriber()
+	s := f.insertSubscription()
 	acme = f.arrival(f.event(), f.executionAction(eventhook.Task, "k"), f.publishAction("payment.made", "", `{}`, s), requestAction(""))
 	umbrella = f.arrival(f.event(func(e *eventhook.Event) { e.TenantID = other }), f.executionAction(eventhook.Task, "k"))
 	return acme, umbrella
@@ -104,7 +104,7 @@ func TestAStalePlanIsNotSettled(t *testing.T) {
 
 func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	f := setUp(t)
-	f.subscriber()
+	f.insertSubscription()
 	before := f.generation()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
@@ -155,7 +155,7 @@ func TestRefusedEffectsDoNotAffectOtherEvents(t *testing.T) {
 					if i == bad {
 						status = eventhook.EventProcessing
 						same(t, "the refused event's lease", a.Event.Lease, eventhook.Lease{Token: 1, Until: noon.Add(lease)})
-						same(t, "its plan", a.Plan == nil, true)
+						same(t, "its plan is refused", a.IsPlanRefused, true)
 					}
 					same(t, fmt.Sprint("event ", i), []eventhook.EventStatus{a.Event.Status, f.storedEvent(a.Event).Status}, []eventhook.EventStatus{status, status})
 				}
@@ -175,7 +175,7 @@ func TestARefusedEventDoesNotAffectTheEffectsOfOthers(t *testing.T) {
 	batch[0].Event.EventType = "a\x00b"
 	f.accept(f.db, batch...)
 	same(t, "the refused event", []any{batch[0].Event.Status, batch[0].IsPlanned()}, []any{eventhook.EventStatus(""), false})
-	same(t, "the next one with its key", batch[1].IsPlanned(), true)
+	same(t, "the next event with the same key", batch[1].IsPlanned(), true)
 	for _, a := range batch[2:] {
 		wantDuplicate(t, "the rest", a.Event, batch[1].Event)
 	}

@@ -23,7 +23,7 @@ func TestStatusesInSQLAgreeWithTheRootPackage(t *testing.T) {
 		want       []eventhook.EventStatus
 	}{
 		{"the column takes all", check, eventhook.EventStatuses},
-		{"what can be processed anew", reprocessSQL, eventhook.Reprocessable},
+		{"events that can be reprocessed", reprocessSQL, eventhook.Reprocessable},
 		{"the index of a tenant's has what the lists ask it for", predicate("event_status"), lists},
 		{"the index of a source's, too", predicate("event_source_status"), lists},
 	} {

@@ -54,9 +54,9 @@ func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventh
 
 // announceIn publishes system events in the transaction whose changes they report. The
 // events may belong to several tenants. They get new ids in their order and a common
-// trace, and each matching subscription that is not in without gets a delivery. The
+// trace, and each matching subscription that is not in excluded gets a delivery. The
 // caller calls notifyAnnounced after the commit.
-func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool) (announced, error) {
+func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, excluded map[eventhook.SubscriptionID]bool) (announced, error) {
 	published := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
 	if len(events) == 0 {
 		return published, nil
@@ -72,7 +72,7 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 			return published, fmt.Errorf("announce: %w", err)
 		}
 	}
-	n, err := db.deliverAnnounced(ctx, tx, events, without, now)
+	n, err := db.deliverAnnounced(ctx, tx, events, excluded, now)
 	published.deliveries = n
 	return published, err
 }
@@ -144,8 +144,8 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	return e, err
 }
 
-// System events are rare, and their transactions hold locks. So subscribers are read from
-// the database in the transaction, without a cache.
+// System events are rare, and their transactions hold locks. Therefore subscribers are read
+// from the database in the same transaction, without a cache.
 
 // subscribersSQL finds subscriptions that may match events whose types have patterns $2.
 // Index on tenant and id, or subscription_event_types.
@@ -183,7 +183,7 @@ func patternsOf(eventType string) []string {
 }
 
 // deliverAnnounced stores the deliveries of system events and counts them.
-func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool, now time.Time) (int, error) {
+func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, excluded map[eventhook.SubscriptionID]bool, now time.Time) (int, error) {
 	const maxRows = 5000 // of a statement
 	subscribers, err := db.subscribers(ctx, tx, events)
 	if err != nil {
@@ -204,7 +204,7 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 	for _, e := range events {
 		key := tenantType{e.TenantID, e.EventType}
 		if _, ok := matching[key]; !ok {
-			matching[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, without)
+			matching[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, excluded)
 		}
 		for _, s := range matching[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
@@ -225,14 +225,14 @@ type tenantType struct {
 }
 
 // matchingSubscribers returns the subscribers whose patterns match an event type, except
-// subscribers in without. It does not evaluate their filters.
-func matchingSubscribers(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (matching []subscriber) {
+// subscribers in excluded. It does not evaluate their filters.
+func matchingSubscribers(list []subscriber, eventType string, excluded map[eventhook.SubscriptionID]bool) (matching []subscriber) {
 	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil
 	}
 	patterns := patternsOf(eventType)
 	for _, s := range list {
-		if s.hasPattern(patterns) && !without[s.id] {
+		if s.hasPattern(patterns) && !excluded[s.id] {
 			matching = append(matching, s)
 		}
 	}

@@ -67,8 +67,8 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 	} {
 		same(t, c.of.Name, f.deliveredTypes(c.of), c.want)
 	}
-	same(t, "due at once, for whoever comes first", f.count("delivery", `status = 'pending' AND due_at <= $1 AND lease_token = 0 AND attempts = 0`, f.clock.now()), 6)
-	same(t, "beside their events", f.count("delivery d", `EXISTS (SELECT FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id
+	same(t, "due now without a lease", f.count("delivery", `status = 'pending' AND due_at <= $1 AND lease_token = 0 AND attempts = 0`, f.clock.now()), 6)
+	same(t, "deliveries in the partition of their events", f.count("delivery d", `EXISTS (SELECT FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id
 		AND left(d.id::text, 18) = left(e.id::text, 18) AND d.event_type = e.event_type)`), 6)
 }
 
@@ -84,10 +84,10 @@ func TestTheContentOfASystemEvent(t *testing.T) {
 		Scan((*[16]byte)(&e.ID), &e.EventType, &e.Status, &e.Origin, &e.TraceID, &e.RequestID, &e.BodySize, &body, &envelope))
 	actor := fmt.Sprintf(`{"type":"api_key","id":"%s","name":"ci"}`, by.KeyID)
 	same(t, "its data", string(body), fmt.Sprintf(`{"tenant":"acme","resource":{"type":"subscription","id":"%s","name":"billing"},"actor":%s}`, s.ID, actor))
-	same(t, "beside it", string(envelope), fmt.Sprintf(`{"category":"eventhook","actor":%s}`, actor))
+	same(t, "its envelope", string(envelope), fmt.Sprintf(`{"category":"eventhook","actor":%s}`, actor))
 	same(t, "the event", []any{e.EventType, e.Status, e.Origin, e.RequestID, e.BodySize, len(e.TraceID)},
 		[]any{"webhook.created", eventhook.EventDelivered, eventhook.OriginSystem, "req-1", len(body), 32})
-	same(t, "those who watch are told", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
+	same(t, "watchers are notified", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
 }
 
 func TestFiltersApplyToSystemEvents(t *testing.T) {
@@ -104,7 +104,7 @@ func TestFiltersApplyToSystemEvents(t *testing.T) {
 	judged = nil
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "shop", 0, false))
 	slices.Sort(judged)
-	same(t, "judged", judged, []string{`{"body.a":"no"} source.deleted {"tenant":"acme`, `{"body.a":"yes"} source.deleted {"tenant":"acme`})
+	same(t, "evaluated filters", judged, []string{`{"body.a":"no"} source.deleted {"tenant":"acme`, `{"body.a":"yes"} source.deleted {"tenant":"acme`})
 	same(t, "taken", f.deliveredTypes(yes), "source.deleted")
 	same(t, "refused", f.deliveredTypes(no), "")
 }
@@ -121,8 +121,8 @@ func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) 
 	}
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0))
-	same(t, "itself", f.deliveredTypes(s), "webhook.created webhook.paused webhook.resumed")
-	same(t, "another", f.deliveredTypes(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
+	same(t, "system events about itself", f.deliveredTypes(s), "webhook.created webhook.paused webhook.resumed")
+	same(t, "system events of another subscription", f.deliveredTypes(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
 }
 
 func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
@@ -137,9 +137,9 @@ func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
 	same(t, "deliveries", f.deliveredTypes(s), "")
 	_, err = f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Name = "a\x00" })
 	if err == nil {
-		t.Error("what cannot be stored was")
+		t.Error("an event that the database refuses was stored")
 	}
-	same(t, "events of what was not done", f.count("event", "true"), 0)
+	same(t, "events of refused actions", f.count("event", "true"), 0)
 }
 
 func TestPatternsOfMatchTheirType(t *testing.T) {
@@ -160,7 +160,7 @@ func TestEventsForOperatorsReachNoTenant(t *testing.T) {
 		told, err := f.db.announceIn(t.Context(), tx, []*eventhook.Event{
 			newSystemEvent(f.tenant, "tenant.created", []byte(`{}`)), newSystemEvent(f.tenant, "tenant.updated", []byte(`{}`)),
 		}, nil)
-		same(t, "told", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
+		same(t, "announced", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
 		return err
 	}))
 	same(t, "delivered", f.deliveredTypes(s), "tenant.updated")

@@ -6,16 +6,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Cancel ends an execution that has not ended; its worker loses the lease. An execution
-// that has ended is KindConflict.
+// Cancel ends an execution that has not ended; its worker loses the lease. If the execution
+// has ended, the error is of KindConflict.
 func (db *DB) Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
 	return db.transition(ctx, tenant, id, "an execution that has ended cannot be cancelled",
 		`status = 'cancelled', due_at = NULL, completed_at = $3, lease_token = lease_token + 1`,
 		`status NOT IN ('completed', 'dead', 'cancelled')`)
 }
 
-// Retry makes a failed, dead or cancelled execution due, with all its attempts left. An
-// execution with another status is KindConflict. A workflow keeps its state and the
+// Retry makes a failed, dead or cancelled execution due, with all its attempts left. If the
+// execution has another status, the error is of KindConflict. A workflow keeps its state and the
 // promises that it awaited, which may still be pending.
 func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
 	x, err := db.transition(ctx, tenant, id, "only a failed, dead or cancelled execution can be retried",

@@ -49,9 +49,9 @@ const countOldestSQL = oldestOfKindsSQL + `
 SELECT count(*) FROM first`
 
 // leaseWorkSQL leases the executions that were locked. An execution whose worker died
-// is due again when its lease ends, a suspended one when its promises are settled or its
-// timeout is over. A resumed workflow continues its attempt, any other execution starts
-// one. An execution whose lease ran out in its last attempt becomes dead. Due executions
+// is due again when its lease ends, and a suspended workflow when its promises are settled
+// or its timeout is over. A resumed workflow continues its attempt. Any other execution
+// starts a new attempt. An execution whose lease ran out in its last attempt becomes dead. Due executions
 // are picked in a WITH that is MATERIALIZED, which runs once in any plan, so that the
 // limit holds. If the input is the event's payload, the statement returns it. Primary
 // keys.
@@ -85,10 +85,10 @@ const (
 
 // ClaimWork leases up to q.Max due executions of a queue to a worker, with the payloads
 // of their events where these are the inputs. It returns fewer, but at least one, if
-// their inputs are large, and an empty list if nothing is due. A tenant's claims use a
-// part of the connections; further claims of the tenant wait for a slot in order. If ctx
-// ends before ClaimWork returns, it releases the executions and returns the error of
-// ctx, since the worker is gone.
+// their inputs are large, and an empty list if nothing is due. The
+// claims of one tenant use at most 1/claimSlotShare of the work connections; further claims
+// of the tenant wait in order. If ctx ends before ClaimWork returns, no worker receives the
+// executions, so ClaimWork releases them and returns the error of ctx.
 func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) (live []eventhook.Execution, err error) {
 	err = db.withClaimSlot(ctx, q.Tenant, func() error {
 		list, err := db.claimLive(ctx, q)
@@ -105,12 +105,16 @@ func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) (live []even
 	return live, err
 }
 
-// claimLive claims until it has an execution or nothing is due, and leaves out
-// executions that the claim ended. Concurrent claims may have locked all executions of
-// some kinds that a claim looks at. Then claimLive looks at more of them, until there
-// are more than the other claims have locked, or all that are due.
+// claimLive claims until it has an execution or no execution is due, and omits executions
+// that became dead in the claim. A claim of some kinds looks at a limited number of due
+// executions, all of which concurrent claims may have locked. Then claimLive looks at more
+// of them, until one is not locked or it has looked at all that are due.
 func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimedExecution, error) {
-	look := 4 * q.Max
+	const (
+		claimsInFirstLook = 4 // concurrent claims of q.Max executions
+		lookGrowth        = 8
+	)
+	look := claimsInFirstLook * q.Max
 	for {
 		list, err := db.claimWork(ctx, q, look)
 		if err != nil {
@@ -126,12 +130,12 @@ func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimedEx
 		if isMore, err := db.hasMoreDue(ctx, q, look); !isMore {
 			return nil, err
 		}
-		look *= 8
+		look *= lookGrowth
 	}
 }
 
-// hasMoreDue reports whether more executions of q's kinds are due than a claim looked
-// at. A claim of all kinds looks at all.
+// hasMoreDue reports whether more executions of q's kinds may be due than the look that a
+// claim looked at. A claim of all kinds looks at all due executions.
 func (db *DB) hasMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (bool, error) {
 	kinds := kindsArg(q)
 	if kinds == nil {
@@ -142,8 +146,8 @@ func (db *DB) hasMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (
 	return err == nil && n == look, err
 }
 
-// claimWork claims once. Its result includes the executions that the claim ended. A
-// claim of some kinds looks at the first look executions of them. Once claimWork has a
+// claimWork claims once. Its result includes executions that became dead in the claim. A
+// claim of some kinds looks at the first look due executions of these kinds. Once claimWork has a
 // connection it does not end with ctx, so that the caller knows which executions were
 // claimed and can release them.
 func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery, look int) ([]claimedExecution, error) {
@@ -176,7 +180,7 @@ func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery, look int) ([
 	})
 }
 
-// kindsArg returns the kinds of a query without duplicates. No kind means all.
+// kindsArg returns the kinds of a query without duplicates, or nil for all kinds.
 func kindsArg(q eventhook.WorkQuery) []string {
 	return slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
 }
@@ -193,8 +197,8 @@ SELECT min(d.due_at) FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
     WHERE tenant_id = $1 AND queue = $2 AND kind = k.kind AND due_at IS NOT NULL AND input_size >= 0
     ORDER BY due_at LIMIT 1) d`
 
-// NextWork returns when the next execution that matches q is due, or the zero time if
-// there is none. It waits for a slot as a claim of the tenant does.
+// NextWork returns when the next execution that matches q is due, or the zero time if no
+// execution matches. Like a claim, it waits for a slot of the tenant.
 func (db *DB) NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error) {
 	sql := nextWorkSQL
 	kinds := kindsArg(q)

@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// completeSQL ends executions whose leases are current, in the order of their ids, in
-// which every statement that locks several locks them. It compares the ids twice, and
+// completeSQL ends executions whose leases are current. It locks them in the order of their
+// ids, like every statement that locks several executions. It compares the ids twice, and
 // the tenant in an expression that no index supports: in a small table the planner would
 // otherwise read all executions of the tenant, and keep that plan while the table grows.
 // Primary key.
@@ -50,9 +50,10 @@ func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Ex
 	return done, translate("complete execution", err)
 }
 
-// CompleteAll ends executions of a tenant, each with its Output. The result has an
-// answer for each in the same order: nil, ErrLeaseLost or KindNotFound. They do not
-// affect each other. If two have the same id and token, the second gets ErrLeaseLost.
+// CompleteAll ends executions of a tenant, each with its Output. The result has an error
+// for each execution in the same order: nil, ErrLeaseLost or KindNotFound. The executions
+// do not affect each other. If two have the same id and token, the second gets
+// ErrLeaseLost.
 // CompleteAll is one statement, and one more if not all were completed.
 func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Execution) ([]error, error) {
 	type leaseKey struct {
@@ -92,7 +93,7 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 	return answers, nil
 }
 
-// existingExecutionsSQL finds out which executions a tenant has. Primary key.
+// existingExecutionsSQL returns which of the executions a tenant has. Primary key.
 const existingExecutionsSQL = `SELECT id, lease_token FROM eventhook.execution WHERE id = ANY($2::uuid[]) AND (tenant_id = $1) IS TRUE`
 
 // readLeaseTokens returns the lease tokens of the executions that a statement returns.
@@ -141,15 +142,16 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // releaseClaimsSQL undoes claims: it restores the status, the due time and the attempt
 // of their executions. The lease tokens stay used. It compares the ids twice for the
-// reason that completeSQL has. Primary key.
+// same reason as completeSQL. Primary key.
 const releaseClaimsSQL = `
 UPDATE eventhook.execution e
 SET status = u.status, due_at = u.due_at, attempt = e.attempt - CASE u.status WHEN 'suspended' THEN 0 ELSE 1 END
 FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::timestamptz[]) AS u (id, lease_token, status, due_at)
 WHERE e.id = ANY($1) AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'running'`
 
-// releaseClaims releases executions that were claimed for a worker that is gone, even if
-// ctx has ended. If it fails, the executions are due again when their leases end.
+// releaseClaims releases executions that ClaimWork cannot return to its worker. It does so
+// even if ctx has ended. If it fails, the executions are due again when their leases
+// end.
 func (db *DB) releaseClaims(ctx context.Context, q eventhook.WorkQuery, list []claimedExecution) error {
 	if len(list) == 0 {
 		return nil

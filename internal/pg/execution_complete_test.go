@@ -124,7 +124,7 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 	f.must(errors.Join(errs[:]...))
 	for i := range held {
 		if (answers[0][i] == nil) == (answers[1][len(held)-1-i] == nil) {
-			t.Errorf("answered %v and %v, want one of them nil", answers[0][i], answers[1][len(held)-1-i])
+			t.Errorf("results %v and %v, want exactly one nil", answers[0][i], answers[1][len(held)-1-i])
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestCompletingReadsOnlyItsExecutions(t *testing.T) {
 	f.backlog(10, "build")
 	held := f.claimWork(f.db, f.query())
 	for _, state := range []string{"a small table", "a large one", "after ANALYZE"} {
-		for name, sql := range map[string]string{"many": completeManySQL, "which are there": existingExecutionsSQL} {
+		for name, sql := range map[string]string{"many": completeManySQL, "existing executions": existingExecutionsSQL} {
 			args := f.db.completeArgs(f.tenant, held)
 			if sql == existingExecutionsSQL {
 				args = args[:2]

@@ -44,14 +44,14 @@ func TestClaimsOfKindsLeaseTheOldest(t *testing.T) {
 	same(t, "claimed, in order", got, want)
 	due, err := f.db.NextWork(t.Context(), q)
 	f.must(err)
-	same(t, "the next of them", due.UTC(), f.clock.now().Add(lease))
+	same(t, "next execution of the kind", due.UTC(), f.clock.now().Add(lease))
 	due, err = f.db.NextWork(t.Context(), f.query())
 	f.must(err)
-	same(t, "the next of any", due.UTC(), noon.Add(2*time.Millisecond))
+	same(t, "next execution of any kind", due.UTC(), noon.Add(2*time.Millisecond))
 	q.Kinds = []string{"nothing's"}
 	due, err = f.db.NextWork(t.Context(), q)
 	f.must(err)
-	same(t, "the next of what nobody makes", due, time.Time{})
+	same(t, "next execution of an unknown kind", due, time.Time{})
 }
 
 // TestClaimsOfKindsSkipLockedExecutions claims while another transaction has locked the 250
@@ -74,12 +74,12 @@ func TestClaimsOfKindsSkipLockedExecutions(t *testing.T) {
 	q.Kinds = []string{"build", "test"}
 	for _, most := range []int{1, 2, 10, 12} {
 		q.Max = most
-		same(t, "claimed of as many", len(f.claimWork(f.db, q)), most)
+		same(t, "claimed up to the maximum", len(f.claimWork(f.db, q)), most)
 	}
 	lock(275)
 	for _, most := range []int{1, 250} {
 		q.Max = most
-		same(t, "claimed when all is being claimed", len(f.claimWork(f.db, q)), 0)
+		same(t, "claimed while all are locked", len(f.claimWork(f.db, q)), 0)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // updateLeased updates an execution whose lease is current. It returns ErrLeaseLost if
-// the lease was lost, and KindNotFound if there is no such execution. A lease that ran
-// out is lost only once another worker has claimed the execution or it has ended: late
-// work is not discarded because it is late.
+// the lease was lost, and KindNotFound if there is no such execution. A lease whose
+// time is over is not lost until another worker claims the execution or it has ended, so
+// a late result still counts.
 func (db *DB) updateLeased(ctx context.Context, act string, x eventhook.Execution, set string, args ...any) error {
 	args = append([]any{[16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token}, args...)
 	tag, err := db.work.Exec(ctx, `UPDATE eventhook.execution SET `+set+`

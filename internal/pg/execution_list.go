@@ -17,8 +17,8 @@ const executionFilter = `
 
 const newestExecutionsFirst = ` ORDER BY e.id DESC LIMIT @limit`
 
-// newestExecutionsSQL walks down the ids. It is for lists without a filter, or with a
-// filter that most executions match. Index execution_tenant.
+// newestExecutionsSQL reads executions in descending order of ids. It is for lists without a
+// filter, or with a filter that most executions match. Index execution_tenant.
 const newestExecutionsSQL = `
 SELECT ` + executionColumns + ` FROM eventhook.execution e WHERE true` + executionFilter + newestExecutionsFirst
 
@@ -29,11 +29,11 @@ WHERE e.tenant_id = @tenant AND e.status = @status AND e.status >= @status AND e
     AND e.status IN ('running', 'failed', 'dead', 'suspended', 'cancelled') AND e.input_size >= 0` + executionFilter + `
 ORDER BY e.status DESC, e.id DESC LIMIT @limit`
 
-// executionsByKindSQL lists executions by kind, queue or type, or pending ones. It skips
-// from one kind and queue to the next, of which there are as many as routes name, and
-// reads those that match: in index execution_kind_due for open executions, which have a
-// due_at, and in execution_list for executions that have ended. It must read all open executions to find
-// the newest; if there are more than 10 000 of them, it walks down the ids instead.
+// executionsByKindSQL lists executions by kind, queue or type, or pending executions. It
+// skips from one pair of kind and queue to the next, of which a tenant has few, and reads
+// the matching ones: open executions, which have a due_at, in index execution_kind_due, and
+// ended executions in execution_list. To find the newest it must read all open executions.
+// If there are more than 10 000, it reads executions in descending order of ids instead.
 const executionsByKindSQL = `
 WITH RECURSIVE open_kind AS (
     (SELECT queue, kind FROM eventhook.execution WHERE tenant_id = @tenant AND due_at IS NOT NULL AND input_size >= 0

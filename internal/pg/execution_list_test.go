@@ -91,7 +91,7 @@ func (f *fixture) manyWork(n int) {
 // do not depend on the number of other executions.
 func TestListsOfFewExecutionsReadFewPages(t *testing.T) {
 	f := setUp(t)
-	const many, mostPages = 30_000, 5000 // reading all executions takes more pages
+	const many, maxPages = 30_000, 5000 // reading all executions takes more pages
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind)
 		SELECT gen_random_uuid(), $1, $2, $2, 3, 'task', 'completed', 'queue-' || i % 3, 'kind-' || i % 20 FROM generate_series(1, $3::int) i`,
 		[16]byte(f.tenant), f.clock.now(), many)
@@ -109,8 +109,8 @@ func TestListsOfFewExecutionsReadFewPages(t *testing.T) {
 	for _, state := range []string{"before the first ANALYZE", "after it"} {
 		for _, filter := range filters {
 			n, plan := f.listPages(filter)
-			if n > mostPages {
-				t.Errorf("%s, %+v: read %d pages, want at most %d:\n%s", state, filter, n, mostPages, plan)
+			if n > maxPages {
+				t.Errorf("%s, %+v: read %d pages, want at most %d:\n%s", state, filter, n, maxPages, plan)
 			}
 		}
 		f.exec(`VACUUM ANALYZE eventhook.execution`)

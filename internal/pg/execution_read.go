@@ -49,8 +49,9 @@ JOIN eventhook.execution_await w ON w.execution_id = u.id
 JOIN eventhook.promise p ON p.id = w.promise_id
 ORDER BY p.id`
 
-// Awaited returns the promises that a workflow awaits or, if it has resumed, awaited
-// last, oldest first. An execution that never was suspended has no promises.
+// Awaited returns the promises that a workflow awaits, oldest first. If it has resumed,
+// these are the promises of its last suspension. An execution that was never suspended has
+// no promises.
 func (db *DB) Awaited(ctx context.Context, x eventhook.Execution) ([]eventhook.Promise, error) {
 	list := []eventhook.Execution{x}
 	err := db.readAwaited(ctx, list)

@@ -70,12 +70,12 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 			leave()
 			open()
 			if a := next(t, answered); a.n != 0 || !errors.Is(a.err, context.Canceled) {
-				t.Errorf("claimed %d, %v; want none, and that it was cancelled", a.n, a.err)
+				t.Errorf("claimed %d, %v; want none and context.Canceled", a.n, a.err)
 			}
 			select {
 			case <-wake:
 			default:
-				t.Error("nobody was woken before the answer")
+				t.Error("no waiter was woken before the result")
 			}
 			after := f.storedExecution(id)
 			same(t, "token", after.Lease.Token, before.Lease.Token+1)

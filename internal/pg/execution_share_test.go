@@ -45,7 +45,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	list, err := f.db.ClaimWork(ctx, eventhook.WorkQuery{Tenant: umbrella, Queue: "ci", Max: 1, Lease: lease})
 	f.must(err)
 	same(t, "claimed for another tenant meanwhile", len(list), 1)
-	same(t, "acme's that stand in the database", f.countBlocked(), int(share))
+	same(t, "blocked claims of acme", f.countBlocked(), int(share))
 
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	f.must(err)
@@ -55,7 +55,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	for n := range claimed {
 		total += n
 	}
-	same(t, "claimed for acme in the end", total, claimSlotShare+1)
+	same(t, "claimed for acme at the end", total, claimSlotShare+1)
 }
 
 // countBlocked returns the number of statements that wait for the gate.

@@ -12,8 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// lockPromisesSQL locks promises in the order of their keys, and waits for transactions
-// that settle one. Lock order: promises by key, then executions.
+// lockPromisesSQL locks promises in the order of their keys, and waits for concurrent
+// transactions that settle them. Lock order: promises by key, then executions.
 const lockPromisesSQL = `SELECT id, status FROM eventhook.promise
 	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
@@ -22,13 +22,13 @@ const suspendSQL = `UPDATE eventhook.execution
 	WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'
 	RETURNING queue`
 
-const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
+const awaitSQL = `WITH removed AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
 
 // Suspend stores a workflow's state, or keeps the previous state if s has no State, and ends
 // the lease. The workflow can be claimed again when all promises in s.Await are settled,
-// which may be at once, or after s.Timeout. A promise that the tenant does not have, or
-// that is listed twice, is KindInvalid.
+// which may be at once, or after s.Timeout. If the tenant does not have a promise, or it
+// is listed twice, the error is of KindInvalid. If x is a task, it is of KindConflict.
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
 	var isLost bool
@@ -85,8 +85,8 @@ func checkAwaited(ids []eventhook.PromiseID, exist map[eventhook.PromiseID]event
 	return faults.Err(invalidRequest)
 }
 
-// suspendRefusal returns why no execution was suspended: it is a task, its lease was
-// lost, or it does not exist.
+// suspendRefusal returns the error of a Suspend that changed nothing: the execution is a
+// task, its lease was lost, or it does not exist.
 func (db *DB) suspendRefusal(ctx context.Context, x eventhook.Execution) error {
 	current, err := db.Execution(ctx, x.TenantID, x.ID)
 	if err != nil {
@@ -98,9 +98,9 @@ func (db *DB) suspendRefusal(ctx context.Context, x eventhook.Execution) error {
 	return eventhook.ErrLeaseLost
 }
 
-// suspensionDueAt returns when a suspended workflow is due: now if no promise is
-// pending, else at its timeout, or nil without a timeout: settling the promises then
-// makes it due.
+// suspensionDueAt returns when a suspended workflow is due: now if no promise is pending, and
+// at its timeout otherwise. It returns nil if there is no timeout; then resumeWorkflows
+// makes the workflow due.
 func suspensionDueAt(now time.Time, states map[eventhook.PromiseID]eventhook.PromiseStatus, timeout time.Duration) *time.Time {
 	pending := false
 	for _, s := range states {

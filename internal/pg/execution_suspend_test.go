@@ -29,10 +29,10 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 		x := f.runningExecution(eventhook.Workflow)
 		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{State: []byte(state), Await: ids}))
 		same(t, "status", f.storedExecution(x.ID).Status, eventhook.ExecutionSuspended)
-		same(t, "claimed while it waits", len(f.claimWork(f.db, f.query())), 0)
+		same(t, "claimed while suspended", len(f.claimWork(f.db, f.query())), 0)
 		_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 		f.must(err)
-		same(t, "claimed while it waits for one", len(f.claimWork(f.db, f.query())), 0)
+		same(t, "claimed while one promise is pending", len(f.claimWork(f.db, f.query())), 0)
 		wake := f.db.WorkWake(f.tenant, x.Queue)
 		_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[1], resolved)
 		f.must(err)
@@ -50,8 +50,8 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 		// A worker that follows a dead one gets the same promises.
 		f.clock.advance(lease)
 		again := f.claimWork(f.db, f.query())
-		same(t, "attempt after a death", again[0].Attempt, x.Attempt+1)
-		same(t, "promises after a death", len(again[0].Promises), 2)
+		same(t, "attempt after an expired lease", again[0].Attempt, x.Attempt+1)
+		same(t, "promises after an expired lease", len(again[0].Promises), 2)
 		f.complete(f.db, again[0], nil)
 	}
 }
@@ -99,7 +99,7 @@ func TestSuspendHasATimeout(t *testing.T) {
 	f.clock.advance(time.Second)
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "claimed in time", len(resumed), 1)
-	same(t, "what it awaited", resumed[0].Promises[0].Status, eventhook.PromisePending)
+	same(t, "status of the awaited promise", resumed[0].Promises[0].Status, eventhook.PromisePending)
 	// A promise that the workflow no longer awaits does not end its lease.
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 	f.must(err)
@@ -191,7 +191,7 @@ func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 			func() { f.settle(settler, s) })
 		resumed := f.claimWork(f.db, f.query())
 		if len(resumed) != 1 {
-			t.Fatal("not woken")
+			t.Fatal("the waiter was not woken")
 		}
 		f.complete(f.db, resumed[0], nil)
 	}

@@ -27,14 +27,14 @@ func TestClaimWorkMatchesTheQuery(t *testing.T) {
 		{"another kind", func(q *eventhook.WorkQuery) { q.Kinds = []string{"test", "lint"} }, 0},
 		{"one of the kinds", func(q *eventhook.WorkQuery) { q.Kinds = []string{"deploy", "lint"} }, 1},
 		{"at most one", func(q *eventhook.WorkQuery) { q.Max = 1 }, 1},
-		{"what is left of the queue", func(*eventhook.WorkQuery) {}, 0},
+		{"the rest of the queue", func(*eventhook.WorkQuery) {}, 0},
 		{"the other queue", func(q *eventhook.WorkQuery) { q.Queue = "default" }, 1},
 	} {
 		q := f.query()
 		c.change(&q)
 		same(t, c.claim, len(f.claimWork(f.db, q)), c.want)
 	}
-	same(t, "the kind that was asked for", f.storedExecution(second).Status, eventhook.ExecutionRunning)
+	same(t, "execution of the requested kind", f.storedExecution(second).Status, eventhook.ExecutionRunning)
 }
 
 func TestClaimWorkLeases(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 	same(t, "claimed", len(claims), n)
 	for id, times := range claims {
 		if times != 1 {
-			t.Errorf("%s was claimed %d times", id, times)
+			t.Errorf("event %s was claimed %d times", id, times)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 			_, err := f.db.Fail(f.Context(), x, "no", true, eventhook.ExecutionRetry)
 			return err
 		},
-		"fail for good": func(x eventhook.Execution) error {
+		"fail permanently": func(x eventhook.Execution) error {
 			_, err := f.db.Fail(f.Context(), x, "no", false, eventhook.ExecutionRetry)
 			return err
 		},
@@ -175,7 +175,7 @@ func TestALostLeaseChangesNothing(t *testing.T) {
 	late := f.runningExecution(eventhook.Workflow)
 	f.clock.advance(lease)
 	now := f.claimWork(f.other, f.query())[0]
-	same(t, "token of the next", now.Lease.Token, late.Lease.Token+1)
+	same(t, "token of the next lease", now.Lease.Token, late.Lease.Token+1)
 	before := f.storedExecution(late.ID)
 	for name, settle := range f.settles() {
 		if err := settle(late); !errors.Is(err, eventhook.ErrLeaseLost) {
@@ -211,7 +211,7 @@ func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
 	f.must(err)
 	same(t, "list", len(list), 0)
 	same(t, "claimed", len(f.claimWork(f.db, eventhook.WorkQuery{Tenant: foreign, Queue: "ci", Max: 1, Lease: lease})), 0)
-	same(t, "after all that", f.storedExecution(x.ID), before)
+	same(t, "the execution is unchanged", f.storedExecution(x.ID), before)
 	same(t, "tenant", before.TenantID, own)
 }
 
@@ -240,7 +240,7 @@ func TestFailedExecutionsAreRetriedAndThenDead(t *testing.T) {
 	x = f.runningExecution(eventhook.Task)
 	_, err = f.db.Fail(t.Context(), x, "broke", false, eventhook.ExecutionRetry)
 	f.must(err)
-	same(t, "what cannot be retried", f.storedExecution(x.ID).Status, eventhook.ExecutionDead)
+	same(t, "an execution that cannot be retried", f.storedExecution(x.ID).Status, eventhook.ExecutionDead)
 }
 
 func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
@@ -255,7 +255,7 @@ func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
 	q.Max = 1
 	claimed := f.claimWork(f.db, q) // dead executions before it do not prevent the claim
 	same(t, "claimed", len(claimed), 1)
-	same(t, "the healthy one", claimed[0].ID, healthy)
+	same(t, "the execution that did not lose its lease", claimed[0].ID, healthy)
 	got := f.storedExecution(killer)
 	same(t, "status", got.Status, eventhook.ExecutionDead)
 	same(t, "attempts", got.Attempt, 3)
@@ -276,7 +276,7 @@ func TestCancel(t *testing.T) {
 	f.must(err)
 	same(t, "status", got.Status, eventhook.ExecutionCancelled)
 	if _, err := f.db.Complete(t.Context(), x); !errors.Is(err, eventhook.ErrLeaseLost) {
-		t.Errorf("its worker: %v, want ErrLeaseLost", err)
+		t.Errorf("worker of the execution: %v, want ErrLeaseLost", err)
 	}
 	f.clock.advance(time.Hour)
 	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
@@ -290,7 +290,7 @@ func TestCancel(t *testing.T) {
 	f.must(err)
 	_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 	f.must(err)
-	same(t, "woken after that", len(f.claimWork(f.db, f.query())), 0)
+	same(t, "claimed after the promises", len(f.claimWork(f.db, f.query())), 0)
 }
 
 func TestRetryStartsAgain(t *testing.T) {
@@ -345,7 +345,7 @@ func TestExecutionsAreListed(t *testing.T) {
 	}{
 		{"newest first", eventhook.ExecutionFilter{}, []int{3, 2, 1, 0}},
 		{"at most two", eventhook.ExecutionFilter{Limit: 2}, []int{3, 2}},
-		{"those before a cursor", eventhook.ExecutionFilter{Before: ids[2]}, []int{1, 0}},
+		{"executions before a cursor", eventhook.ExecutionFilter{Before: ids[2]}, []int{1, 0}},
 		{"by type", eventhook.ExecutionFilter{Type: eventhook.Task}, []int{2, 0}},
 		{"by status", eventhook.ExecutionFilter{Status: eventhook.ExecutionCancelled}, []int{0}},
 		{"by kind", eventhook.ExecutionFilter{Kind: "k2"}, []int{2}},
@@ -417,10 +417,10 @@ func TestAClaimIncludesTheInput(t *testing.T) {
 	f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`2`) })
 	own := f.claimWork(f.db, f.query())[0]
 	same(t, "its own", string(own.Input), `2`)
-	same(t, "and no payload", own.Payload, (*eventhook.Payload)(nil))
+	same(t, "payload", own.Payload, (*eventhook.Payload)(nil))
 	f.execution(eventhook.Task)
 	f.exec(`DELETE FROM eventhook.event_payload`)
 	past := f.claimWork(f.db, f.query())
-	same(t, "one whose event's body is past its retention", len(past), 1)
-	same(t, "has none", past[0].Payload, (*eventhook.Payload)(nil))
+	same(t, "claimed after the retention of the body", len(past), 1)
+	same(t, "payload after the retention", past[0].Payload, (*eventhook.Payload)(nil))
 }

@@ -284,7 +284,7 @@ func (f *fixture) replan(s *effects.Settlement) {
 	}
 }
 
-// countDoneActions counts the actions of an event that need no retry.
+// countDoneActions counts the actions of an event that have not failed.
 func (f *fixture) countDoneActions(e *eventhook.Event) (n int) {
 	f.Helper()
 	for _, a := range f.actions(e) {
@@ -295,7 +295,7 @@ func (f *fixture) countDoneActions(e *eventhook.Event) (n int) {
 	return n
 }
 
-// executionAction plans an execution; key may be "".
+// executionAction returns an action that creates an execution. key may be "".
 func (f *fixture) executionAction(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{
 		ID: eventhook.NewID[eventhook.Execution](f.clock.now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
@@ -384,9 +384,9 @@ func (f *fixture) storedExecution(id eventhook.ExecutionID) eventhook.Execution 
 
 func (f *fixture) promise(key string) eventhook.Promise {
 	f.Helper()
-	p, made, err := f.db.CreatePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
+	p, created, err := f.db.CreatePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
 	f.must(err)
-	if !made {
+	if !created {
 		f.Fatalf("promise %q exists already", key)
 	}
 	return p
@@ -411,10 +411,11 @@ func (f *fixture) count(table, where string, args ...any) int {
 	return queryValue[int](f, "SELECT count(*) FROM eventhook."+table+" WHERE "+where, args...)
 }
 
-func same(t testing.TB, what string, got, want any) {
+// same fails the test if got and want differ. value names the compared value.
+func same(t testing.TB, value string, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
+		t.Errorf("%s (-want +got):\n%s", value, diff)
 	}
 }
 
@@ -441,59 +442,59 @@ func concurrently(acts ...func()) {
 
 // invariants are queries for rows that violate docs/states.md.
 var invariants = map[string]string{
-	"an event owes work exactly while it is pending, processing or failed, or its route's deliveries do": `SELECT id FROM eventhook.event e
+	"an event is due exactly if it is pending, processing or failed, unless it waits for deliveries of its routes": `SELECT id FROM eventhook.event e
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND EXISTS (
 			SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.due_at IS NOT NULL)
 			AND NOT EXISTS (SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.status = 'dead'))`,
-	"a delivery is of a route with an index, or of a subscription": `SELECT id FROM eventhook.delivery
+	"a delivery has a route and a target index, or neither": `SELECT id FROM eventhook.delivery
 		WHERE (route_id IS NULL) <> (target_index IS NULL) OR has_body AND route_id IS NULL`,
-	"a duplicate names its original, and nothing else does": `SELECT id FROM eventhook.event
+	"exactly duplicates have an original": `SELECT id FROM eventhook.event
 		WHERE (status = 'duplicate') <> (duplicate_of IS NOT NULL)`,
-	"an original is of the same source, and no duplicate of a duplicate": `SELECT d.id FROM eventhook.event d
+	"an original has the source of its duplicate, and is no duplicate of a duplicate": `SELECT d.id FROM eventhook.event d
 		JOIN eventhook.event o ON o.id = d.duplicate_of LEFT JOIN eventhook.event p ON p.id = o.duplicate_of
 		WHERE o.source_id <> d.source_id OR p.status = 'duplicate'`,
-	"without signed bytes an original has the same key, and is no duplicate": `SELECT d.id FROM eventhook.event d
+	"if no signed bytes are stored, an original has the key of its duplicate and is no duplicate": `SELECT d.id FROM eventhook.event d
 		JOIN eventhook.event o ON o.id = d.duplicate_of
 		WHERE (o.status = 'duplicate' OR o.idempotency_key <> d.idempotency_key)
 			AND NOT EXISTS (SELECT FROM eventhook.idempotency_key k WHERE k.tenant_id = d.tenant_id AND k.scope = d.source_id::text || '/signed')`,
-	"an event in work has a token": `SELECT id FROM eventhook.event WHERE status = 'processing' AND lease_token = 0`,
+	"a processing event has a lease token": `SELECT id FROM eventhook.event WHERE status = 'processing' AND lease_token = 0`,
 	"a delivered event has no open or failed action": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a
 		WHERE e.status = 'delivered' AND coalesce(a->>'s', 'success') NOT IN ('success', 'skipped', 'request')`,
 	"a delivered event has no open or dead request": `SELECT e.id FROM eventhook.event e JOIN eventhook.delivery d ON d.event_id = e.id AND d.route_id IS NOT NULL
 		WHERE e.status = 'delivered' AND d.status <> 'success'`,
-	"a request has its delivery, and the other way round": `SELECT coalesce(r.id, d.event_id)
+	"each request has a delivery, and each delivery of a route a request": `SELECT coalesce(r.id, d.event_id)
 		FROM (SELECT e.id, coalesce((a->>'i')::int, 0) AS target_index FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE a->>'s' = 'request') r
 		FULL JOIN (SELECT event_id, target_index FROM eventhook.delivery WHERE route_id IS NOT NULL) d ON d.event_id = r.id AND d.target_index = r.target_index
 		WHERE r.id IS NULL OR d.event_id IS NULL`,
-	"an event whose payload is another's is of that event's day": `SELECT e.id FROM eventhook.event e
+	"an event that shares the payload of another event is of the same day": `SELECT e.id FROM eventhook.event e
 		WHERE payload_of IS NOT NULL AND NOT EXISTS (SELECT FROM eventhook.event o WHERE o.id = e.payload_of AND ('x' || substr(replace(o.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000
 			= ('x' || substr(replace(e.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000)`,
-	"actions of earlier versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
+	"no row of event_action is written": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
 	"an action belongs to a settled, retried or reprocessed event": `SELECT e.id FROM eventhook.event e
 		WHERE e.actions IS NOT NULL AND (e.status = 'duplicate' OR e.retry_count = 0 AND e.lease_token <= 1 AND e.due_at IS NOT NULL AND e.status = 'pending')`,
-	"a failed action says why": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE (a->>'s' IS NOT DISTINCT FROM 'failed') <> (a->>'e' IS NOT NULL)`,
-	"an execution owes work exactly while it has not ended or waits": `SELECT id FROM eventhook.execution
+	"exactly failed actions have an error": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE (a->>'s' IS NOT DISTINCT FROM 'failed') <> (a->>'e' IS NOT NULL)`,
+	"a pending, running or failed execution is due, and an ended one is not": `SELECT id FROM eventhook.execution
 		WHERE due_at IS NULL AND status IN ('pending', 'running', 'failed') OR due_at IS NOT NULL AND status IN ('completed', 'dead', 'cancelled')`,
-	"an execution has an end exactly when it has ended": `SELECT id FROM eventhook.execution
+	"exactly ended executions have completed_at": `SELECT id FROM eventhook.execution
 		WHERE (completed_at IS NOT NULL) <> (status IN ('completed', 'dead', 'cancelled'))`,
-	"no execution has more attempts than it may": `SELECT id FROM eventhook.execution WHERE attempt > max_attempts`,
-	"a suspended workflow without a time awaits something pending": `SELECT e.id FROM eventhook.execution e
+	"no execution exceeds its max_attempts": `SELECT id FROM eventhook.execution WHERE attempt > max_attempts`,
+	"a suspended workflow that is not due awaits a pending promise": `SELECT e.id FROM eventhook.execution e
 		WHERE e.status = 'suspended' AND e.due_at IS NULL AND NOT EXISTS (SELECT FROM eventhook.execution_await w
 		JOIN eventhook.promise p ON p.id = w.promise_id WHERE w.execution_id = e.id AND p.status = 'pending')`,
-	"a delivery owes work exactly while it is pending, acquired or failed": `SELECT id FROM eventhook.delivery
+	"a delivery is due exactly if it is pending, acquired or failed": `SELECT id FROM eventhook.delivery
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'acquired', 'failed'))`,
-	"a delivery has an end exactly when it has ended": `SELECT id FROM eventhook.delivery
+	"exactly ended deliveries have completed_at": `SELECT id FROM eventhook.delivery
 		WHERE (completed_at IS NOT NULL) <> (status IN ('success', 'dead'))`,
-	"a delivery that is acquired has a token": `SELECT id FROM eventhook.delivery WHERE status = 'acquired' AND lease_token = 0`,
-	"a dead delivery says why, and none that succeeded": `SELECT id FROM eventhook.delivery
+	"an acquired delivery has a lease token": `SELECT id FROM eventhook.delivery WHERE status = 'acquired' AND lease_token = 0`,
+	"a dead delivery has an error, and a successful one has none": `SELECT id FROM eventhook.delivery
 		WHERE status = 'dead' AND last_error IS NULL OR status = 'success' AND last_error IS NOT NULL`,
-	"a delivery begins as its event does": `SELECT id FROM eventhook.delivery WHERE substr(id::text, 1, 18) <> substr(event_id::text, 1, 18) AND event_id <> tenant_id`,
-	"no event is delivered twice to one":  `SELECT event_id FROM eventhook.delivery WHERE event_id <> tenant_id GROUP BY event_id, destination_id HAVING count(*) > 1`,
-	"a promise is settled or may expire": `SELECT id FROM eventhook.promise
+	"the id of a delivery begins with the time of its event": `SELECT id FROM eventhook.delivery WHERE substr(id::text, 1, 18) <> substr(event_id::text, 1, 18) AND event_id <> tenant_id`,
+	"no event has two deliveries to one destination":         `SELECT event_id FROM eventhook.delivery WHERE event_id <> tenant_id GROUP BY event_id, destination_id HAVING count(*) > 1`,
+	"a promise has settled_at unless it is pending; only a pending one is due; a held one is not pending": `SELECT id FROM eventhook.promise
 		WHERE (settled_at IS NULL) <> (status = 'pending') OR due_at IS NOT NULL AND status <> 'pending' OR is_held AND status = 'pending'`,
-	"a key is of one execution": `SELECT key::text FROM (SELECT tenant_id, type, kind, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x
+	"a key has one execution within a day": `SELECT key::text FROM (SELECT tenant_id, type, kind, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x
 		GROUP BY tenant_id, type, kind, key HAVING count(*) > 1 AND max(created_at) - min(created_at) < interval '24 hours'`,
-	"an action that succeeded made what it says": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a
+	"a successful action has the id of its effect": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a
 		WHERE a->>'s' IS NULL AND a->>'t' IN ('workflow', 'task', 'promise', 'publish') AND a->>'m' IS NULL`,
 }
 

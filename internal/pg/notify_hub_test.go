@@ -30,18 +30,18 @@ func wantOpen(t testing.TB, waiter string, c <-chan struct{}) {
 // listening runs db's Listen until the test ends and returns the changes that it reports.
 func (f *fixture) listening(db *DB) <-chan ConfigChange {
 	ctx, cancel := context.WithCancel(context.Background())
-	heard := make(chan ConfigChange, 100)
+	received := make(chan ConfigChange, 100)
 	var loop sync.WaitGroup
-	loop.Go(func() { _ = db.Listen(ctx, func(c ConfigChange) { heard <- c }) })
+	loop.Go(func() { _ = db.Listen(ctx, func(c ConfigChange) { received <- c }) })
 	f.Cleanup(func() {
 		cancel()
 		loop.Wait()
 	})
-	same(f, "the first change", next(f, heard), ConfigChange{})
+	same(f, "the first change", next(f, received), ConfigChange{})
 	f.apply(eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "probe", Name: f.Name() + time.Now().String()}})
-	for next(f, heard).TenantSlug != "probe" { // the connection is in use
+	for next(f, received).TenantSlug != "probe" { // the connection is in use
 	}
-	return heard
+	return received
 }
 
 func next[T any](t testing.TB, c <-chan T) (v T) {
@@ -56,7 +56,7 @@ func next[T any](t testing.TB, c <-chan T) (v T) {
 
 func TestListenReportsConfigurationChanges(t *testing.T) {
 	f := setUp(t)
-	heard := f.listening(f.other)
+	received := f.listening(f.other)
 	f.apply(acme())
 	config := acme()
 	config.Sources[0].Routes[0].Priority = 7
@@ -64,31 +64,31 @@ func TestListenReportsConfigurationChanges(t *testing.T) {
 	f.apply(config)
 	crm := ConfigChange{SourceID: f.crm, TenantID: eventhook.TenantID{}, TenantSlug: "acme", SourceSlug: "crm"}
 	shop := ConfigChange{SourceID: f.shop, TenantSlug: "acme", SourceSlug: "shop"}
-	same(t, "a changed route", next(t, heard), crm)
-	same(t, "a changed source", next(t, heard), shop)
+	same(t, "a changed route", next(t, received), crm)
+	same(t, "a changed source", next(t, received), shop)
 	config.Tenant.Name = "Acme Inc."
 	f.apply(config)
-	same(t, "a changed tenant", next(t, heard), ConfigChange{TenantID: f.tenant, TenantSlug: "acme"})
+	same(t, "a changed tenant", next(t, received), ConfigChange{TenantID: f.tenant, TenantSlug: "acme"})
 	f.exec(`DELETE FROM eventhook.route`)
-	same(t, "a route deleted by hand", next(t, heard), crm)
+	same(t, "a route deleted by hand", next(t, received), crm)
 	f.exec(`DELETE FROM eventhook.source WHERE slug = 'shop'`)
-	same(t, "a source deleted by hand", next(t, heard), shop)
+	same(t, "a source deleted by hand", next(t, received), shop)
 	f.exec(`SELECT pg_notify('eventhook_config', 'what is this?')`)
-	same(t, "an unknown notification", next(t, heard), ConfigChange{})
+	same(t, "an unknown notification", next(t, received), ConfigChange{})
 }
 
 func TestListenReconnects(t *testing.T) {
 	f := setUp(t)
-	heard := f.listening(f.other)
+	received := f.listening(f.other)
 	waiting := f.other.EventsWake()
 	same(t, "connections ended", queryValue[int](f, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`), 1)
-	same(t, "the change after reconnecting", next(t, heard), ConfigChange{})
+	same(t, "the change after reconnecting", next(t, received), ConfigChange{})
 	wantClosed(t, "a waiter that may have missed a wake-up", waiting)
 	config := acme()
 	config.Name = "Acme Inc."
 	f.apply(config)
-	same(t, "the change then", next(t, heard).TenantSlug, "acme")
+	same(t, "the change then", next(t, received).TenantSlug, "acme")
 }
 
 func TestWakeUpsReachOtherInstances(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 // watchRecorder records the updates of one watcher.
 type watchRecorder struct {
-	t    testing.TB
-	news chan eventhook.EventUpdates
+	t       testing.TB
+	updates chan eventhook.EventUpdates
 }
 
 // watch watches a tenant on db until the test ends.
@@ -23,12 +23,12 @@ func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watchRecorder {
 	f.Helper()
 	w := &watchRecorder{f, make(chan eventhook.EventUpdates, 100)}
 	f.during(func(ctx context.Context) error {
-		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
-			w.news <- news
+		return db.WatchEvents(ctx, tenant, time.Hour, func(updates eventhook.EventUpdates) error {
+			w.updates <- updates
 			return nil
 		})
 	})
-	same(f, "the first news", next(f, w.news), eventhook.EventUpdates{})
+	same(f, "the first updates", next(f, w.updates), eventhook.EventUpdates{})
 	return w
 }
 
@@ -55,7 +55,7 @@ func (f *fixture) telling(db *DB) {
 func (w *watchRecorder) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
 	w.t.Helper()
 	for {
-		for _, told := range next(w.t, w.news).Events {
+		for _, told := range next(w.t, w.updates).Events {
 			if told.ID == e.ID && told.Status == status {
 				return told
 			}
@@ -110,16 +110,16 @@ func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
 	own.until(e, eventhook.EventProcessing)
 	theirs := f.event(f.withLease, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
 	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
-	news := next(t, foreign.news)
-	same(t, "events received", len(news.Events), 1)
-	same(t, "the one", news.Events[0].ID, theirs.ID)
+	updates := next(t, foreign.updates)
+	same(t, "events received", len(updates.Events), 1)
+	same(t, "the one", updates.Events[0].ID, theirs.ID)
 }
 
 func TestWatchEventsReturnsTheErrorOfSend(t *testing.T) {
 	f := setUp(t)
-	gone := errors.New("gone")
-	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
-	same(t, "the error of send", errors.Is(err, gone), true)
+	errSend := errors.New("the connection is closed")
+	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return errSend })
+	same(t, "the error of send", errors.Is(err, errSend), true)
 	same(t, "the feed is unwatched", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -129,11 +129,11 @@ func TestWatchEventsReturnsTheErrorOfSend(t *testing.T) {
 func TestIdleWatchersReceiveEmptyUpdates(t *testing.T) {
 	f := setUp(t)
 	n := 0
-	gone := errors.New("gone")
-	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventUpdates) error {
-		same(t, "news", news, eventhook.EventUpdates{})
+	errSend := errors.New("the connection is closed")
+	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(updates eventhook.EventUpdates) error {
+		same(t, "updates", updates, eventhook.EventUpdates{})
 		if n++; n == 3 {
-			return gone
+			return errSend
 		}
 		return nil
 	})
@@ -145,7 +145,7 @@ func TestUnreadableEventsAreReportedAsMissed(t *testing.T) {
 	f.leasedEvents(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
-	same(t, "received", next(t, w.news), eventhook.EventUpdates{Missed: true})
+	same(t, "received", next(t, w.updates), eventhook.EventUpdates{Missed: true})
 }
 
 // The tests below need no database: they check the bounds of an eventFeed.
@@ -178,31 +178,31 @@ func TestTheFeedIsBounded(t *testing.T) {
 	w, tenant := newTestFeed()
 	l := w.subscribe(tenant)
 	w.addRemote(tenant, noon.Add(watchTTL))
-	happened := newEventIDs(maxPending + 1)
-	w.eventsChanged(noon, tenant, happened[:maxPending]...)
-	w.eventsChanged(noon, tenant, happened[0]) // again
+	changed := newEventIDs(maxPending + 1)
+	w.eventsChanged(noon, tenant, changed[:maxPending]...)
+	w.eventsChanged(noon, tenant, changed[0]) // again
 	pending := w.takePending()[tenant]
 	same(t, "to read", len(pending.ids), maxPending)
 	same(t, "missed", pending.missed, false)
-	w.eventsChanged(noon, tenant, happened...)
+	w.eventsChanged(noon, tenant, changed...)
 	pending = w.takePending()[tenant]
-	same(t, "to read of one more", len(pending.ids), maxPending)
-	same(t, "missed then", pending.missed, true)
+	same(t, "pending events of one event too many", len(pending.ids), maxPending)
+	same(t, "missed after one event too many", pending.missed, true)
 
 	notices := w.takeNotices()
 	same(t, "notices", len(notices), maxOutgoing/maxIDsPerNotice+1)
-	same(t, "that more was missed", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
+	same(t, "the notice of missed events", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
 	for _, n := range notices {
-		same(t, "a notice fits", len(n) < 7900, true)
+		same(t, "a notice fits into a NOTIFY payload", len(n) < 7900, true)
 	}
-	same(t, "notices then", len(w.takeNotices()), 0)
+	same(t, "notices after they were taken", len(w.takeNotices()), 0)
 
 	for range maxBuffered/100 + 1 {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
-	news := w.takeUpdates(l)
-	same(t, "events that wait for a slow watcher", len(news.Events), maxBuffered)
-	same(t, "the rest is missed", news.Missed, true)
+	updates := w.takeUpdates(l)
+	same(t, "events that wait for a slow watcher", len(updates.Events), maxBuffered)
+	same(t, "the rest is missed", updates.Missed, true)
 	same(t, "then", w.takeUpdates(l), eventhook.EventUpdates{})
 }
 
@@ -211,13 +211,13 @@ func TestASlowWatcherBlocksNoOtherWatcher(t *testing.T) {
 	slow, fast := w.subscribe(tenant), w.subscribe(tenant)
 	for range 2 * maxBuffered {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
-		if news := w.takeUpdates(fast); len(news.Events) != 1 || news.Missed {
-			t.Fatalf("fast watcher: got %d events, missed %t, want 1 and false", len(news.Events), news.Missed)
+		if updates := w.takeUpdates(fast); len(updates.Events) != 1 || updates.Missed {
+			t.Fatalf("fast watcher: got %d events, missed %t, want 1 and false", len(updates.Events), updates.Missed)
 		}
 	}
 	same(t, "the slow watcher has missed some", w.takeUpdates(slow).Missed, true)
 	w.unsubscribe(tenant, slow)
-	same(t, "watched still", w.isUnwatched(), false)
+	same(t, "still watched", w.isUnwatched(), false)
 	w.unsubscribe(tenant, fast)
 	same(t, "watched", w.isUnwatched(), true)
 }
@@ -256,8 +256,8 @@ func TestUnknownNoticesAreIgnored(t *testing.T) {
 		f.db.handleNotice(notice)
 	}
 	select {
-	case news := <-w.news:
-		t.Errorf("received %+v, want nothing", news)
+	case updates := <-w.updates:
+		t.Errorf("received %+v, want nothing", updates)
 	default:
 	}
 	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)

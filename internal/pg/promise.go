@@ -21,9 +21,9 @@ type promiseResult struct {
 	isSettler bool // false if the promise was settled before
 }
 
-// settlePromisesSQL settles pending promises, each with the outcome for its key. It
-// locks them in the order of their keys, as every statement does that locks several, and
-// waits for transactions that settle one. Unique index, then primary key.
+// settlePromisesSQL settles pending promises, each with the outcome for its key. It locks
+// them in the order of their keys, like every statement that locks several promises, and
+// waits for concurrent transactions that settle them. Unique index, then primary key.
 const settlePromisesSQL = `
 WITH pending AS MATERIALIZED (
     SELECT p.id, o.status, o.value, o.error
@@ -54,8 +54,8 @@ SELECT p.tenant_id, p.idempotency_key, p.id, p.status
 FROM unnest(@tenants::uuid[], @keys::text[]) AS o (tenant_id, key)
 JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"`
 
-// promiseResults are the results of the outcomes of a batch. Each outcome has its own,
-// since only the first of two for the same promise settles it.
+// promiseResults has the result of each outcome of a batch. Two outcomes for the same
+// promise have different results, because only the first one settles it.
 type promiseResults map[*effects.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
@@ -89,9 +89,9 @@ func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	return all
 }
 
-// settlePromises settles the promise of each outcome, or holds the outcome if there is
-// no promise yet and it may be held. It makes the workflows due that awaited these
-// promises and returns the topics to wake after the commit. outcomes must be sorted by
+// settlePromises settles the promise of each outcome. If the promise does not exist and the
+// outcome may be held, it holds the outcome. It resumes the workflows that awaited these
+// promises, and returns the topics to wake after the commit. outcomes must be sorted by
 // key. The number of statements does not depend on the number of outcomes. Lock order:
 // promises, then executions.
 func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (_ promiseResults, topics []string, err error) {
@@ -134,8 +134,8 @@ WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
                   WHERE w.execution_id = e.id AND p.status = 'pending')
 RETURNING e.tenant_id, e.queue`
 
-// resumeWorkflows makes the workflows due that awaited the promises and await no other
-// pending one. It returns the topics to wake after the commit.
+// resumeWorkflows makes workflows due that awaited the promises and await no other pending
+// promise. It returns the topics to wake after the commit.
 func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
 	if len(settled) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 		return nil, nil
 	}
 	if rows, err = tx.Query(ctx, resumeWorkflowsSQL, waiting, now); err != nil {
-		return nil, fmt.Errorf("wake awaiting workflows: %w", err)
+		return nil, fmt.Errorf("resume awaiting workflows: %w", err)
 	}
 	var tenant eventhook.TenantID
 	var queue string
@@ -161,7 +161,7 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wake awaiting workflows: %w", err)
+		return nil, fmt.Errorf("resume awaiting workflows: %w", err)
 	}
 	return topics, nil
 }
@@ -180,8 +180,8 @@ const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(
 
 // CreatePromise creates a promise with an idempotency key that is unique in its tenant.
 // If a promise with the key exists, CreatePromise returns it and created is false. If an
-// outcome is held for the key, the new promise is settled with it. It is KindInvalid if
-// WorkflowExecutionID is set and is not the id of a workflow of the tenant.
+// outcome is held for the key, the new promise is settled with it. The error is of
+// KindInvalid if WorkflowExecutionID is set and is not the id of a workflow of the tenant.
 func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, created bool, err error) {
 	if !p.WorkflowExecutionID.IsZero() {
 		x, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID)
@@ -239,8 +239,9 @@ func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before ev
 	return list, translate("list promises", err)
 }
 
-// SettlePromise settles a promise by its id. It is KindConflict if the promise is settled
-// already.
+// SettlePromise settles a promise by its id, resumes the workflows that await no other
+// pending promise, and returns the settled promise. The error is of KindNotFound if the promise does
+// not exist, and of KindConflict if it is settled already.
 func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o effects.PromiseOutcome) (eventhook.Promise, error) {
 	p, err := db.Promise(ctx, tenant, id)
 	if err != nil {
@@ -268,16 +269,16 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 
 // expirePromisesSQL expires promises that are due. Index promise_due.
 const expirePromisesSQL = `
-WITH over AS MATERIALIZED (
+WITH expired AS MATERIALIZED (
     SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED
 )
 UPDATE eventhook.promise p SET status = 'expired', settled_at = $1, due_at = NULL
-FROM over
-WHERE p.id = over.id AND p.status = 'pending'
+FROM expired
+WHERE p.id = expired.id AND p.status = 'pending'
 RETURNING p.id, p.tenant_id`
 
-// ExpirePromises expires up to 500 promises whose expires_at has passed, makes the
-// workflows due that awaited them, and returns the number of expired promises.
+// ExpirePromises expires up to 500 promises whose expires_at has passed, resumes the
+// workflows that await no other pending promise, and returns the number of expired promises.
 func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 	var ids []eventhook.PromiseID
 	var topics []string

@@ -20,9 +20,9 @@ type promiseSettler struct {
 	settled []eventhook.PromiseID // promises that workflows may await
 }
 
-// settleOrHold settles pending promises and holds outcomes whose promises do not exist.
-// It returns the outcomes of promises that another transaction created in between; the
-// caller calls it again with these.
+// settleOrHold settles pending promises and holds outcomes whose promises do not exist. It
+// returns the outcomes whose promises another transaction created after settlePromisesSQL.
+// The caller passes these to settleOrHold again.
 func (s *promiseSettler) settleOrHold(ctx context.Context, outcomes []keyedOutcome) (left []keyedOutcome, err error) {
 	first := firstPerKey(outcomes, false)
 	found, err := s.query(ctx, settlePromisesSQL, outcomeColumns(first), pgx.NamedArgs{"now": s.now})

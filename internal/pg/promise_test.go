@@ -16,15 +16,15 @@ func TestCreatePromise(t *testing.T) {
 	ends := noon.Add(time.Hour)
 	first, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
 	f.must(err)
-	same(t, "the first is made", made, true)
+	same(t, "first: created", made, true)
 	same(t, "status", first.Status, eventhook.PromisePending)
 	second, made, err := f.other.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
 	f.must(err)
-	same(t, "the second is made", made, false)
+	same(t, "second: created", made, false)
 	same(t, "the second", second, first)
 	_, made, err = f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
 	f.must(err)
-	same(t, "another tenant's is made", made, true)
+	same(t, "created for another tenant", made, true)
 
 	x := f.execution(eventhook.Workflow)
 	p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "l", WorkflowExecutionID: x})
@@ -53,7 +53,7 @@ func TestConcurrentCreatePromiseCreatesOne(t *testing.T) {
 		f.must(errs[0])
 		f.must(errs[1])
 		if made[0] == made[1] {
-			t.Fatalf("made %v, want it once", made)
+			t.Fatalf("created: %v, want true once", made)
 		}
 	}
 }
@@ -69,18 +69,18 @@ func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 	wantKind(t, "by its key neither", err, eventhook.KindNotFound)
 	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
 	f.must(err)
-	same(t, "nor in the list", len(list), 0)
+	same(t, "listed", len(list), 0)
 
 	f.clock.advance(time.Minute)
 	p := f.promise("k")
 	same(t, "id", p.ID, held)
 	same(t, "status", p.Status, eventhook.PromiseResolved)
 	same(t, "value", string(p.Value), `{"paid":true}`)
-	same(t, "made at", p.CreatedAt.UTC(), f.clock.now())
+	same(t, "created at", p.CreatedAt.UTC(), f.clock.now())
 	same(t, "settled at", p.SettledAt.UTC(), noon)
 	_, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
 	f.must(err)
-	same(t, "made again", made, false)
+	same(t, "created again", made, false)
 }
 
 func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
@@ -127,8 +127,8 @@ func TestTheFirstOutcomeWins(t *testing.T) {
 	strict.Effect.Promise.Hold = false
 	events = f.leasedEvents(2)
 	f.settle(f.db, f.plan(events[0], strict), f.plan(events[1], resolveAction("l", `2`)))
-	same(t, "the strict one", f.actions(events[0])[0].Status, eventhook.ActionFailed)
-	same(t, "the holding one", f.actions(events[1])[0].Status, eventhook.ActionSuccess)
+	same(t, "an outcome that must not be held", f.actions(events[0])[0].Status, eventhook.ActionFailed)
+	same(t, "an outcome that may be held", f.actions(events[1])[0].Status, eventhook.ActionSuccess)
 }
 
 func TestAPromiseCreatedWithItsOutcomeIsSettled(t *testing.T) {
@@ -223,10 +223,10 @@ func TestPromisesExpire(t *testing.T) {
 	same(t, "expired too early", expire(), 0)
 	f.clock.advance(time.Second)
 	same(t, "expired in time", expire(), 1)
-	same(t, "and again", expire(), 0)
+	same(t, "expired again", expire(), 0)
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "resumed", len(resumed), 1)
-	same(t, "what it awaited", resumed[0].Promises[0].Status, eventhook.PromiseExpired)
+	same(t, "status of the awaited promise", resumed[0].Promises[0].Status, eventhook.PromiseExpired)
 	_, err = f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
 	wantKind(t, "settled after that", err, eventhook.KindConflict)
 }
@@ -310,7 +310,7 @@ func TestMixedOutcomesOfABatch(t *testing.T) {
 		f.must(err)
 		same(t, "value of "+key, string(p.Value), want)
 	}
-	same(t, "the late one, made", string(f.promise("later").Value), `2`)
+	same(t, "value of a promise created after its outcome", string(f.promise("later").Value), `2`)
 	p, err := f.db.PromiseByKey(t.Context(), f.tenant, "rejected")
 	f.must(err)
 	same(t, "error", p.Error, `no \x00 card`)

@@ -12,94 +12,94 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// frequentStatements are the frequent statements, with the number of their parameters, or 0 if
-// these have names.
+// frequentStatements has the statements that run for each batch, request or sweep, with the
+// number of their parameters; 0: the parameters have names.
 var frequentStatements = map[string]struct {
 	sql        string
 	parameters int
 }{
-	"claim events":      {claimEventsSQL, 4},
-	"read payloads":     {readPayloadsSQL, 1},
-	"routed event":      {routedEventSQL, 2},
-	"release events":    {releaseEventsSQL, 4},
-	"claim keys":        {claimKeysSQL.sql, len(claimKeysSQL.params)},
-	"insert executions": {insertExecutionsSQL.sql, len(insertExecutionsSQL.params)},
-	"insert published":  {insertPublishedSQL.sql, len(insertPublishedSQL.params)},
-	"insert payloads":   {insertPayloadsSQL.sql, len(insertPayloadsSQL.params)},
-	"insert deliveries": {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
-	"set actions":       {setActionsSQL.sql, len(setActionsSQL.params)},
-	"read actions":      {readActionsSQL, 2},
-	"legacy actions":    {readLegacyActionsSQL, 1},
-	"read requests":     {readRequestsSQL, 4},
-	"generations":       {generationsSQL.sql, len(generationsSQL.params)},
-	"due destinations":  {dueDestinationsSQL, 3},
-	"claim deliveries":  {claimDeliveriesSQL, 5},
-	"claim retries":     {claimTriedSQL, 5},
-	"read published":    {readPublishedSQL, 2},
-	"release sends":     {releaseDeliveriesSQL, 4},
-	"settle deliveries": {settleDeliveriesSQL.sql, len(settleDeliveriesSQL.params)},
-	"lock subscribers":  {lockSubscriptionsSQL, 1},
-	"add dead":          {addDeadSQL, 4},
-	"reserve sends":     {reserveSendsSQL, 3},
-	"abandon":           {abandonDeliveriesSQL, 0},
-	"read bodies":       {readBodiesSQL, 1},
-	"lock events":       {lockEventsSQL.sql, len(lockEventsSQL.params)},
-	"conclude events":   {concludeEventsSQL.sql, len(concludeEventsSQL.params)},
-	"reopen events":     {reopenEventsSQL, 2},
-	"expire deliveries": {expireDeliveriesSQL, 0},
-	"restart":           {restartDeliveriesSQL, 4},
-	"count deliveries":  {countDeliveriesSQL, 4},
-	"event's":           {eventDeliveriesSQL, 5},
-	"subscriber stats":  {subscriptionStatsSQL, 5},
-	"count sent":        {addSubscriptionCountsSQL, 0},
-	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
-	"settle events":     {settleEventsSQL.sql, len(settleEventsSQL.params)},
-	"settle promises":   {settlePromisesSQL, 0},
-	"hold outcomes":     {holdOutcomesSQL, 0},
-	"find promises":     {findPromisesSQL, 0},
-	"lock awaiting":     {lockWorkflowsSQL, 1},
-	"wake awaiting":     {resumeWorkflowsSQL, 2},
-	"create promise":    {createPromiseSQL, 0},
-	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 0},
-	"claim kinds":       {claimKindsSQL, 0},
-	"more of kinds":     {countOldestSQL, 0},
-	"give work back":    {releaseClaimsSQL, 4},
-	"heartbeat":         {heartbeatSQL, 5},
-	"next work":         {nextWorkSQL, 3},
-	"next of kinds":     {nextKindsSQL, 3},
-	"complete one":      {completeOneSQL, 5},
-	"complete many":     {completeManySQL, 5},
-	"which are there":   {existingExecutionsSQL, 2},
-	"read awaited":      {readAwaitedSQL, 1},
-	"lock promises":     {lockPromisesSQL, 2},
-	"suspend":           {suspendSQL, 5},
-	"await":             {awaitSQL, 2},
-	"reprocess events":  {reprocessSQL, 3},
-	"watched events":    {watchedEventsSQL, 2},
-	"find key":          {findIdempotencyKeySQL, 5},
-	"lock failing":      {lockFailingSQL, 1},
-	"lock by ids":       {lockSubscriptionRowsSQL, 1},
-	"lock health":       {lockHealthSQL, 1},
-	"reset a health":    {resetHealthSQL, 1},
-	"find subscribers":  {subscribersSQL, 2},
-	"a generation":      {generationSQL, 1},
-	"lock sources":      {lockSourcesSQL, 1},
-	"count rejections":  {countRejectionsSQL, 5},
-	"prune rejections":  {pruneRejectionsSQL, 2},
-	"list rejections":   {listRejectionsSQL, 3},
-	"sweep rejections":  {sweepRejectionsSQL, 2},
-	"execution age":     {executionAgeSQL, 0},
-	"sweep keys":        {sweepKeysSQL, 3},
-	"sweep executions":  {sweepExecutionsSQL, 3},
-	"sweep promises":    {sweepPromisesSQL, 3},
-	"count tenants":     {addTenantCountsSQL, 5},
-	"count sources":     {addSourceCountsSQL, 5},
-	"usage between":     {usageBetweenSQL, 3},
-	"tenant usage":      {tenantUsageSQL, 2},
-	"source stats":      {sourceStatsSQL, 3},
-	"sweep tenants":     {sweepTenantUsageSQL, 3},
-	"sweep sources":     {sweepSourceUsageSQL, 3},
+	"claim events":           {claimEventsSQL, 4},
+	"read payloads":          {readPayloadsSQL, 1},
+	"routed event":           {routedEventSQL, 2},
+	"release events":         {releaseEventsSQL, 4},
+	"claim keys":             {claimKeysSQL.sql, len(claimKeysSQL.params)},
+	"insert executions":      {insertExecutionsSQL.sql, len(insertExecutionsSQL.params)},
+	"insert published":       {insertPublishedSQL.sql, len(insertPublishedSQL.params)},
+	"insert payloads":        {insertPayloadsSQL.sql, len(insertPayloadsSQL.params)},
+	"insert deliveries":      {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
+	"set actions":            {setActionsSQL.sql, len(setActionsSQL.params)},
+	"read actions":           {readActionsSQL, 2},
+	"legacy actions":         {readLegacyActionsSQL, 1},
+	"read requests":          {readRequestsSQL, 4},
+	"generations":            {generationsSQL.sql, len(generationsSQL.params)},
+	"due destinations":       {dueDestinationsSQL, 3},
+	"claim deliveries":       {claimDeliveriesSQL, 5},
+	"claim retries":          {claimTriedSQL, 5},
+	"read published":         {readPublishedSQL, 2},
+	"release sends":          {releaseDeliveriesSQL, 4},
+	"settle deliveries":      {settleDeliveriesSQL.sql, len(settleDeliveriesSQL.params)},
+	"lock subscribers":       {lockSubscriptionsSQL, 1},
+	"add dead":               {addDeadSQL, 4},
+	"reserve sends":          {reserveSendsSQL, 3},
+	"abandon":                {abandonDeliveriesSQL, 0},
+	"read bodies":            {readBodiesSQL, 1},
+	"lock events":            {lockEventsSQL.sql, len(lockEventsSQL.params)},
+	"conclude events":        {concludeEventsSQL.sql, len(concludeEventsSQL.params)},
+	"reopen events":          {reopenEventsSQL, 2},
+	"expire deliveries":      {expireDeliveriesSQL, 0},
+	"restart":                {restartDeliveriesSQL, 4},
+	"count deliveries":       {countDeliveriesSQL, 4},
+	"deliveries of an event": {eventDeliveriesSQL, 5},
+	"subscriber stats":       {subscriptionStatsSQL, 5},
+	"count sent":             {addSubscriptionCountsSQL, 0},
+	"sweep subscribers":      {sweepSubscriptionUsageSQL, 3},
+	"settle events":          {settleEventsSQL.sql, len(settleEventsSQL.params)},
+	"settle promises":        {settlePromisesSQL, 0},
+	"hold outcomes":          {holdOutcomesSQL, 0},
+	"find promises":          {findPromisesSQL, 0},
+	"lock awaiting":          {lockWorkflowsSQL, 1},
+	"resume awaiting":        {resumeWorkflowsSQL, 2},
+	"create promise":         {createPromiseSQL, 0},
+	"expire promises":        {expirePromisesSQL, 1},
+	"claim work":             {claimWorkSQL, 0},
+	"claim kinds":            {claimKindsSQL, 0},
+	"more of kinds":          {countOldestSQL, 0},
+	"release work":           {releaseClaimsSQL, 4},
+	"heartbeat":              {heartbeatSQL, 5},
+	"next work":              {nextWorkSQL, 3},
+	"next of kinds":          {nextKindsSQL, 3},
+	"complete one":           {completeOneSQL, 5},
+	"complete many":          {completeManySQL, 5},
+	"existing executions":    {existingExecutionsSQL, 2},
+	"read awaited":           {readAwaitedSQL, 1},
+	"lock promises":          {lockPromisesSQL, 2},
+	"suspend":                {suspendSQL, 5},
+	"await":                  {awaitSQL, 2},
+	"reprocess events":       {reprocessSQL, 3},
+	"watched events":         {watchedEventsSQL, 2},
+	"find key":               {findIdempotencyKeySQL, 5},
+	"lock failing":           {lockFailingSQL, 1},
+	"lock by ids":            {lockSubscriptionRowsSQL, 1},
+	"lock health":            {lockHealthSQL, 1},
+	"reset health":           {resetHealthSQL, 1},
+	"find subscribers":       {subscribersSQL, 2},
+	"read generation":        {generationSQL, 1},
+	"lock sources":           {lockSourcesSQL, 1},
+	"count rejections":       {countRejectionsSQL, 5},
+	"prune rejections":       {pruneRejectionsSQL, 2},
+	"list rejections":        {listRejectionsSQL, 3},
+	"sweep rejections":       {sweepRejectionsSQL, 2},
+	"execution age":          {executionAgeSQL, 0},
+	"sweep keys":             {sweepKeysSQL, 3},
+	"sweep executions":       {sweepExecutionsSQL, 3},
+	"sweep promises":         {sweepPromisesSQL, 3},
+	"count tenants":          {addTenantCountsSQL, 5},
+	"count sources":          {addSourceCountsSQL, 5},
+	"usage between":          {usageBetweenSQL, 3},
+	"tenant usage":           {tenantUsageSQL, 2},
+	"source stats":           {sourceStatsSQL, 3},
+	"sweep tenants":          {sweepTenantUsageSQL, 3},
+	"sweep sources":          {sweepSourceUsageSQL, 3},
 }
 
 // explain returns the generic plan of a statement, which does not depend on the values of
@@ -152,7 +152,7 @@ var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap 
 
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
 
-func TestHotStatementsReadNoWholeTable(t *testing.T) {
+func TestFrequentStatementsReadNoWholeTable(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.work.Acquire(t.Context())
 	f.must(err)
@@ -165,7 +165,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 			}
 			// A sort reads all due rows before it returns the first.
 			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
-				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
+				t.Errorf("%s, %s: the plan sorts:\n%s", state, name, plan)
 			}
 		}
 		// The statement stops at its limits only if an index has the order.
@@ -230,7 +230,7 @@ func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.leasedEvents(1)[0]
-	d := f.claimedDeliveries(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.insertSubscription())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)

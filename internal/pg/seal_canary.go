@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// canaryText is sealed in every database with its mode as the place. A mode that was changed
-// without the encryption keys does not fit its canary.
+// canaryText is the text of the canary, which each database stores sealed. The canary is bound
+// to the mode, so that a mode that was changed without the encryption keys does not fit its
+// canary.
 const canaryText = "eventhook canary"
 
 func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode) }

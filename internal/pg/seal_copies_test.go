@@ -53,7 +53,7 @@ func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 	f.must(err)
 	f.db = f.open(func(o *Options) { o.Sealer = ring })
 	for _, slug := range []string{"acme", "umbrella"} {
-		c := acmeCalling(calling("a.example", slug))
+		c := acmeWithTargets(secretTarget("a.example", slug))
 		c.Slug = slug
 		second := c.Sources[0].Routes[0]
 		second.Name = "second"
@@ -132,7 +132,7 @@ func TestAPlaceNamesTableColumnRowAndTenant(t *testing.T) {
 	}
 }
 
-// TestARowThatIsMovedToAnotherTenantDoesNotOpen: the row keeps its id.
+// A row that is moved to another tenant keeps its id, but its secret does not open.
 func TestARowThatIsMovedToAnotherTenantDoesNotOpen(t *testing.T) {
 	f, values := newCopies(t)
 	conn, err := pgx.Connect(t.Context(), f.dsn)

@@ -48,14 +48,9 @@ var errUnbound = errors.New("the sealed text is not bound to its place, and this
 // readSealingSQL reads one row.
 const readSealingSQL = `SELECT mode, coalesce(canary, '') FROM eventhook.sealing`
 
-// rowQuerier is a pool or a transaction.
-type rowQuerier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // readSealing returns the mode and the canary, which is "" before the first start. lock is ""
 // or a FOR clause.
-func readSealing(ctx context.Context, q rowQuerier, lock string) (mode sealMode, canary string, err error) {
+func readSealing(ctx context.Context, q querier, lock string) (mode sealMode, canary string, err error) {
 	err = q.QueryRow(ctx, readSealingSQL+lock).Scan((*string)(&mode), &canary)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: sealingMissing}

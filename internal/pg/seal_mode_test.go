@@ -55,15 +55,15 @@ func upgraded(t *testing.T) *sealFixture {
 	t.Helper()
 	r := newSealFixture(t, sealsUnbound)
 	r.db, r.other = r.instance(r.key), r.instance(r.key)
-	r.apply(acmeCalling(calling("a.example", hushed)))
+	r.apply(acmeWithTargets(secretTarget("a.example", targetSecret)))
 	r.tenant, r.crm = r.sourceID("acme", "crm")
 	r.must(r.db.StoreLearnedSecret(t.Context(), r.crm, eventhook.NewSecret("learned")))
 	r.subscription()
 	return r
 }
 
-// formerly opens a text as the former version does.
-func (r *sealFixture) formerly(sealed string) (string, error) {
+// openAsFormer opens a text as the former version does.
+func (r *sealFixture) openAsFormer(sealed string) (string, error) {
 	rest, ok := strings.CutPrefix(sealed, "enc:")
 	id, encoded, ok2 := strings.Cut(rest, ":")
 	raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -115,7 +115,7 @@ func TestTheFormerVersionReadsValuesWrittenBeforeRotate(t *testing.T) {
 			t.Errorf("%s has no value", column)
 		}
 		for _, sealed := range values {
-			if _, err := r.formerly(sealed); err != nil {
+			if _, err := r.openAsFormer(sealed); err != nil {
 				t.Errorf("%s: the former version does not open %.20s: %v", column, sealed, err)
 			}
 		}
@@ -152,7 +152,7 @@ func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	}
 	same(t, "the learned secret", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
-	// The other instance was not notified, but seals bound values anyway.
+	// The other instance was not notified but must seal bound values.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := queryValue[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
@@ -196,7 +196,7 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	watchRecorder.Wait()
 }
 
-// TestRotateWaitsForTransactionsThatSealUnbound so that their values are bound as well.
+// Rotate waits for transactions that seal unbound values, so that it binds these values as well.
 func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r := upgraded(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -254,7 +254,7 @@ func TestUnboundValuesThatDoNotOpenBlockBoundOnly(t *testing.T) {
 	same(t, "after the value was deleted", r.mode(), sealsBoundOnly)
 }
 
-// TestAWrongKeyNeverReplacesTheCanary: nothing is sealed, and the error has the reason.
+// With a wrong key, no secret is sealed, and the error has the reason.
 func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
@@ -264,8 +264,8 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	wrong := r.instance(seal.NewKey())
 	_, added := wrong.CreateSource(t.Context(), operator, r.newSource("x"))
 	_, changed := wrong.UpdateSource(t.Context(), operator, r.tenant, "crm", 0, renamed("x"))
-	_, applied := wrong.ApplyTenant(t.Context(), operator, acmeCalling(calling("a.example", "x")), ApplyOptions{})
-	_, planned := wrong.ApplyTenant(t.Context(), operator, acmeCalling(calling("a.example", "x")), ApplyOptions{DryRun: true})
+	_, applied := wrong.ApplyTenant(t.Context(), operator, acmeWithTargets(secretTarget("a.example", "x")), ApplyOptions{})
+	_, planned := wrong.ApplyTenant(t.Context(), operator, acmeWithTargets(secretTarget("a.example", "x")), ApplyOptions{DryRun: true})
 	_, resealed := wrong.Reseal(t.Context(), "x", quiet)
 	_, subscribed := wrong.CreateSubscription(t.Context(), operator, r.newSubscription())
 	for act, err := range map[string]error{
@@ -279,7 +279,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	}
 	for act, err := range map[string]error{"add a source": added, "change a source": changed, "apply": applied, "subscribe": subscribed} {
 		if e, ok := errors.AsType[*eventhook.Error](err); !ok || e.Message != "Secrets cannot be stored now; try again later." || e.RetryAfter != time.Minute {
-			t.Errorf("%s: a tenant reads %v, want no word about the keys", act, err)
+			t.Errorf("%s: a tenant reads %v, want no information about the keys", act, err)
 		}
 	}
 	e := r.event()
@@ -293,7 +293,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 
 	r.must(wrong.ReplaceCanary(t.Context()))
 	r.must(wrong.Ping(t.Context()))
-	wantKind(t, "the former key, after an operator gave it up", r.db.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "the former key, after ReplaceCanary", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
 func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
@@ -321,7 +321,7 @@ func TestTheFirstCanaryNeedsTheKeysOfStoredSecrets(t *testing.T) {
 	r := upgraded(t)
 	r.exec(`UPDATE eventhook.sealing SET canary = NULL`) // as if just upgraded
 	wrong := r.instance(seal.NewKey())
-	wantKind(t, "keys that open nothing", wrong.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "keys that open no value", wrong.Ping(t.Context()), eventhook.KindUnavailable)
 	same(t, "the canary", r.canary(), "")
 	fresh := seal.NewKey()
 	right := r.instance(fresh, r.key)
@@ -346,7 +346,7 @@ func TestTheCanaryFollowsTheKeys(t *testing.T) {
 	wantKind(t, "the old key after it", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
-// TestAModeChangedBySQLIsIgnored: write access to the database is not enough to make instances
+// Write access to the database is not enough to make instances
 // accept unbound values again.
 func TestAModeChangedBySQLIsIgnored(t *testing.T) {
 	r := newSealFixture(t, sealsBoundOnly)
@@ -367,5 +367,5 @@ func TestAModeChangedBySQLIsIgnored(t *testing.T) {
 	r.exec(`UPDATE eventhook.sealing SET mode = 'bound_only'`)
 	r.must(r.db.Ping(t.Context()))
 	r.exec(`DELETE FROM eventhook.sealing`)
-	wantKind(t, "without its row", r.db.Ping(t.Context()), eventhook.KindUnavailable)
+	wantKind(t, "without the row of sealing", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }

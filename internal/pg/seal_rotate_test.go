@@ -274,7 +274,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 
 func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f := setUp(t)
-	f.apply(acmeCalling(calling("a.example", "x")))
+	f.apply(acmeWithTargets(secretTarget("a.example", "x")))
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)
@@ -299,7 +299,7 @@ func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f.must(conn.Close(t.Context()))
 }
 
-// TestASourceWhoseKeyIsLostCanBeReplaced by applying its configuration again, and can be
+// A source whose key is lost can be replaced by applying its configuration again, and can be
 // deleted.
 func TestASourceWhoseKeyIsLostCanBeReplaced(t *testing.T) {
 	r := newResealFixture(t, asItIs)

@@ -42,7 +42,7 @@ WITH over AS MATERIALIZED (
 DELETE FROM eventhook.execution WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
 // SweepIdempotencyKeys deletes expired idempotency keys from the next part of their table, and
-// returns their number. A call costs the same whatever the size of the table; after the last
+// returns their number. The cost of a call does not depend on the size of the table; after the last
 // part, the next call starts at the first. An expired key that is still stored can be claimed
 // again, so a late sweep costs only disk space.
 func (db *DB) SweepIdempotencyKeys(ctx context.Context) (int, error) {

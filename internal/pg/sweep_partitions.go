@@ -83,7 +83,8 @@ func (db *DB) MaintainPartitions(ctx context.Context, ahead int, r Retention) er
 			}
 		}
 	}
-	// After adding, since old rows of the default partition may have got their own now.
+	// Partitions are dropped after they were added: rows of the default partition may have
+	// moved to partitions that are past their retention.
 	for _, p := range partitioned {
 		errs = append(errs, db.dropPartitions(ctx, p, today, r.days(p.table)))
 	}
@@ -94,6 +95,7 @@ func partitionName(table string, d time.Time) string { return table + "_" + d.Fo
 
 // querier is a pool or a transaction.
 type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 

@@ -32,8 +32,8 @@ func (f *fixture) days(table string) []string {
 	return days
 }
 
-// placed returns how many rows each partition of a table has.
-func (f *fixture) placed(table string) map[string]int {
+// rowsByPartition returns how many rows each partition of a table has.
+func (f *fixture) rowsByPartition(table string) map[string]int {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), fmt.Sprintf(`SELECT substr(c.relname, %d), count(*)
 		FROM eventhook.%s r JOIN pg_class c ON c.oid = r.tableoid GROUP BY 1`, len(table+"_")+1, table))
@@ -66,10 +66,10 @@ func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 		}
 	}
 	f.formerAction(f.leasedEvents(1)[0])
-	f.publishTo(1, f.subscriber())
+	f.publishTo(1, f.insertSubscription())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
-		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
+		same(t, "rows of "+p.table, f.rowsByPartition(p.table), map[string]int{"20260310": want})
 	}
 }
 
@@ -88,12 +88,12 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	for _, e := range events[3:4] {
 		f.formerAction(e)
 	}
-	same(t, "placed at first", f.placed("event"), map[string]int{"default": 5})
+	same(t, "rows in the default partition", f.rowsByPartition("event"), map[string]int{"default": 5})
 
 	f.keep(Retention{})
-	same(t, "events", f.placed("event"), map[string]int{"20260310": 3, "20260315": 2})
-	same(t, "bodies", f.placed("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
-	same(t, "actions", f.placed("event_action"), map[string]int{"20260315": 1})
+	same(t, "events", f.rowsByPartition("event"), map[string]int{"20260310": 3, "20260315": 2})
+	same(t, "bodies", f.rowsByPartition("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
+	same(t, "actions", f.rowsByPartition("event_action"), map[string]int{"20260315": 1})
 	f.settle(f.db, f.plan(waiting, f.executionAction(eventhook.Task, ""))) // the lease moved with its row
 	again := f.claimEvents(f.db, 10)
 	same(t, "claimed of the moved", len(again), 3)
@@ -110,7 +110,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 	}{
 		{"forever", Retention{}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
 		{"to the day", Retention{EventsDays: 9, BodiesDays: 9}, []string{"20260311", "20260320", "20260321"}, []string{"20260311", "20260320", "20260321"}},
-		{"not a day too early", Retention{EventsDays: 10, BodiesDays: 10}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
+		{"not before its retention ends", Retention{EventsDays: 10, BodiesDays: 10}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260310", "20260311", "20260320", "20260321"}},
 		{"bodies earlier", Retention{BodiesDays: 1}, []string{"20260310", "20260311", "20260320", "20260321"}, []string{"20260320", "20260321"}},
 		{"bodies with their events", Retention{EventsDays: 1}, []string{"20260320", "20260321"}, []string{"20260320", "20260321"}},
 	} {
@@ -159,7 +159,7 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 	x := f.claimWork(f.db, f.query())[0]
 	f.complete(f.db, x, nil)
 	f.keep(old)
-	same(t, "bodies without a reader", has("event_payload"), false)
+	same(t, "bodies without open work", has("event_payload"), false)
 }
 
 // A published event that refers to the payload of its source's event is delivered, so
@@ -167,10 +167,10 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	made := f.publishAction("payment.made", "", `{}`, s)
 	f.accept(f.db, f.arrival(f.event(), made))
-	same(t, "payloads", f.placed("event_payload"), map[string]int{"20260310": 1})
+	same(t, "payloads", f.rowsByPartition("event_payload"), map[string]int{"20260310": 1})
 	f.clock.advance(10 * day)
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
@@ -264,7 +264,7 @@ func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	same(t, "events", f.days("event"), []string{})
 	same(t, "bodies", f.days("event_payload"), []string{"20260310"})
 	f.keep(Retention{})
-	same(t, "events then", f.placed("event"), map[string]int{"20260310": 1})
+	same(t, "events then", f.rowsByPartition("event"), map[string]int{"20260310": 1})
 }
 
 func TestPartitionsCoverTheirDay(t *testing.T) {
@@ -289,7 +289,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
-	s := f.subscriber()
+	s := f.insertSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}

@@ -49,7 +49,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 		removed += got
 	}
 	same(t, "keys left at the end", f.count("idempotency_key", "true"), 0)
-	same(t, "removed of nothing", sweep(), 0)
+	same(t, "deleted from an empty table", sweep(), 0)
 }
 
 func TestSweepSkipsLockedRows(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSweepSkipsLockedRows(t *testing.T) {
 	same(t, "removed", removed, 4)
 	removed, err = f.db.SweepIdempotencyKeys(t.Context())
 	f.must(err)
-	same(t, "removed when it is free", removed, 1)
+	same(t, "deleted after the lock was released", removed, 1)
 }
 
 func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
@@ -112,17 +112,17 @@ func TestSweepExecutions(t *testing.T) {
 		return n
 	}
 	f.clock.advance(day - time.Second)
-	same(t, "removed too early", sweep(day), 0)
-	same(t, "removed while keys may name them", sweep(time.Hour), 0)
+	same(t, "deleted before the end of keep", sweep(day), 0)
+	same(t, "deleted while idempotency keys may refer to them", sweep(time.Hour), 0)
 	f.clock.advance(time.Second)
-	same(t, "removed with 0", sweep(0), 0)
-	same(t, "removed in time", sweep(day), 2)
+	same(t, "deleted with a keep of 0", sweep(0), 0)
+	same(t, "deleted after the end of keep", sweep(day), 2)
 	for _, id := range []eventhook.ExecutionID{ended.ID, cancelled} {
 		_, err := f.db.Execution(t.Context(), f.tenant, id)
-		wantKind(t, "one that has ended", err, eventhook.KindNotFound)
+		wantKind(t, "an ended execution", err, eventhook.KindNotFound)
 	}
-	same(t, "one that waits", f.storedExecution(waiting.ID).Status, eventhook.ExecutionSuspended)
-	same(t, "one that is due", f.storedExecution(pending).Status, eventhook.ExecutionPending)
+	same(t, "a waiting execution", f.storedExecution(waiting.ID).Status, eventhook.ExecutionSuspended)
+	same(t, "a due execution", f.storedExecution(pending).Status, eventhook.ExecutionPending)
 	same(t, "awaits", f.count("execution_await", "true"), 1)
 }
 
@@ -139,8 +139,8 @@ func TestSweepPromises(t *testing.T) {
 		keep  time.Duration
 		want  int
 	}{
-		{"young ones stay", keep - time.Second, keep, 0},
-		{"a keep of 0 keeps", time.Hour, 0, 0},
+		{"new promises stay", keep - time.Second, keep, 0},
+		{"a keep of 0 deletes none", time.Hour, 0, 0},
 		{"settled ones, also those that were never created", 0, keep, 2},
 		{"once", 0, keep, 0},
 	} {

@@ -104,7 +104,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// An account other than the owner must be able to run the programs, whatever the umask was.
+// If this process is root, PostgreSQL runs as another user.
 func TestDownloadedProgramsAreExecutableByEveryUser(t *testing.T) {
 	content := jar(t, "postgres.txz", programsTXZ(t))
 	fakeRepository(t, map[string]http.HandlerFunc{".jar": serve(content), ".sha256": serve(sumOf(content))})

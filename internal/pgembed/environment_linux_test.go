@@ -9,12 +9,12 @@ import (
 	"github.com/eventhook/eventhook/internal/proc"
 )
 
-// PostgreSQL runs what its superuser writes, so it must find no key of the
-// gateway in its environment and gain no privileges.
+// The superuser of PostgreSQL can run programs. They must not find the keys of the gateway in the
+// environment and must not gain privileges.
 func TestPostgreSQLHasNoSecretAndNoPrivileges(t *testing.T) {
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "a-secret")
 	t.Setenv("PGPASSWORD", "a-secret")
-	s := start1(t, Options{DataDir: dataDir(t)})
+	s := startServer(t, Options{DataDir: dataDir(t)})
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", s.PID()))
 	check(t, err)
 	got := strings.TrimRight(string(environ), "\x00")

@@ -16,8 +16,8 @@ import (
 	"github.com/eventhook/eventhook/internal/proc"
 )
 
-// childDir makes the test binary a gateway of that data folder: it starts,
-// says "<pid> <owned>", and stays until it is killed.
+// childDir is an environment variable with a data folder. If it is set, the test binary starts a server,
+// prints "<pid> <owned>" and runs until it is killed.
 const childDir = "PGEMBED_TEST_CHILD"
 
 // light has the settings of a server that uses few resources.
@@ -57,13 +57,12 @@ func gateway(t *testing.T, dir string, env ...string) (cmd *exec.Cmd, pid int, o
 	buf := make([]byte, 4096)
 	n, _ := out.Read(buf)
 	if _, err := fmt.Sscan(string(buf[:n]), &pid, &owned); err != nil {
-		t.Fatalf("the gateway said %q, want a pid and whether it owns it", buf[:n])
+		t.Fatalf("the gateway printed %q, want a pid and a bool", buf[:n])
 	}
 	return cmd, pid, owned
 }
 
-// dataDir returns a data folder that is discarded after the test, with a server that still
-// runs in it.
+// dataDir returns a data folder. After the test it is discarded, and a server in it is ended.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pgembed-*")
@@ -77,7 +76,7 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-func start1(t *testing.T, o Options) *Server {
+func startServer(t *testing.T, o Options) *Server {
 	t.Helper()
 	s, err := Start(limit(t), withDefaults(t, o))
 	check(t, err)
@@ -101,8 +100,7 @@ func limit(t *testing.T) context.Context {
 	return ctx
 }
 
-// query runs statements on a connection of its own; the last one's value is
-// returned as text.
+// query runs statements on a new connection and returns the value of the last one as text.
 func query(t *testing.T, s *Server, sql string) string {
 	t.Helper()
 	ctx := limit(t)
@@ -118,12 +116,13 @@ func query(t *testing.T, s *Server, sql string) string {
 	return string(last.Rows[0][0])
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually waits until ok returns true.
+func eventually(t *testing.T, condition string, ok func() bool) {
 	t.Helper()
 	ctx := limit(t)
 	for !ok() {
 		if pause(ctx, 5*time.Millisecond) != nil {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("the condition did not become true in time: %s", condition)
 		}
 	}
 }
@@ -135,7 +134,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// wantGone fails if a process runs that has dir on its command line.
+// wantGone waits until the processes have ended. The test fails if a PostgreSQL runs in dir.
 func wantGone(t *testing.T, dir string, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -148,7 +147,7 @@ func wantGone(t *testing.T, dir string, pids ...int) {
 	}
 }
 
-// sleeper starts a program as PostgreSQL's user that is no postmaster.
+// sleeper starts a program as the user of PostgreSQL and returns its pid.
 func (s *Server) sleeper(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")

@@ -18,14 +18,14 @@ import (
 func TestDataSurvivesStopAndStart(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 	dir := dataDir(t)
-	s := start1(t, Options{DataDir: dir})
+	s := startServer(t, Options{DataDir: dir})
 	family := append(proc.Children(s.PID()), s.PID())
 	query(t, s, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
 	check(t, s.Stop(limit(t)))
 	check(t, s.Stop(limit(t))) // does nothing
 	wantGone(t, dir, family...)
 
-	s = start1(t, Options{DataDir: dir})
+	s = startServer(t, Options{DataDir: dir})
 	if got := query(t, s, `SELECT n FROM kept`); got != "7" {
 		t.Errorf("after a restart: got %q, want 7", got)
 	}
@@ -34,10 +34,10 @@ func TestDataSurvivesStopAndStart(t *testing.T) {
 	}
 }
 
-func TestTheDataFolderMayHaveAnyName(t *testing.T) {
+func TestDataFolderMayHaveAnyName(t *testing.T) {
 	for _, name := range []string{`my data`, `one,two`, `it's 100% "a+b" & ?c=d#e`} {
 		t.Run(name, func(t *testing.T) {
-			s := start1(t, Options{DataDir: filepath.Join(dataDir(t), name)})
+			s := startServer(t, Options{DataDir: filepath.Join(dataDir(t), name)})
 			if got := query(t, s, `SELECT 7`); got != "7" {
 				t.Errorf("got %q, want 7", got)
 			}
@@ -46,7 +46,7 @@ func TestTheDataFolderMayHaveAnyName(t *testing.T) {
 }
 
 func TestServerIsPrivateAndDurable(t *testing.T) {
-	s := start1(t, Options{DataDir: dataDir(t), Settings: map[string]string{
+	s := startServer(t, Options{DataDir: dataDir(t), Settings: map[string]string{
 		"shared_buffers": "16MB", "work_mem": "5MB", "listen_addresses": "*",
 	}})
 	for name, want := range map[string]string{
@@ -67,10 +67,10 @@ func TestServerIsPrivateAndDurable(t *testing.T) {
 }
 
 func TestKillAndRestart(t *testing.T) {
-	s := start1(t, Options{DataDir: dataDir(t)})
+	s := startServer(t, Options{DataDir: dataDir(t)})
 	query(t, s, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
 	family, before := proc.Children(s.PID()), s.PID()
-	check(t, syscall.Kill(family[0], syscall.SIGSTOP)) // will not end by itself
+	check(t, syscall.Kill(family[0], syscall.SIGSTOP)) // does not end by itself
 	check(t, s.Kill())
 	for _, pid := range append(family, before) {
 		if proc.CommandLine(pid) != "" {
@@ -89,9 +89,9 @@ func TestKillAndRestart(t *testing.T) {
 	query(t, s, `SELECT n FROM kept`)
 }
 
-func TestStopByForceWhenItsContextEnds(t *testing.T) {
+func TestStopForcesAShutdownWhenItsContextEnds(t *testing.T) {
 	dir := dataDir(t)
-	s := start1(t, Options{DataDir: dir})
+	s := startServer(t, Options{DataDir: dir})
 	pid := s.PID()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -107,16 +107,16 @@ func TestSecondProcessAttaches(t *testing.T) {
 	if !owned {
 		t.Fatal("the first process does not own its server")
 	}
-	s := start1(t, Options{DataDir: dir})
+	s := startServer(t, Options{DataDir: dir})
 	if s.Owned() || s.PID() != pid {
 		t.Errorf("got owned=%v pid=%d, want false and %d", s.Owned(), s.PID(), pid)
 	}
 	check(t, s.Stop(limit(t)))
 	if got := query(t, s, `SELECT 1`); got != "1" {
-		t.Errorf("after Stop of the second: got %q, want 1", got)
+		t.Errorf("after Stop of the second process: got %q, want 1", got)
 	}
 	if err := s.Kill(); !errors.Is(err, errNotOwned) {
-		t.Errorf("Kill by the second: got %v, want %v", err, errNotOwned)
+		t.Errorf("Kill by the second process: got %v, want %v", err, errNotOwned)
 	}
 	check(t, first.Process.Kill())
 }
@@ -126,7 +126,7 @@ func TestStartAdoptsTheServerOfAKilledProcess(t *testing.T) {
 	killed, pid, _ := gateway(t, dir)
 	check(t, killed.Process.Kill())
 	_ = killed.Wait()
-	s := start1(t, Options{DataDir: dir})
+	s := startServer(t, Options{DataDir: dir})
 	if !s.Owned() || s.PID() != pid {
 		t.Errorf("got owned=%v pid=%d, want true and %d", s.Owned(), s.PID(), pid)
 	}
@@ -135,7 +135,7 @@ func TestStartAdoptsTheServerOfAKilledProcess(t *testing.T) {
 	wantGone(t, dir, pid)
 }
 
-func TestTwoStartsAtOnceShareOneServer(t *testing.T) {
+func TestConcurrentStartsShareOneServer(t *testing.T) {
 	dir := dataDir(t)
 	type result struct {
 		s   *Server
@@ -157,7 +157,7 @@ func TestTwoStartsAtOnceShareOneServer(t *testing.T) {
 	}
 }
 
-func TestServerDiesWithAPanickingParent(t *testing.T) {
+func TestServerEndsWithAPanickingParent(t *testing.T) {
 	dir := dataDir(t)
 	cmd, pid, _ := gateway(t, dir, childDir+"_DIES=1", childDir+"_PANICS=1")
 	if err := cmd.Wait(); err == nil {
@@ -168,7 +168,7 @@ func TestServerDiesWithAPanickingParent(t *testing.T) {
 
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(dataDir(t), strings.Repeat("long-", 15), strings.Repeat("path, \"é\"-", 8))
-	s := start1(t, Options{DataDir: dir})
+	s := startServer(t, Options{DataDir: dir})
 	conn, err := pgx.Connect(limit(t), s.DSN("postgres"))
 	check(t, err)
 	check(t, conn.Close(limit(t)))

@@ -52,7 +52,7 @@ func want(t *testing.T, dsn, sql, want string) {
 
 const tablesSQL = `SELECT count(*) > 1 FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`
 
-func TestDatabasesAreMigratedAndApart(t *testing.T) {
+func TestDatabasesAreMigratedAndIndependent(t *testing.T) {
 	a, b := New(t), New(t)
 	want(t, a, tablesSQL, "t")
 	want(t, b, tablesSQL, "t")
@@ -60,10 +60,10 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	want(t, b, `SELECT to_regclass('mine') IS NULL`, "t")
 }
 
-func TestDatabaseIsDroppedUnderItsUsers(t *testing.T) {
+func TestDatabaseWithOpenConnectionsIsDropped(t *testing.T) {
 	var dsn string
 	var conn *pgx.Conn
-	t.Run("uses it", func(t *testing.T) {
+	t.Run("test with a database", func(t *testing.T) {
 		dsn = New(t)
 		var err error
 		if conn, err = pgx.Connect(context.Background(), dsn); err != nil {
@@ -73,11 +73,11 @@ func TestDatabaseIsDroppedUnderItsUsers(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	_, err := query(t, dsn, `SELECT 1`)
 	if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "3D000" {
-		t.Errorf("got %v, want that the database does not exist", err)
+		t.Errorf("got %v, want the code 3D000: the database does not exist", err)
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentNew(t *testing.T) {
 	var group sync.WaitGroup
 	seen := make(chan string, 16)
 	for range cap(seen) {
@@ -94,18 +94,18 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestTemplateIsMadeOnceByMany(t *testing.T) {
+func TestTemplateIsCreatedOnce(t *testing.T) {
 	New(t) // starts the server
 	s := &server{base: shared.server.base, template: "eventhook_tpl_test_" + randomHex()}
 	ctx := t.Context()
-	// What a process left that was killed while it made the template.
+	// The incomplete template of a process that was killed.
 	if err := s.exec(ctx, `CREATE DATABASE `+s.template); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if err := s.makeTemplate(ctx); err != nil {
+			if err := s.createTemplate(ctx); err != nil {
 				t.Error(err)
 			}
 		})
@@ -115,7 +115,7 @@ func TestTemplateIsMadeOnceByMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.makeTemplate(ctx); err != nil {
+	if err := s.createTemplate(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want(t, s.base.String(), `SELECT datname FROM pg_database WHERE oid = `+oid, s.template)
@@ -135,22 +135,22 @@ func TestTemplateIsMadeOnceByMany(t *testing.T) {
 	}
 }
 
-func TestGivenServerComesFirst(t *testing.T) {
+func TestServerOfTheEnvironmentIsPreferred(t *testing.T) {
 	own := New(t)
 	t.Setenv(serverVariable, own)
 	base, end, err := findServer(t.Context())
 	if err != nil || base != own {
-		t.Errorf("got %q, %v, want the one of the environment", base, err)
+		t.Errorf("got %q, %v, want the URL of the environment", base, err)
 	}
 	if err := end(); err != nil {
 		t.Error(err)
 	}
 	if _, err := newServer("host=localhost password=secret"); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("a string that is no URL: got %v, want an error without the password", err)
+		t.Errorf("a DSN that is not a URL: got %v, want an error without the password", err)
 	}
 }
 
-func TestServerOfItsOwn(t *testing.T) {
+func TestNewServer(t *testing.T) {
 	s := NewServer(t)
 	dsn := s.DSN(pgembed.Database)
 	want(t, dsn, `SHOW fsync`, "on")
@@ -206,7 +206,7 @@ func TestPanicLeavesNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := filepath.Dir(u.Query().Get("host"))
-	for running(data) { // until the test's own limit
+	for running(data) { // until the timeout of the test
 		time.Sleep(10 * time.Millisecond)
 	}
 	// The next process removes the folder, once it is old enough.

@@ -35,7 +35,7 @@ func (h *holder) get(ctx context.Context) (*server, error) {
 			return
 		}
 		if h.server, h.err = newServer(base); h.err == nil {
-			h.err = h.server.makeTemplate(ctx)
+			h.err = h.server.createTemplate(ctx)
 		}
 	})
 	return h.server, h.err

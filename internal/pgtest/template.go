@@ -44,9 +44,9 @@ func templateName() (string, error) {
 // it was left by a process that was killed.
 const finishedSQL = `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`
 
-// makeTemplate creates the template unless it exists. Several processes may call it
+// createTemplate creates the template unless it exists. Several processes may call it
 // concurrently.
-func (s *server) makeTemplate(ctx context.Context) error {
+func (s *server) createTemplate(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.base.String())
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

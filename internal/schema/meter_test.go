@@ -47,7 +47,7 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 	}
 }
 
-func TestUsualPatternsOfASchemaAreTaken(t *testing.T) {
+func TestTypicalPatternsOfASchemaAreAccepted(t *testing.T) {
 	for claim, raw := range map[string][]byte{
 		"300 of them":       attack5(300, `^[a-z]{1,8}-%x$`),
 		"one, 1600 times":   []byte(`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"[a-z]{9}"},`, 1300), ",") + `]}`),
@@ -74,7 +74,7 @@ func costlyChecks() map[string][2]string {
 	}
 }
 
-func TestChecksStopAtTheLimit(t *testing.T) {
+func TestValidationsStopAtTheLimit(t *testing.T) {
 	for claim, c := range costlyChecks() {
 		t.Run(claim, func(t *testing.T) {
 			s, err := schema.Compile([]byte(c[0]))
@@ -101,7 +101,7 @@ func TestChecksStopAtTheLimit(t *testing.T) {
 }
 
 // A regular expression that comes as data is none of the schema's.
-func TestPatternsInDataAreNotKept(t *testing.T) {
+func TestPatternsInDataDoNotCountForTheSchema(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -14,21 +14,21 @@ import (
 // Limits of the regular expressions of a schema.
 const (
 	maxPatternBytes  = 4096
-	maxInstructions  = 10_000  // of all regular expressions
-	maxPatternMemory = 2 << 20 // of all regular expressions, in bytes
+	maxInstructions  = 10_000  // instructions of all regular expressions together
+	maxPatternMemory = 2 << 20 // bytes of all regular expressions together
 )
 
 // compileSlots limits how many schemas are compiled concurrently: the compiler needs many times the
 // memory of its result.
 var compileSlots = make(chan struct{}, 2)
 
-// patterns holds the regular expressions of one schema: those in pattern and patternProperties, and
-// data with the format regex. The library cannot be interrupted, so a validation that exceeds its
-// steps panics with ErrTooMuch, and Validate recovers.
+// patterns compiles and holds the regular expressions of the keywords pattern and patternProperties
+// of one schema. It also checks data with the format regex. The library cannot be interrupted, so a
+// validation that exceeds its steps panics with ErrTooMuch, and Validate recovers.
 type patterns struct {
 	compiled             map[string]schemaPattern
 	instructions, memory int
-	refused              error        // why the schema is too large; then no more are compiled
+	refused              error        // set if the schema is too large; no more patterns are compiled then
 	meter                *meter.Meter // of the running validation, nil if none runs
 }
 
@@ -45,7 +45,7 @@ const compileSteps = 50_000
 // compile implements jsonschema.RegexpEngine.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	limits := pattern.Limits{Bytes: maxPatternBytes, Instructions: pattern.DefaultLimits.Instructions, Memory: maxPatternMemory}
-	if p.meter != nil { // the format regex: the text is data
+	if p.meter != nil { // during a validation the text is data of the format regex
 		p.use(compileSteps)
 		_, err := pattern.Compile(text, limits)
 		return nil, err
@@ -67,7 +67,7 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	p.instructions += compiled.Instructions()
 	p.memory += compiled.Memory()
 	if p.instructions > maxInstructions || p.memory > maxPatternMemory {
-		p.refused = fmt.Errorf("the regular expressions are too large: at most %d instructions and %d bytes are allowed for all of a schema", maxInstructions, maxPatternMemory)
+		p.refused = fmt.Errorf("the regular expressions of the schema are too large: at most %d instructions and %d bytes are allowed in total", maxInstructions, maxPatternMemory)
 		return nil, p.refused
 	}
 	if p.compiled == nil {

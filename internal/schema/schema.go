@@ -1,5 +1,5 @@
-// Package schema validates JSON against the JSON Schemas of tenants. Memory and work are bounded,
-// and a schema cannot load other documents.
+// Package schema validates JSON against JSON Schemas of tenants. The memory of a schema and the work
+// of a validation are bounded. A schema cannot load other documents.
 package schema
 
 import (
@@ -19,11 +19,11 @@ import (
 const (
 	maxSchemaBytes = 32 << 10
 	maxSchemaDepth = 64
-	maxNumberBytes = 100 // of one number
-	maxExponent    = 300 // which stands for as many digits
+	maxNumberBytes = 100 // length of a number as text
+	maxExponent    = 300 // a number with this exponent has as many digits
 )
 
-// Check reports the faults of a schema, none if it is valid or empty.
+// Check reports the faults of a schema. An empty schema has no faults.
 func Check(raw json.RawMessage) (faults eventhook.Faults) {
 	if len(raw) == 0 {
 		return nil
@@ -48,14 +48,15 @@ func checkSize(raw []byte) string {
 	return checkTokens(raw)
 }
 
-// checkTokens refuses nesting and numbers on which a compiler could spend unbounded work.
+// checkTokens rejects deep nesting and large numbers, which would take unbounded work. raw must be
+// valid JSON.
 func checkTokens(raw []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	for depth := 0; ; {
 		token, err := decoder.Token()
 		if err != nil {
-			return "" // the end: the caller has checked that it is valid JSON
+			return "" // the end
 		}
 		switch t := token.(type) {
 		case json.Delim:
@@ -64,7 +65,7 @@ func checkTokens(raw []byte) string {
 			}
 		case json.Number:
 			if !isCheap(t.String()) {
-				return fmt.Sprintf("holds the number %s, which has too many digits", shortened(t.String()))
+				return fmt.Sprintf("contains the number %s, which has too many digits", shortened(t.String()))
 			}
 		}
 		if depth > maxSchemaDepth {
@@ -106,15 +107,15 @@ func compile(raw []byte, c *jsonschema.Compiler, p *patterns) (*jsonschema.Schem
 	return c.Compile(schemaURL)
 }
 
-// decode decodes JSON and keeps numbers as written. It returns nil for invalid JSON.
+// decode decodes valid JSON and keeps numbers as written.
 func decode(raw []byte) (v any) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	_ = decoder.Decode(&v) // the caller has checked that it is valid JSON
+	_ = decoder.Decode(&v) // the caller has checked that it is valid
 	return v
 }
 
-// faultsOf converts an error of the compiler to faults, with locations where the error has them.
+// faultsOf converts an error of the compiler to faults. A fault has a location if the error has one.
 func faultsOf(err error) (faults eventhook.Faults) {
 	if err == nil {
 		return nil
@@ -133,17 +134,17 @@ func faultsOf(err error) (faults eventhook.Faults) {
 	return faults
 }
 
-// maxFaults limits the reported faults.
+// maxFaults is the maximum number of reported faults.
 const maxFaults = 100
 
 // shortened shortens a text that may quote a schema.
 func shortened(s string) string {
-	const most = 200
-	return eventhook.Truncate(eventhook.SanitizeText(s), most)
+	const maxText = 200
+	return eventhook.Truncate(eventhook.SanitizeText(s), maxText)
 }
 
-// addLeaves adds a fault for each cause that has no cause of its own. The texts of the library begin
-// with a location: "at '/type': must be…".
+// addLeaves adds a fault for each cause that has no further cause. Messages of the library begin with
+// a location, which addLeaves removes: "at '/type': must be…".
 func addLeaves(e *jsonschema.ValidationError, faults *eventhook.Faults) {
 	for _, cause := range e.Causes {
 		addLeaves(cause, faults)

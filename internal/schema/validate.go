@@ -19,23 +19,24 @@ type Schema struct {
 	compiled *jsonschema.Schema
 	mu       sync.Mutex
 	patterns patterns
-	enum     int // the work of comparing with the largest enum
+	enumWork int // work of comparing a value with the largest enum
 }
 
 // Errors of Validate.
 var (
-	ErrTooLarge = errors.New("the data is too large, or nested too deep, to be checked")
-	ErrTooMuch  = errors.New("the schema takes too much work to be checked")
+	ErrTooLarge = errors.New("the data is too large, or nested too deep, to be validated")
+	ErrTooMuch  = errors.New("validating the data against the schema takes too much work")
 )
 
 // Limits of a validation.
 const (
-	maxData   = 64 << 10  // bytes
-	maxSteps  = 5_000_000 // about 50 ms
-	partSteps = 100       // for validating a value against a part of a schema
+	maxData   = 64 << 10  // bytes of the data
+	maxSteps  = 5_000_000 // steps of a validation, about 50 ms
+	partSteps = 100       // steps of one unit of work in a part of a schema
+	readCost  = 20        // cost of checking and decoding a byte of the data, relative to scanning it
 )
 
-// Compile compiles a schema in which Check finds no fault.
+// Compile compiles a schema. It returns an error if Check would report a fault.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	if wrong := checkSize(raw); wrong != "" {
 		return nil, errors.New(wrong)
@@ -55,29 +56,17 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// count replaces the format of a part of the schema. The new format takes the steps of everything
-// that the part can do with a value, before it does it.
+// count replaces the format of a part of the schema with one that takes steps before a value is
+// validated against the part.
 func (s *Schema) count(part *jsonschema.Schema) {
-	s.enum = max(s.enum, workOfEnum(part.Enum))
-	format, parts := part.Format, 4+len(part.AllOf)+len(part.AnyOf)+len(part.OneOf)+len(part.DependentSchemas)+len(part.Dependencies)
-	name := "counted"
+	s.enumWork = max(s.enumWork, workOfEnum(part.Enum))
+	format, name := part.Format, "counted"
 	if format != nil {
 		name = format.Name
 	}
 	part.Format = &jsonschema.Format{Name: name, Validate: func(v any) error {
-		work := parts
-		switch v := v.(type) {
-		case map[string]any:
-			work += len(v) * (1 + len(part.PatternProperties))
-		case []any:
-			work += len(v)
-			if part.UniqueItems {
-				work += uniqueWork(len(v)) * weight(v)
-			}
-		case string:
-			work += len(v) / 16
-		}
-		s.patterns.use(partSteps * work * (1 + s.enum))
+		comparisons := 1 + s.enumWork // each visited value may be compared with an enum
+		s.patterns.use(partSteps * workOfPart(part, v) * comparisons)
 		if format == nil {
 			return nil
 		}
@@ -85,52 +74,84 @@ func (s *Schema) count(part *jsonschema.Schema) {
 	}}
 }
 
+// workOfPart estimates the work of validating a value against a part of a schema, without the work in
+// the value's members and elements, which are validated against parts of their own. The unit is the
+// work for one keyword.
+func workOfPart(part *jsonschema.Schema, v any) int {
+	const (
+		plainKeywords = 4  // keywords that every part may have, such as type and $ref
+		bytesPerUnit  = 16 // bytes of a string that are checked by one unit of work
+	)
+	subschemas := len(part.AllOf) + len(part.AnyOf) + len(part.OneOf) + len(part.DependentSchemas) + len(part.Dependencies)
+	work := plainKeywords + subschemas
+	switch v := v.(type) {
+	case map[string]any:
+		namePatterns := len(part.PatternProperties)
+		work += len(v) * (1 + namePatterns)
+	case []any:
+		work += len(v)
+		if part.UniqueItems {
+			work += uniqueWork(len(v)) * countValues(v)
+		}
+	case string:
+		work += len(v) / bytesPerUnit
+	}
+	return work
+}
+
 // uniqueWork is the work for each value in a list of n elements to find equal elements. The library
 // compares the elements of short lists pairwise, and hashes the elements of long lists.
 func uniqueWork(n int) int {
-	if n <= 20 {
+	const (
+		maxPairwise = 20 // as in the library
+		hashWork    = 3
+	)
+	if n <= maxPairwise {
 		return n
 	}
-	return 3
+	return hashWork
 }
 
-// weight is the number of values in a value, itself included.
-func weight(v any) (n int) {
+// countValues returns the number of values in a value, including the value itself.
+func countValues(v any) (n int) {
 	n = 1
 	switch v := v.(type) {
 	case map[string]any:
 		for _, member := range v {
-			n += weight(member)
+			n += countValues(member)
 		}
 	case []any:
 		for _, element := range v {
-			n += weight(element)
+			n += countValues(element)
 		}
 	}
 	return n
 }
 
-// workOfEnum is the work of comparing a value with each element of an enum. Strings are cheap.
+// workOfEnum is the work of comparing a value with each element of an enum. A comparison with a string
+// is cheap.
 func workOfEnum(e *jsonschema.Enum) (work int) {
 	if e == nil {
 		return 0
 	}
-	texts := 0
+	const stringsPerUnit = 64
+	stringCount := 0
 	for _, v := range e.Values {
-		if _, isText := v.(string); isText {
-			texts++
+		if _, isString := v.(string); isString {
+			stringCount++
 		} else {
 			work++
 		}
 	}
-	return work + texts/64
+	return work + stringCount/stringsPerUnit
 }
 
-// Validate reports where data does not match the schema and which keyword failed, "" if data
-// matches. The report quotes no value. The error is ErrTooLarge, ErrTooMuch or, if the meter
-// stopped, the meter's. A validation takes at most maxSteps.
+// Validate validates data. It returns "" if the data matches the schema, or otherwise a fault: the
+// location in the data and the keyword that failed. The fault quotes no value of the data. The error
+// is ErrTooLarge, ErrTooMuch or, if the meter stopped, the meter's error. Invalid JSON is
+// ErrTooLarge. A validation takes at most maxSteps.
 func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error) {
-	if err := m.UseBytes(20 * min(len(data), maxData)); err != nil {
+	if err := m.UseBytes(readCost * min(len(data), maxData)); err != nil {
 		return "", err
 	}
 	if len(data) > maxData || !json.Valid(data) || checkTokens(data) != "" {
@@ -139,25 +160,25 @@ func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error)
 	value := decode(data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	check := meter.New(context.Background(), maxSteps, m) // m knows the caller's context
-	s.patterns.meter = check
+	limited := meter.New(context.Background(), maxSteps, m) // m checks the caller's context
+	s.patterns.meter = limited
 	defer func() {
 		s.patterns.meter = nil
-		check.Close()
+		limited.Close()
 		if recover() != nil {
 			fault, err = "", cmp.Or(m.Err(), ErrTooMuch)
 		}
 	}()
-	wrong, ok := errors.AsType[*jsonschema.ValidationError](s.compiled.Validate(value))
+	failure, ok := errors.AsType[*jsonschema.ValidationError](s.compiled.Validate(value))
 	if !ok {
 		return "", nil
 	}
-	for len(wrong.Causes) > 0 {
-		wrong = wrong.Causes[0]
+	for len(failure.Causes) > 0 {
+		failure = failure.Causes[0]
 	}
 	place := "data"
-	if len(wrong.InstanceLocation) > 0 {
-		place += "." + strings.Join(wrong.InstanceLocation, ".")
+	if len(failure.InstanceLocation) > 0 {
+		place += "." + strings.Join(failure.InstanceLocation, ".")
 	}
-	return eventhook.SanitizeLabel(place) + ": " + strings.Join(wrong.ErrorKind.KeywordPath(), "."), nil
+	return eventhook.SanitizeLabel(place) + ": " + strings.Join(failure.ErrorKind.KeywordPath(), "."), nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/schema"
 )
 
-func TestFaultsOfData(t *testing.T) {
+func TestValidate(t *testing.T) {
 	const payment = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"number","minimum":1},"currency":{"enum":["usd","eur"]},
 		"items":{"type":"array","items":{"$ref":"#/$defs/item"}},"note":{"pattern":"^x"}},"additionalProperties":{"type":"string"},"$defs":{"item":{"required":["id"]}}}`
 	for _, c := range []struct{ claim, schema, data, want string }{
@@ -41,7 +41,7 @@ func TestFaultsOfData(t *testing.T) {
 }
 
 // Whoever writes a schema must not have the gateway work without end.
-func TestChecksAreBounded(t *testing.T) {
+func TestValidationsAreBounded(t *testing.T) {
 	chain := func(n int, step string) string {
 		var defs []string
 		for i := range n {

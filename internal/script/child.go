@@ -13,8 +13,8 @@ const childVariable = "EVENTHOOK_SCRIPT_CHILD"
 // zone: local time in scripts is UTC.
 var childEnvironment = []string{childVariable + "=1", "GOMAXPROCS=2", "GOMEMLIMIT=96MiB", "GOTRACEBACK=none", "TZ=UTC"}
 
-// init runs the process as a child if it was started as one. So every program that imports this
-// package, including tests, is its own child program.
+// init runs the process as a child if childVariable is set. So every program that imports this
+// package, including a test, can start itself as a child.
 func init() {
 	if os.Getenv(childVariable) == "" {
 		return
@@ -24,7 +24,8 @@ func init() {
 	os.Exit(0)
 }
 
-// serve runs one job after the other until the input ends.
+// serve runs jobs, one at a time, until the input ends. The first reply, which is empty, reports that
+// the child is ready.
 func serve(in io.Reader, out io.Writer) {
 	w := bufio.NewWriter(out)
 	if writeReply(w, nil, nil) != nil {

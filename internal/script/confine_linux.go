@@ -54,7 +54,7 @@ func closeInherited() {
 	}
 }
 
-// niceness gives a child about a tenth of a contended processor (sched(7)).
+// niceness is a nice value with which a child gets about a tenth of a contended processor (sched(7)).
 const niceness = 10
 
 // lowerPriority lowers the priority of the child's session, in favor of other processes such as the
@@ -76,9 +76,9 @@ func startConfined(cmd *exec.Cmd) (err error) {
 // self returns the path of the running program, even if the file was replaced.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// attributes puts a child into a session of its own, so that a signal from the terminal does not
-// end children that a drain still needs, and so that lowerPriority applies. Children end when their input
-// ends.
+// attributes puts a child into a session of its own. So a signal from the terminal does not end
+// children that are needed while the gateway drains, and lowerPriority applies to the children only.
+// Children end when their input ends.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // processorTime is the processor time that this process has used.

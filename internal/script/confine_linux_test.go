@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A child keeps nothing that our own parent left open, and can gain no rights.
+// A child inherits no file that the gateway itself inherited, and cannot gain privileges.
 func TestAChildIsConfined(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
@@ -26,10 +26,10 @@ func TestAChildIsConfined(t *testing.T) {
 	if err := pool.Check(t.Context(), fine); err != nil {
 		t.Fatal(err)
 	}
-	proc := fmt.Sprintf("/proc/%d", pool.kept()[0].cmd.Process.Pid)
+	proc := fmt.Sprintf("/proc/%d", pool.idleProcesses()[0].cmd.Process.Pid)
 	files, err := filepath.Glob(proc + "/fd/*")
 	if err != nil || len(files) < 3 {
-		t.Fatalf("got %d open files, %v; want at least the standard ones", len(files), err)
+		t.Fatalf("got %d open files, %v; want at least 3", len(files), err)
 	}
 	for _, f := range files {
 		if at, _ := os.Readlink(f); at == secret {
@@ -46,7 +46,7 @@ func TestAChildIsConfined(t *testing.T) {
 	}
 	threads, err := filepath.Glob(proc + "/task/*/status")
 	if err != nil || len(threads) == 0 {
-		t.Fatalf("got %d threads, %v; want some", len(threads), err)
+		t.Fatalf("got %d threads, %v; want at least 1", len(threads), err)
 	}
 	for _, thread := range threads {
 		text, _ := os.ReadFile(thread)
@@ -60,7 +60,7 @@ func TestAChildIsConfined(t *testing.T) {
 	for _, stat := range stats {
 		text, _ := os.ReadFile(stat)
 		_, fields, _ := strings.Cut(string(text), ") ")
-		const nice = 16 // of proc_pid_stat(5), counted from the state
+		const nice = 16 // index of the field nice of proc_pid_stat(5), counted from the field state
 		if got := strings.Fields(fields); len(got) <= nice || got[nice] != "10" {
 			t.Errorf("%s: got %q, want a niceness of 10", stat, got)
 		}
@@ -72,7 +72,7 @@ func TestAChildIsConfined(t *testing.T) {
 		t.Errorf("got the limits\n%s\nwant at most 16 open files", text)
 	}
 	if after := ownPrivileges(t); after != before {
-		t.Errorf("got ourselves with %q, want %q as before", after, before)
+		t.Errorf("NoNewPrivs of the test process: got %q, want %q as before", after, before)
 	}
 }
 
@@ -81,7 +81,7 @@ func ownPrivileges(t *testing.T) string {
 	text, err := os.ReadFile("/proc/self/status")
 	_, line, ok := strings.Cut(string(text), "NoNewPrivs:")
 	if err != nil || !ok {
-		t.Fatalf("read our own status: %v", err)
+		t.Fatalf("read the status of the test process: %v", err)
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	return line

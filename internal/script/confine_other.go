@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// confine does nothing: other systems lack the necessary limits, and only the engines' own limits
-// apply.
+// confine does nothing, because other systems lack the necessary limits. Only the limits of the
+// engines apply.
 func confine() {}
 
 // Confinement returns why children run without a filter of system calls.

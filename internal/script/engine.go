@@ -34,7 +34,7 @@ func (e *engine) do(j job) (output []byte, fault *Error) {
 	defer func() {
 		if recover() != nil {
 			e.spare = nil
-			output, fault = nil, &Error{Reason: Failed, Message: "it cannot be run: the engine failed over it"}
+			output, fault = nil, &Error{Reason: Failed, Message: "it cannot be run: the engine failed unexpectedly"}
 		}
 	}()
 	switch j.Kind {

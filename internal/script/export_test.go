@@ -2,10 +2,10 @@ package script
 
 import "time"
 
-// Racing says that the race detector is on.
+// Racing is true if the race detector is on.
 const Racing = racing
 
-// Within sets another time limit, for tests of other limits.
+// Within sets the time limit of runs.
 func (p *Pool) Within(d time.Duration) *Pool {
 	p.limit = d
 	return p

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostileVariable names a folder and makes the test binary a child that was
-// taken over: it is confined like every child, then tries to get out.
+// hostileVariable holds a folder. If it is set, the test binary acts as a compromised child: it is
+// confined like every child and then attempts forbidden actions.
 const hostileVariable = "EVENTHOOK_SCRIPT_TEST_HOSTILE"
 
-// The initializers of variables run before init, which would serve jobs.
+// This variable is initialized before init runs, which would serve jobs.
 var _ = func() bool {
 	if dir := os.Getenv(hostileVariable); dir != "" {
 		confine()
@@ -29,13 +29,13 @@ var _ = func() bool {
 	return false
 }()
 
-// attempts tries what a child must not do, and returns the errors by name, ""
-// where it worked.
+// attempts attempts forbidden actions. It returns the error of each by the action's name, or "" if the
+// action succeeded.
 func attempts(dir string) map[string]string {
 	const ioUringSetup = 425
-	secret, none := filepath.Join(dir, "secret"), []string{"self", "-test.run=^$"}
+	secret, args := filepath.Join(dir, "secret"), []string{"self", "-test.run=^$"}
 	parent := uintptr(os.Getppid())
-	said := map[string]string{}
+	faults := map[string]string{}
 	for name, try := range map[string]func() error{
 		"read a file":            func() error { _, err := os.ReadFile(secret); return err },
 		"read the environment":   func() error { _, err := os.ReadFile("/proc/self/environ"); return err },
@@ -47,7 +47,7 @@ func attempts(dir string) map[string]string {
 		"a Unix socket":          func() error { return socket(syscall.AF_UNIX, syscall.SOCK_STREAM) },
 		"a netlink socket":       func() error { return socket(syscall.AF_NETLINK, syscall.SOCK_RAW) },
 		"dial":                   func() error { _, err := net.Dial("tcp", "127.0.0.1:1"); return err },
-		"a program":              func() error { return exec.Command("/proc/self/exe", none[1:]...).Run() },
+		"a program":              func() error { return exec.Command("/proc/self/exe", args[1:]...).Run() },
 		"fork":                   fork,
 		"io_uring":               func() error { return call(ioUringSetup, 1, uintptr(unsafe.Pointer(new([120]byte)))) },
 		"executable memory":      executableMemory,
@@ -58,15 +58,15 @@ func attempts(dir string) map[string]string {
 		"a limit of its own":     func() error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: 1}) },
 		"another name of a file": func() error { return os.Symlink(secret, filepath.Join(dir, "new")) },
 	} {
-		said[name] = ""
+		faults[name] = ""
 		if err := try(); err != nil {
-			said[name] = err.Error()
+			faults[name] = err.Error()
 		}
 	}
-	if err := syscall.Exec("/proc/self/exe", none, nil); err != nil { // last: it would not return
-		said["execute"] = err.Error()
+	if err := syscall.Exec("/proc/self/exe", args, nil); err != nil { // last, since it would not return
+		faults["execute"] = err.Error()
 	}
-	return said
+	return faults
 }
 
 func socket(domain, kind int) error {
@@ -99,9 +99,8 @@ func errno(fault syscall.Errno) error {
 	return fault
 }
 
-// What is behind the engines: code that broke out of one can read and write the
-// two pipes, and nothing else.
-func TestAHostileChildCannotGetOut(t *testing.T) {
+// Code that broke out of an engine can read and write the two pipes and has no other access.
+func TestACompromisedChildIsConfined(t *testing.T) {
 	if err := Confinement(); err != nil {
 		t.Skip(err)
 	}
@@ -116,16 +115,16 @@ func TestAHostileChildCannotGetOut(t *testing.T) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("the child ended: %v\n%s", err, exit.Stderr)
 	}
-	var said map[string]string
-	if err := json.Unmarshal(out, &said); err != nil {
-		t.Fatalf("the child said %q: %v", out, err)
+	var faults map[string]string
+	if err := json.Unmarshal(out, &faults); err != nil {
+		t.Fatalf("the child printed %q: %v", out, err)
 	}
-	if len(said) != 21 {
-		t.Errorf("got %d attempts, want 21", len(said))
+	if len(faults) != 21 {
+		t.Errorf("got %d attempts, want 21", len(faults))
 	}
-	for name, fault := range said {
+	for name, fault := range faults {
 		if !strings.Contains(fault, "operation not permitted") {
-			t.Errorf("%s: got %q, want that it is not permitted", name, fault)
+			t.Errorf("%s: got %q, want operation not permitted", name, fault)
 		}
 	}
 	if _, err := os.Stat(secret); err != nil {

@@ -31,21 +31,21 @@ const finishSource = `((P, B, stringify) => (name, result) => {
 
 // nameSource returns the kind of an asynchronous or generator function, "" for a plain one. It captures
 // the built-ins that it uses before the script can replace them.
-const nameSource = `((later, steps, both, prototypeOf) => f => {
+const nameSource = `((async, generator, asyncGenerator, prototypeOf) => f => {
 	switch (prototypeOf(f)) {
-	case later: return "async"
-	case steps: return "a generator"
-	case both: return "an async generator"
+	case async: return "async"
+	case generator: return "a generator"
+	case asyncGenerator: return "an async generator"
 	}
 	return ""
 })(...[async () => {}, function* () {}, async function* () {}].map(Object.getPrototypeOf), Object.getPrototypeOf)`
 
-// run is one job's use of a VM. The VM cannot be used again.
+// run runs one job in a VM. The VM cannot be used for another job.
 type run struct {
 	vm    *quickjs.VM
 	limit time.Duration
 	until time.Time
-	used  time.Duration   // processor time at the start
+	used  time.Duration   // processor time of the process at the start of the run
 	held  []quickjs.Value // values to free
 }
 
@@ -117,10 +117,10 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 	return []byte(output), nil
 }
 
-// notPlain is the fault of a function that does not return its result directly. It is permanent:
-// every event would meet it.
+// notPlain is the fault of a function that does not return its result directly. It is permanent, since
+// the function would fail for every event.
 func notPlain(function, why string) *Error {
-	return &Error{Reason: Broken, Message: fmt.Sprintf("%s must be a plain function that returns its answer: %s", function, why)}
+	return &Error{Reason: Broken, Message: fmt.Sprintf("%s must be a plain function that returns its result: %s", function, why)}
 }
 
 // define evaluates the source and returns the function that it must define. naming is the compiled
@@ -173,17 +173,17 @@ func (r *run) faultOf(err error, otherwise Reason) *Error {
 	case "out of memory":
 		return &Error{Reason: TooMuch, Message: "it was stopped: it used more than 32 MiB of memory"}
 	case "stack overflow":
-		return &Error{Reason: TooMuch, Message: "it was stopped: its calls, or its source, nest too deep"}
+		return &Error{Reason: TooMuch, Message: "it was stopped: its calls or its source nest too deep"}
 	}
 	return fault
 }
 
 // messageOf returns the text of an exception for users.
 func messageOf(e *quickjs.Error) string {
-	const most = 500
-	text := eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(e.Error())), most)
+	const maxText = 500
+	text := eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(e.Error())), maxText)
 	if text == "" {
-		return "it threw something without a message"
+		return "it threw an exception without a message"
 	}
 	if e.Name == "" {
 		return "it threw " + text

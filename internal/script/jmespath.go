@@ -109,7 +109,7 @@ func checkFunctions(node parsing.ASTNode) error {
 	return nil
 }
 
-// unknownFunctionError is the name of an unknown function.
+// unknownFunctionError reports a call of an unknown function, whose name it is.
 type unknownFunctionError string
 
 func (f unknownFunctionError) Error() string { return "unknown function " + string(f) }
@@ -117,7 +117,8 @@ func (f unknownFunctionError) Error() string { return "unknown function " + stri
 // quoted matches quoted identifiers, strings and literals.
 var quoted = regexp.MustCompile("(?s)'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\"|`(?:[^`\\\\]|\\\\.)*`")
 
-// placeIn returns the position of the function's first call. The parser keeps no positions.
+// placeIn returns the position of the function's first call. It searches the source, since the parser
+// keeps no positions.
 func (f unknownFunctionError) placeIn(source string) (line, column int) {
 	bare := quoted.ReplaceAllStringFunc(source, func(s string) string { return strings.Repeat(" ", len(s)) })
 	at := regexp.MustCompile(`\b` + regexp.QuoteMeta(string(f)) + `\s*\(`).FindStringIndex(bare)
@@ -129,12 +130,12 @@ func (f unknownFunctionError) placeIn(source string) (line, column int) {
 
 // textOf returns the text of an error without Go type names.
 func textOf(err error) string {
-	const most = 500
+	const maxText = 500
 	text := err.Error()
 	if before, types, ok := strings.Cut(text, "[]functions.JpType{"); ok {
 		text = before + strings.TrimSuffix(types, "}")
 	}
-	return eventhook.Truncate(eventhook.SanitizeText(text), most)
+	return eventhook.Truncate(eventhook.SanitizeText(text), maxText)
 }
 
 // placeAt converts a byte offset to a line and a column in characters.

@@ -12,16 +12,16 @@ import (
 
 // Pool runs programs in at most a fixed number of processes, which it starts on demand. If all are
 // busy, a run waits for one; since every run has a time limit, the wait is bounded. The pool
-// prefers the process that was used last, and ends processes that were idle for idleLimit. It is
-// safe for concurrent use.
+// prefers the most recently used process, and ends processes that were idle for idleLimit. It is safe
+// for concurrent use.
 type Pool struct {
-	slots chan struct{} // one element for each current run
+	slots chan struct{} // holds an element for each running job
 	limit time.Duration
 	after func(time.Duration, func()) // like time.AfterFunc
 
 	mu               sync.Mutex
-	idle             []idleProcess // the last one was used last
-	isSweepScheduled bool          // a sweep is scheduled
+	idle             []idleProcess // the most recently used process is last
+	isSweepScheduled bool
 }
 
 type idleProcess struct {
@@ -29,7 +29,7 @@ type idleProcess struct {
 	since time.Time
 }
 
-// idleLimit is how long an idle process is kept.
+// idleLimit is the time after which an idle process is ended.
 const idleLimit = 3 * time.Minute
 
 // NewPool returns a pool with a time limit for each run. It starts no process.
@@ -43,7 +43,7 @@ func (p *Pool) Run(ctx context.Context, program Program, input []byte) (json.Raw
 	return p.do(ctx, job{Program: program, input: input})
 }
 
-// Check compiles a program. Its errors are those of Run.
+// Check compiles a program. It returns the same errors as Run.
 func (p *Pool) Check(ctx context.Context, program Program) error {
 	_, err := p.do(ctx, job{Program: program, check: true})
 	return err
@@ -65,7 +65,8 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 		return nil, &Error{Reason: NotStarted, Message: "no process could be started to run it"}
 	}
 	if err != nil {
-		// The process hangs or has ended. This caller waits for its replacement, not the next one.
+		// The process hangs or has ended. Its replacement is started now, so that the next caller does
+		// not wait for it.
 		worker.kill()
 		worker, _ = start()
 		fault = p.lost(err)
@@ -79,12 +80,12 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 
 // send runs a job in a process and returns the process, nil if none could be started. If an idle
 // process ended before it received the whole job, for example because the system was short of
-// memory, or could not start the job, send repeats the job once in a new process: the program is
-// not the cause.
+// memory, or could not start an engine, the program is not the cause. send then repeats the job once
+// in a new process.
 func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err error) {
 	if worker = p.take(); worker != nil {
 		output, fault, err = worker.do(j)
-		if isUnbegun := fault != nil && fault.Reason == NotStarted; !isUnbegun && !errors.Is(err, errUnsent) {
+		if hasNotStarted := fault != nil && fault.Reason == NotStarted; !hasNotStarted && !errors.Is(err, errUnsent) {
 			return worker, output, fault, err
 		}
 		worker.kill()
@@ -96,6 +97,7 @@ func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err er
 	return worker, output, fault, err
 }
 
+// lost converts an error of a process during a run.
 func (p *Pool) lost(err error) *Error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return tooLong(p.limit)
@@ -103,7 +105,7 @@ func (p *Pool) lost(err error) *Error {
 	return &Error{Reason: Lost, Message: "the process that ran it ended; it may have used too much memory"}
 }
 
-// take returns the idle process that was used last, nil if there is none.
+// take removes and returns the most recently used idle process, nil if there is none.
 func (p *Pool) take() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,7 @@ func (p *Pool) take() *process {
 	return worker
 }
 
-// keep returns a process to the pool.
+// keep returns a process to the pool. worker may be nil.
 func (p *Pool) keep(worker *process) {
 	if worker == nil {
 		return
@@ -128,7 +130,8 @@ func (p *Pool) keep(worker *process) {
 	p.sweepLater()
 }
 
-// sweep ends the processes that were idle for idleLimit.
+// sweepLater schedules a sweep if there are idle processes and no sweep is scheduled. The caller holds
+// the lock.
 func (p *Pool) sweepLater() {
 	if !p.isSweepScheduled && len(p.idle) > 0 {
 		p.isSweepScheduled = true
@@ -136,7 +139,7 @@ func (p *Pool) sweepLater() {
 	}
 }
 
-// sweep ends the processes that nobody has used for idleLimit.
+// sweep ends the processes that were idle for idleLimit.
 func (p *Pool) sweep(now time.Time) {
 	p.mu.Lock()
 	n := 0

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// killFactor is the multiple of its time limit after which the process of a job is killed. The
-// engine stops JavaScript at its limit, except inside one native call; JMESPath is not stopped at
-// all.
+// killFactor is the multiple of the time limit of a job after which its process is killed. The engine
+// stops JavaScript at the time limit, except during a native call. JMESPath can only be stopped by
+// ending its process.
 const killFactor = 3
 
 // startLimit is the timeout for starting a process.
 const startLimit = 10 * time.Second
 
-// process is a child that runs one job after the other.
+// process is a child that runs one job at a time.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the child has ended

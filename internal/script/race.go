@@ -2,6 +2,6 @@
 
 package script
 
-// racing reports the race detector, which reserves far more memory than the program uses, so that a
-// memory limit cannot apply.
+// racing is true if the race detector is on. It reserves far more memory than the program uses, so a
+// limit of memory cannot be set.
 const racing = true

@@ -1,10 +1,10 @@
 // Package script runs the JavaScript and JMESPath programs of tenants in separate processes. The
 // engines give a program no access to files, the network or other programs. The processes have no
-// secret and no open file but the pipes to the gateway, and a process that hangs is killed. On
-// Linux they cannot gain privileges, their memory and files are limited, and a system call filter
-// refuses files, sockets and programs even to code that broke out of an engine. If the kernel or
-// the container refuses the filter, such code could do what the gateway's user may; see
-// Confinement.
+// secrets and no open files except the pipes to the gateway. A process that hangs is killed. On
+// Linux the processes cannot gain privileges, their memory and files are limited, and a system call
+// filter denies access to files, sockets and programs even to code that broke out of an engine. If
+// the kernel or the container does not allow the filter, such code would have the permissions of the
+// gateway's user; see Confinement.
 //
 // The engines do not run in the gateway's process, because they cannot be stopped reliably: both
 // can spend unlimited time in one native call, such as a search in an array of 2^53 elements, and
@@ -28,14 +28,13 @@ const (
 	JMESPath  Kind = 'j' // a JMESPath expression over a JSON value; returns JSON
 )
 
-// What a run may take.
+// Limits of a run.
 const (
-	TimeLimit   = 100 * time.Millisecond
-	MemoryLimit = 32 << 20 // bytes, of JavaScript
-	OutputLimit = 1 << 20  // bytes of JSON
-	SourceLimit = 64 << 10 // bytes, of JavaScript
-
-	ExpressionLimit = 16 << 10 // bytes, of JMESPath: its parser recurses
+	TimeLimit       = 100 * time.Millisecond
+	MemoryLimit     = 32 << 20 // bytes of memory of a JavaScript engine
+	OutputLimit     = 1 << 20  // bytes of the result as JSON
+	SourceLimit     = 64 << 10 // bytes of JavaScript source
+	ExpressionLimit = 16 << 10 // bytes of a JMESPath expression, whose parser is recursive
 )
 
 // Program is the source of a program.
@@ -44,21 +43,21 @@ type Program struct {
 	Source string
 }
 
-// Reason is why a run has no result.
+// Reason is the kind of an Error.
 type Reason byte
 
 // The reasons.
 const (
-	Broken     Reason = 'b' // the program does not compile, or lacks a plain function of the required name
-	Failed     Reason = 'x' // it threw an exception, or returned a value that is not JSON
-	TooMuch    Reason = 'm' // it exceeded the limit of memory, call depth or output
-	TimedOut   Reason = 't' // it exceeded TimeLimit
-	Lost       Reason = 'l' // its process ended during the run
+	Broken     Reason = 'b' // the program does not compile, or has no plain function of the required name
+	Failed     Reason = 'x' // the program threw an exception, or returned a value that is not JSON
+	TooMuch    Reason = 'm' // the run exceeded the limit of memory, call depth or output
+	TimedOut   Reason = 't' // the run exceeded TimeLimit
+	Lost       Reason = 'l' // the process ended during the run
 	NotStarted Reason = 'u' // no process or engine could be started
-	Starved    Reason = 's' // like TimedOut, but it got less than half of TimeLimit on a processor
+	Starved    Reason = 's' // the run exceeded TimeLimit but had a processor for less than half of it
 )
 
-// Limit is the maximum size of a source in bytes.
+// Limit returns the maximum size of a source in bytes.
 func (k Kind) Limit() int {
 	if k == JMESPath {
 		return ExpressionLimit
@@ -66,8 +65,8 @@ func (k Kind) Limit() int {
 	return SourceLimit
 }
 
-// Error is why a run has no result. It may be shown to the author of the program; Message can quote
-// the input.
+// Error is the reason why a run has no result. It may be shown to the author of the program; Message
+// can quote the input.
 type Error struct {
 	Reason  Reason
 	Message string
@@ -83,8 +82,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// Transient reports whether the same run may succeed later: its duration depends on the machine,
-// and the system can end a process.
+// Transient reports whether a retry of the run may succeed: the duration of a run depends on the
+// machine, and the system can end a process.
 func (e *Error) Transient() bool {
 	return e.Reason == TimedOut || e.Reason == Lost || e.IsInfrastructure()
 }

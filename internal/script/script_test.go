@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/script"
 )
 
-// ample is enough for what ends, on any machine.
+// ample is a time limit that no terminating program reaches, even on a slow machine.
 const ample = 20 * time.Second
 
 func newPool(t *testing.T, processes int) *script.Pool {
@@ -25,11 +25,11 @@ func newPool(t *testing.T, processes int) *script.Pool {
 	return p
 }
 
-// outcome is an answer, or "reason: message".
+// outcome returns the output, or "reason: message" if there is an error.
 func outcome(output json.RawMessage, err error) string {
 	if e, ok := errors.AsType[*script.Error](err); ok {
 		reason := e.Reason
-		if reason == script.Starved { // on a machine that is busy
+		if reason == script.Starved { // on a busy machine
 			reason = script.TimedOut
 		}
 		return string(rune(reason)) + ": " + e.Error()
@@ -51,76 +51,76 @@ func TestRun(t *testing.T) {
 		return script.Program{Kind: kind, Source: source}
 	}
 	const stoppedSomehow = "*"
-	const silent = "x: it threw something without a message" // asking for it does not end
+	const silent = "x: it threw an exception without a message" // reading the message would not end
 	ended := "l: the process that ran it ended; it may have used too much memory"
 	if runtime.GOOS != "linux" || script.Racing {
-		ended = stoppedSomehow // no bound of the system's
+		ended = stoppedSomehow // the system does not limit the memory
 	}
-	const notPlain = "b: filter must be a plain function that returns its answer: "
+	const notPlain = "b: filter must be a plain function that returns its result: "
 	const stopped = "t: it was stopped: it ran longer than 100ms"
 	for _, c := range []struct {
 		claim   string
 		program script.Program
 		want    string
 	}{
-		{"a filter that says yes", filter("return event.body.amount > 5"), "true"},
-		{"a filter that says no", filter("return event.body.amount > 50"), "false"},
+		{"a filter that returns true", filter("return event.body.amount > 5"), "true"},
+		{"a filter that returns false", filter("return event.body.amount > 50"), "false"},
 		{"an object is truthy", filter("return event.body"), "true"},
-		{"an empty text is not", filter("return ''"), "false"},
-		{"nor is nothing", filter(""), "false"},
+		{"an empty string is falsy", filter("return ''"), "false"},
+		{"undefined is falsy", filter(""), "false"},
 		{"an arrow function", js(script.Filter, "const filter = e => e.headers['x-env'] === 'live'"), "true"},
 		{"a cyclic object is truthy", filter("const a = {}; a.a = a; return a"), "true"},
-		{"helpers beside it", js(script.Filter, "function big(n) { return n > 5 }\nfunction filter({body}) { return big(body.amount) }"), "true"},
+		{"a helper function", js(script.Filter, "function big(n) { return n > 5 }\nfunction filter({body}) { return big(body.amount) }"), "true"},
 		{"a transform", transform("return {id: event.body.amount, list: event.body.list.map(n => n * 2)}"), `{"id":10,"list":[2,4]}`},
 		{"null is JSON", transform("return null"), "null"},
-		{"undefined is not", transform(""), "x: transform returned a value without a JSON form, such as undefined"},
-		{"nor is a function", transform("return () => 1"), "x: transform returned a value without a JSON form, such as undefined"},
-		{"nor a BigInt", transform("return {n: 1n}"), "x: TypeError: Do not know how to serialize a BigInt"},
+		{"undefined is not JSON", transform(""), "x: transform returned a value without a JSON form, such as undefined"},
+		{"a function is not JSON", transform("return () => 1"), "x: transform returned a value without a JSON form, such as undefined"},
+		{"a BigInt is not JSON", transform("return {n: 1n}"), "x: TypeError: Do not know how to serialize a BigInt"},
 		{"a lone surrogate stays JSON", transform(`return "\ud800"`), `"\ud800"`},
 		{"NUL stays JSON", transform(`return "\0"`), `"\u0000"`},
 		{"an async function", js(script.Filter, "async function filter() { return false }"), notPlain + "it is async"},
 		{"an async arrow function", js(script.Filter, "const filter = async e => true"), notPlain + "it is async"},
 		{"a generator", js(script.Filter, "function* filter() { yield true }"), notPlain + "it is a generator"},
 		{"an async generator", js(script.Filter, "async function* filter() { yield true }"), notPlain + "it is an async generator"},
-		{"an async function that hides", js(script.Filter, "const g = Object.getPrototypeOf; Object.getPrototypeOf = () => null; async function filter() { return true }; filter.constructor = Function"), notPlain + "it is async"},
+		{"an async function that disguises itself", js(script.Filter, "const g = Object.getPrototypeOf; Object.getPrototypeOf = () => null; async function filter() { return true }; filter.constructor = Function"), notPlain + "it is async"},
 		{"an async transform", js(script.Transform, "async function transform(e) { return e }"), strings.Replace(notPlain, "filter", "transform", 1) + "it is async"},
-		{"a promise is no answer", js(script.Filter, "const ask = async e => false; const filter = e => ask(e)"), notPlain + "it returned a promise"},
-		{"a function that asks no one later is plain", js(script.Filter, "const ask = async e => false; const filter = e => { ask(e); return true }"), "true"},
-		{"a member of nothing", filter("return event.body.a.b"), "x: line 2, column 20: TypeError: cannot read property 'b' of undefined"},
-		{"something thrown", filter("throw 'no'"), "x: it threw no"},
-		{"nothing thrown", filter("throw {toString() { for (;;); }}"), silent},
-		{"no function", js(script.Filter, "function fliter() {}"), "b: it defines no function filter(event)"},
+		{"a promise is not a result", js(script.Filter, "const ask = async e => false; const filter = e => ask(e)"), notPlain + "it returned a promise"},
+		{"a plain function that calls an async one", js(script.Filter, "const ask = async e => false; const filter = e => { ask(e); return true }"), "true"},
+		{"a member of undefined", filter("return event.body.a.b"), "x: line 2, column 20: TypeError: cannot read property 'b' of undefined"},
+		{"a string is thrown", filter("throw 'no'"), "x: it threw no"},
+		{"an object is thrown whose toString hangs", filter("throw {toString() { for (;;); }}"), silent},
+		{"a misspelled function", js(script.Filter, "function fliter() {}"), "b: it defines no function filter(event)"},
 		{"a function of another name", js(script.Filter, "function transform() {}"), "b: it defines no function filter(event)"},
-		{"no JavaScript", js(script.Filter, "function filter(e {\n}"), "b: line 1, column 19: SyntaxError: expecting ','"},
+		{"invalid JavaScript", js(script.Filter, "function filter(e {\n}"), "b: line 1, column 19: SyntaxError: expecting ','"},
 		{"a module", js(script.Filter, "import fs from 'fs'"), "b: line 1, column 8: SyntaxError: expecting '('"},
 		{"an endless loop", filter("for (;;);"), stopped},
-		{"one that catches", filter("for (;;) { try { for (;;); } catch {} finally { continue } }"), stopped},
-		{"one outside of the function", js(script.Filter, "for (;;);"), stopped},
-		{"one inside one native call", filter("return Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)"), stopped},
-		{"one in a search of texts", filter("return 'a'.repeat(1e6).indexOf('a'.repeat(5e5) + 'b')"), stopped},
-		{"one in a regular expression", filter("return /(a+)+$/.test('a'.repeat(50) + 'b')"), stopped},
-		{"one in what it returns", transform("return {toJSON() { for (;;); }}"), stopped},
-		{"recursion without end", filter("return filter(event)"), "m: it was stopped: its calls, or its source, nest too deep"},
-		{"nesting that is too deep to be read", js(script.Filter, strings.Repeat("[", 60_000)), "m: it was stopped: its calls, or its source, nest too deep"},
+		{"an endless loop that catches exceptions", filter("for (;;) { try { for (;;); } catch {} finally { continue } }"), stopped},
+		{"an endless loop outside of the function", js(script.Filter, "for (;;);"), stopped},
+		{"a native call that hangs", filter("return Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)"), stopped},
+		{"a slow search of a string", filter("return 'a'.repeat(1e6).indexOf('a'.repeat(5e5) + 'b')"), stopped},
+		{"a slow regular expression", filter("return /(a+)+$/.test('a'.repeat(50) + 'b')"), stopped},
+		{"an endless loop in toJSON", transform("return {toJSON() { for (;;); }}"), stopped},
+		{"endless recursion", filter("return filter(event)"), "m: it was stopped: its calls or its source nest too deep"},
+		{"a deeply nested source", js(script.Filter, strings.Repeat("[", 60_000)), "m: it was stopped: its calls or its source nest too deep"},
 		{"a large array", filter("return new ArrayBuffer(1e9)"), "m: it was stopped: it used more than 32 MiB of memory"},
-		{"more memory than it may, and less than the process", filter("return new ArrayBuffer(64e6)"), "m: it was stopped: it used more than 32 MiB of memory"},
+		{"more memory than the engine may use", filter("return new ArrayBuffer(64e6)"), "m: it was stopped: it used more than 32 MiB of memory"},
 		{"a large result", transform("return 'a'.repeat(2e6)"), "m: its result is larger than 1 MiB"},
-		{"no way to a module", js(script.Transform, "let found = 'nothing'; import('std').then(() => { found = 'std' }); function transform() { return found }"), `"nothing"`},
-		{"no way out", transform("return ['std', 'os', 'print', 'console', 'require', 'process', 'fetch', 'setTimeout', 'scriptArgs', 'WebAssembly'].filter(n => n in globalThis)"), `[]`},
-		{"no way to wait", filter("return Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0)"), "x: line 2, column 1: TypeError: cannot block in this thread"},
-		{"what it makes of the engine stays its own", js(script.Filter, "JSON.stringify = JSON.parse = Promise = Boolean = () => { throw 1 }; function filter() { return true }"), "true"},
+		{"modules cannot be imported", js(script.Transform, "let found = 'nothing'; import('std').then(() => { found = 'std' }); function transform() { return found }"), `"nothing"`},
+		{"no host objects", transform("return ['std', 'os', 'print', 'console', 'require', 'process', 'fetch', 'setTimeout', 'scriptArgs', 'WebAssembly'].filter(n => n in globalThis)"), `[]`},
+		{"waiting is not possible", filter("return Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0)"), "x: line 2, column 1: TypeError: cannot block in this thread"},
+		{"replaced built-ins have no effect", js(script.Filter, "JSON.stringify = JSON.parse = Promise = Boolean = () => { throw 1 }; function filter() { return true }"), "true"},
 		{"JMESPath", js(script.JMESPath, "{id: body.amount, first: body.list[0]}"), `{"first":1,"id":10}`},
-		{"what is not there is null", js(script.JMESPath, "body.nothing"), "null"},
-		{"signs that HTML knows", js(script.JMESPath, "'<&>'"), `"<&>"`},
-		{"no JMESPath", js(script.JMESPath, "{id: body.amount,\n  x: ]}"), "b: line 2, column 6: SyntaxError: Invalid token: TOKRbracket"},
-		{"JMESPath that does not fit", js(script.JMESPath, "abs(type)"), `x: invalid type for: push, expected: "number"`},
-		{"a reference to an expression is no result", js(script.JMESPath, "&body"), "x: its result is not JSON"},
-		{"brackets without end", js(script.JMESPath, strings.Repeat("(", 16_000)), "b: line 1, column 16001: SyntaxError: Incomplete expression"},
+		{"a missing member is null", js(script.JMESPath, "body.nothing"), "null"},
+		{"HTML characters are not escaped", js(script.JMESPath, "'<&>'"), `"<&>"`},
+		{"invalid JMESPath", js(script.JMESPath, "{id: body.amount,\n  x: ]}"), "b: line 2, column 6: SyntaxError: Invalid token: TOKRbracket"},
+		{"a JMESPath function with the wrong type", js(script.JMESPath, "abs(type)"), `x: invalid type for: push, expected: "number"`},
+		{"a reference to an expression is not JSON", js(script.JMESPath, "&body"), "x: its result is not JSON"},
+		{"unclosed brackets", js(script.JMESPath, strings.Repeat("(", 16_000)), "b: line 1, column 16001: SyntaxError: Incomplete expression"},
 		{"JMESPath that is too long", js(script.JMESPath, strings.Repeat("(", 16_385)), "b: is 16385 bytes long, at most 16384 are allowed"},
 		{"JMESPath that doubles", js(script.JMESPath, "@"+strings.Repeat("|[@,@]", 60)), stoppedSomehow},
 		{"JMESPath that doubles a list", js(script.JMESPath, "[@]"+strings.Repeat("|[@,@][]", 60)), stoppedSomehow},
-		{"JMESPath that pads", js(script.JMESPath, "pad_left('a', `4000000000`)"), ended},
-		{"a kind that is none", js('?', ""), `b: programs of kind '?' are unknown`},
+		{"JMESPath that pads a string", js(script.JMESPath, "pad_left('a', `4000000000`)"), ended},
+		{"an unknown kind", js('?', ""), `b: programs of kind '?' are unknown`},
 		{"a source that is too long", js(script.Filter, strings.Repeat(" ", script.SourceLimit+1)), "b: is 65537 bytes long, at most 65536 are allowed"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestRun(t *testing.T) {
 			}
 			got := outcome(pool.Run(t.Context(), c.program, []byte(event)))
 			if c.want == stoppedSomehow {
-				// Time or memory, whichever runs out first.
+				// The time or the memory may run out first.
 				if got != stopped && !strings.HasPrefix(got, "l: the process that ran it ended") {
 					t.Errorf("got %.100s, want it stopped", got)
 				}
@@ -144,11 +144,11 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A process has 320 MiB for all that it ever runs.
-func TestRunsLeaveNoMemoryBehind(t *testing.T) {
+// The memory of a process is limited to 320 MiB, so a leak would end it.
+func TestRunsLeakNoMemory(t *testing.T) {
 	runs := 4000
 	if script.Racing {
-		runs = 100 // no bound of the system's
+		runs = 100 // the system does not limit the memory
 	}
 	pool := newPool(t, 1).Within(ample)
 	program := script.Program{Kind: script.Transform, Source: "const transform = e => e.body"}
@@ -170,8 +170,8 @@ func TestCheckRunsNoFunction(t *testing.T) {
 		{script.JMESPath, "abs(@)", ""},
 		{script.JMESPath, "{a: nothing(@)}", "b: line 1, column 5: unknown function nothing"},
 		{script.JMESPath, "{a: 'é nothing(\\'', \"nothing(\": `\"nothing(\"`,\n e: length(a_nothing), b: [nothing\n(@)]}", "b: line 2, column 28: unknown function nothing"},
-		{script.Filter, "async function filter() { return true }", "b: filter must be a plain function that returns its answer: it is async"},
-		{script.Transform, "const transform = async () => 1", "b: transform must be a plain function that returns its answer: it is async"},
+		{script.Filter, "async function filter() { return true }", "b: filter must be a plain function that returns its result: it is async"},
+		{script.Transform, "const transform = async () => 1", "b: transform must be a plain function that returns its result: it is async"},
 		{script.Filter, "function filter(", "b: line 1, column 17: SyntaxError: missing formal parameter"},
 	} {
 		if got := outcome(nil, pool.Check(t.Context(), script.Program{Kind: c.kind, Source: c.source})); got != c.want {
@@ -180,8 +180,8 @@ func TestCheckRunsNoFunction(t *testing.T) {
 	}
 }
 
-// Whatever one caller runs, every other gets its own answer.
-func TestRunsAtOnce(t *testing.T) {
+// Each caller gets the result of its own run, even if the program of another caller hangs.
+func TestConcurrentRuns(t *testing.T) {
 	pool := newPool(t, 2).Within(time.Second)
 	hang := script.Program{Kind: script.Filter, Source: "const filter = () => [].indexOf.call({length: 2 ** 53 - 1}, 1)"}
 	var callers sync.WaitGroup
@@ -214,11 +214,10 @@ func TestLargeInputs(t *testing.T) {
 	}
 }
 
-// A child gets nothing of what we know, and ends with its input.
-func TestAChildWithoutInputEnds(t *testing.T) {
+func TestAChildEndsWithItsInput(t *testing.T) {
 	child := exec.Command(os.Args[0])
 	child.Env = []string{"EVENTHOOK_SCRIPT_CHILD=1"}
 	if out, err := child.Output(); err != nil || len(out) == 0 {
-		t.Errorf("got %q, %v; want that it says that it is ready, and ends", out, err)
+		t.Errorf("got %q, %v; want a reply that the child is ready, and its end", out, err)
 	}
 }

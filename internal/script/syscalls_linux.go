@@ -23,8 +23,8 @@ var allowed = []string{
 	"sched_getaffinity", "set_robust_list", "rseq", "membarrier", "exit", "exit_group",
 }
 
-// allowedIf returns the calls that a child may make with certain arguments only: new threads but no
-// processes, signals to itself, and no new executable memory.
+// allowedIf returns the system calls that are allowed with certain arguments only. A child can create
+// threads but not processes, signal only itself, and allocate no executable memory.
 func allowedIf() []seccomp.NameWithConditions {
 	noCode := seccomp.ArgumentConditions{{Argument: 2, Operation: seccomp.BitsNotSet, Value: unix.PROT_EXEC}}
 	return []seccomp.NameWithConditions{
@@ -68,7 +68,8 @@ func newPolicy() (seccomp.Policy, error) {
 	}
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{group}}
 	if _, known := machine.SyscallNames["clone3"]; known {
-		// The filter cannot read its arguments. Without it, C libraries use clone.
+		// The filter cannot read the arguments of clone3. If clone3 fails with ENOSYS, C libraries use
+		// clone.
 		absent := seccomp.SyscallGroup{Names: []string{"clone3"}, Action: seccomp.ActionErrno | seccomp.Action(syscall.ENOSYS)}
 		policy.Syscalls = append(policy.Syscalls, absent)
 	}

@@ -56,7 +56,7 @@ func (m *Meter) syncNow(t *tenant, isNeeded func() bool) {
 
 // readNow reads the totals of a tenant unless they were read within the interval. It also
 // reads the totals of the other waiting tenants: when all sources are reloaded at once, each
-// waits for at most two reads, however many tenants there are.
+// waits for at most two reads, for any number of tenants.
 func (m *Meter) readNow(ctx context.Context, t *tenant) error {
 	m.addWaiting(t, 1)
 	defer m.addWaiting(t, -1)

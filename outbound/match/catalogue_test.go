@@ -35,7 +35,7 @@ func (o *store) Mismatch(kind string) {
 	o.misfits = append(o.misfits, kind)
 }
 
-// catalogued is a store with a catalogue of payments.
+// catalogued returns a store and a catalogue with event types of payments.
 func catalogued() (*store, *match.Catalogue) {
 	o := newStore()
 	o.types[acme] = []eventhook.EventType{
@@ -55,10 +55,10 @@ func TestCatalogueCheck(t *testing.T) {
 		{"payment.made", `{"amount":1}`, "payment", "", ""},
 		{"payment.made", `{}`, "payment", "data: required", match.MismatchShape},
 		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", match.MismatchShape},
-		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", match.MismatchUnchecked},
+		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be validated", match.MismatchUnchecked},
 		{"payment.lost", `hunter2`, "payment", "", ""},
 		{"payment.odd", `{}`, "payment", "its schema cannot be used", match.MismatchUnchecked},
-		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", match.MismatchUnchecked},
+		{"payment.endless", endless, "payment", "validating the data against the schema takes too much work", match.MismatchUnchecked},
 		{"payment.new", `{}`, "", "the catalogue has no entry for its type", match.MismatchUnknown},
 		{"tenant.updated", `{}`, "eventhook", "", ""},
 	} {
@@ -69,11 +69,11 @@ func TestCatalogueCheck(t *testing.T) {
 		}
 	}
 	if strings.Contains(o.logged.String(), "hunter2") {
-		t.Errorf("the log quotes data: %s", o.logged)
+		t.Errorf("the log contains data: %s", o.logged)
 	}
 	var none *match.Catalogue
 	if category, fault := none.Check(t.Context(), nil, news("payment.made", "{}")); category != "" || fault != "" {
-		t.Errorf("none: got %q, %q; want nothing", category, fault)
+		t.Errorf("without a catalogue: got %q, %q; want empty texts", category, fault)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestMismatchesAreAlwaysCountedAndLoggedHourly(t *testing.T) {
 			t.Errorf("counted %d, want 240", len(o.misfits))
 		}
 		if lines := strings.Count(o.logged.String(), "\n"); lines != 4 {
-			t.Errorf("told %d times in two hours, want twice of each type:\n%s", lines, o.logged)
+			t.Errorf("%d log entries in two hours, want two for each type:\n%s", lines, o.logged)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
 		category()
 		o.types[acme][1].Category = "loss"
 		if got := category(); got != "payment" || o.reads != 1 {
-			t.Errorf("at once: got %q after %d reads, want what was read once", got, o.reads)
+			t.Errorf("immediately: got %q after %d reads, want the cached category after 1", got, o.reads)
 		}
 		time.Sleep(30 * time.Second)
 		if got := category(); got != "loss" {
@@ -113,17 +113,17 @@ func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
 		o.types[acme][1].Category = "gone"
 		c.Invalidate(acme, "payment.lost")
 		if got := category(); got != "gone" {
-			t.Errorf("when it is told: got %q, want gone", got)
+			t.Errorf("after a notification: got %q, want gone", got)
 		}
 		o.err = errDown
 		c.Invalidate(acme, "payment.lost")
 		if got := category(); got != "" {
-			t.Errorf("while the database is down: got %q, want nothing", got)
+			t.Errorf("during an outage: got %q, want an empty text", got)
 		}
 	})
 }
 
-// A schema that takes too much work is left alone for a while.
+// After a check that takes too many steps, a schema is not used for a while.
 func TestASchemaThatTakesTooManyStepsIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := catalogued()
@@ -136,7 +136,7 @@ func TestASchemaThatTakesTooManyStepsIsPaused(t *testing.T) {
 		}
 		want := []string{match.MismatchShape, match.MismatchUnchecked, match.MismatchUnchecked, match.MismatchShape}
 		if diff := cmp.Diff(want, o.misfits); diff != "" {
-			t.Errorf("misfits (-want +got):\n%s", diff)
+			t.Errorf("mismatches (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -144,11 +144,11 @@ func TestASchemaThatTakesTooManyStepsIsPaused(t *testing.T) {
 func TestCheckNowReturnsTheCategoriesOfSystemEvents(t *testing.T) {
 	var none *match.Catalogue
 	if category, ok := none.CheckNow(nil, news("payment.made", "{}")); category != "" || !ok {
-		t.Errorf("no catalogue: got %q, %t; want nothing, known", category, ok)
+		t.Errorf("without a catalogue: got %q, %t; want an empty text and true", category, ok)
 	}
 	o, c := catalogued()
 	own := eventhook.SystemEventTypes()[0]
 	if category, ok := c.CheckNow(nil, news(own.Name, "{}")); category != own.Category || !ok || o.reads != 0 {
-		t.Errorf("one of the gateway's: got %q, %t after %d reads", category, ok, o.reads)
+		t.Errorf("system event: got %q, %t after %d reads", category, ok, o.reads)
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
-// march is when tests of matching and publishing begin.
+// march is the time at which tests start.
 var march = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // acme is a tenant.
 var acme = eventhook.TenantID{0xac}
 
-// subscriber is an active subscription of acme's to types, separated by spaces.
+// subscriber returns an active subscription of the tenant acme to event types, separated by spaces.
 func subscriber(name, types, filter string) eventhook.Subscription {
 	return eventhook.Subscription{
 		ID: eventhook.NewID[eventhook.Subscription](march), TenantID: acme, Name: name, Status: eventhook.SubscriptionActive,
@@ -28,7 +28,7 @@ func subscriber(name, types, filter string) eventhook.Subscription {
 	}
 }
 
-// news is an event that acme publishes.
+// news returns an event that the tenant acme publishes.
 func news(eventType, data string) *eventhook.Event {
 	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](march), TenantID: acme, EventType: eventType, ContentType: "application/json",
 		Payload: eventhook.Payload{Body: []byte(data)}}
@@ -73,7 +73,7 @@ func TestMatchingSubscriptions(t *testing.T) {
 		{"", ``, "all,several"},
 		{"refund.made.twice", `{}`, "all,several,other"},
 		{"tenant.suspended", `{}`, "all,several"},
-		{"tenant.created", `{}`, ""}, // for the admin alone
+		{"tenant.created", `{}`, ""}, // visible to the admin only
 	} {
 		e := news(c.eventType, c.data)
 		e.SourceSlug = "shop"
@@ -82,7 +82,7 @@ func TestMatchingSubscriptions(t *testing.T) {
 		}
 	}
 	if len(broken) != 1 || !strings.HasPrefix(broken[0], "broken: body.amount.$near: is not one of") {
-		t.Errorf("broken: got %q, want the one with the place of its fault", broken)
+		t.Errorf("broken: got %q, want the subscription with the position of its fault", broken)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestCheckFilter(t *testing.T) {
 }
 
 // The index finds the same subscriptions as a check of every subscription.
-func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
+func TestIndexMatchesLikeALinearScan(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"a", "b", "payment", "a.b", ""}
 	word := func() string {
@@ -168,9 +168,9 @@ func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
 	}
 }
 
-// crowd are so many subscriptions, of which ten are for events of type
-// "payment.made", each in its own way.
-func crowd(n int) []eventhook.Subscription {
+// manySubscriptions returns n subscriptions. Ten of them match events of the type "payment.made", each
+// with another pattern.
+func manySubscriptions(n int) []eventhook.Subscription {
 	taking := []string{"payment.made", "payment.*", "*", "payment.made refund.*", "refund.* *"}
 	list := make([]eventhook.Subscription, n)
 	for i := range list {
@@ -189,7 +189,7 @@ var sale = `{"object":{"amount":10,"currency":"usd","note":"` + strings.Repeat("
 func TestSubscriptionsThatDoNotMatchAllocateNothing(t *testing.T) {
 	for claim, e := range map[string]*eventhook.Event{"by their filters": news("payment.made", sale), "by type": news("order.made", sale)} {
 		allocations := func(n int) float64 {
-			r := match.CompileMatcher(1, crowd(n), nil)
+			r := match.CompileMatcher(1, manySubscriptions(n), nil)
 			return testing.AllocsPerRun(200, func() { r.Match(nil, e) })
 		}
 		if few, many := allocations(10), allocations(5000); many > few+1 {
@@ -198,11 +198,11 @@ func TestSubscriptionsThatDoNotMatchAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkRoster holds an event against 10 000 subscriptions, ten of which
-// are for its type, and against those ten: they cost about the same.
-func BenchmarkRoster(b *testing.B) {
+// BenchmarkMatcher matches an event with 10 000 subscriptions, ten of which match its type, and with
+// these ten only. Both should cost about the same.
+func BenchmarkMatcher(b *testing.B) {
 	e := news("payment.made", sale)
-	few, many := match.CompileMatcher(1, crowd(10), nil), match.CompileMatcher(1, crowd(10_000), nil)
+	few, many := match.CompileMatcher(1, manySubscriptions(10), nil), match.CompileMatcher(1, manySubscriptions(10_000), nil)
 	for _, c := range []struct {
 		name string
 		*match.Matcher
@@ -214,7 +214,7 @@ func BenchmarkRoster(b *testing.B) {
 			}
 		})
 	}
-	b.Run("both", func(b *testing.B) { // in turn, so that both meet the same machine
+	b.Run("both", func(b *testing.B) { // alternately, so that both run under the same conditions
 		var ofFew, ofMany time.Duration
 		for b.Loop() {
 			began := time.Now()
@@ -226,7 +226,7 @@ func BenchmarkRoster(b *testing.B) {
 		b.ReportMetric(ofMany.Seconds()/ofFew.Seconds(), "ratio(at-most-1.5)")
 	})
 	b.Run("compile10000", func(b *testing.B) {
-		list := crowd(10_000)
+		list := manySubscriptions(10_000)
 		for b.Loop() {
 			match.CompileMatcher(1, list, nil)
 		}

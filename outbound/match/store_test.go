@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("the database is down")
 
-// store is Subscriptions, EventTypes and CatalogueObserver in memory.
+// store is a fake of Subscriptions, EventTypes and CatalogueObserver in memory.
 type store struct {
 	mu         sync.Mutex
 	generation int64
@@ -23,7 +23,7 @@ type store struct {
 	types      map[eventhook.TenantID][]eventhook.EventType
 	misfits    []string
 	reads      int
-	err        error // of each read; nil for none
+	err        error // the error of each read
 	log        *slog.Logger
 	logged     *strings.Builder
 }
@@ -45,7 +45,7 @@ func (o *store) add(s eventhook.Subscription) {
 	o.generation++
 }
 
-func (o *store) rosters() *match.SubscriptionCache {
+func (o *store) subscriptionCache() *match.SubscriptionCache {
 	return match.NewSubscriptionCache(100_000, o, o.log, time.Now)
 }
 

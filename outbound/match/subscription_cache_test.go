@@ -14,7 +14,7 @@ import (
 func TestTheSteadyStateReadsNoSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newStore(subscriber("a", "*", ""))
-		r := o.rosters()
+		r := o.subscriptionCache()
 		for range 50 {
 			generation, matched, err := r.Match(t.Context(), news("push", ""))
 			if generation != 1 || len(matched) != 1 || err != nil {
@@ -27,7 +27,7 @@ func TestTheSteadyStateReadsNoSubscriptions(t *testing.T) {
 		}
 		for range 50 {
 			if _, none, err := r.Match(t.Context(), &eventhook.Event{TenantID: eventhook.TenantID{1}}); len(none) > 0 || err != nil {
-				t.Fatalf("another tenant: got %v, %v, want nobody", namesOf(none), err)
+				t.Fatalf("another tenant: got %v, %v, want no subscription", namesOf(none), err)
 			}
 		}
 		if o.reads != 2 {
@@ -39,7 +39,7 @@ func TestTheSteadyStateReadsNoSubscriptions(t *testing.T) {
 func TestChangesOfSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newStore(subscriber("a", "*", ""))
-		r := o.rosters()
+		r := o.subscriptionCache()
 		want := func(claim, want string) {
 			t.Helper()
 			if _, matched, err := r.Match(t.Context(), news("push", "")); strings.Join(namesOf(matched), ",") != want || err != nil {
@@ -64,32 +64,32 @@ func TestChangesOfSubscriptions(t *testing.T) {
 		want("while the database is down", "a,b,c,d")
 		r.InvalidateAll()
 		if _, _, err := r.Match(t.Context(), news("push", "")); !errors.Is(err, errDown) {
-			t.Errorf("nothing kept, and the database is down: got %v, want that", err)
+			t.Errorf("empty cache during an outage: got %v, want the error of the store", err)
 		}
 	})
 }
 
-// The dispatcher gives up what waits for a subscription that is gone, so one
-// that was only made a moment ago must be found.
+// The dispatcher abandons the deliveries of a subscription that does not exist. The cache must
+// therefore find a subscription that another instance has just created.
 func TestANewSubscriptionOfAnotherInstanceIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := subscriber("a", "*", ""), subscriber("b", "", "")
 		b.Status = eventhook.SubscriptionDisabled
 		o := newStore(a)
-		r := o.rosters()
+		r := o.subscriptionCache()
 		first, err := r.Subscription(t.Context(), acme, a.ID)
 		if err != nil || first.Name != "a" {
 			t.Fatalf("got %v, %v; want a", first, err)
 		}
 		if again, err := r.Subscription(t.Context(), acme, a.ID); again != first || err != nil {
-			t.Errorf("again: got %p, %v; want the same, %p", again, err, first)
+			t.Errorf("second call: got %p, %v; want the same pointer %p", again, err, first)
 		}
 		o.add(b)
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
 				if s, err := r.Subscription(t.Context(), acme, b.ID); err != nil || s.Name != "b" {
-					t.Errorf("made and not told: got %v, %v; want b", s, err)
+					t.Errorf("created without a notification: got %v, %v; want b", s, err)
 				}
 			})
 		}
@@ -100,28 +100,28 @@ func TestANewSubscriptionOfAnotherInstanceIsFound(t *testing.T) {
 		before := o.reads
 		for range 20 {
 			if _, err := r.Subscription(t.Context(), acme, eventhook.SubscriptionID{1}); eventhook.KindOf(err) != eventhook.KindNotFound {
-				t.Errorf("one that is gone: got %v, want KindNotFound", err)
+				t.Errorf("deleted subscription: got %v, want KindNotFound", err)
 			}
 		}
 		if o.reads != before+1 {
-			t.Errorf("reads for one that is gone: got %d, want 1", o.reads-before)
+			t.Errorf("deleted subscription: got %d reads, want 1", o.reads-before)
 		}
 		o.err = errDown
 		if _, err := r.Subscription(t.Context(), acme, eventhook.SubscriptionID{2}); !errors.Is(err, errDown) {
-			t.Errorf("while the database is down: got %v, want that", err)
+			t.Errorf("during an outage: got %v, want the error of the store", err)
 		}
 	})
 }
 
 func TestAFilterThatCannotBeUsedIsLoggedOnce(t *testing.T) {
 	o := newStore(subscriber("a", "*", `{"$near":1}`), subscriber("b", "*", ""))
-	r := o.rosters()
+	r := o.subscriptionCache()
 	for range 10 {
 		if _, matched, err := r.Match(t.Context(), news("push", "")); len(matched) != 1 || err != nil {
-			t.Fatalf("got %v, %v; want b alone", namesOf(matched), err)
+			t.Fatalf("got %v, %v; want b only", namesOf(matched), err)
 		}
 	}
 	if n := strings.Count(o.logged.String(), "cannot be used"); n != 1 {
-		t.Errorf("told %d times, want once: %s", n, o.logged)
+		t.Errorf("logged %d times, want once: %s", n, o.logged)
 	}
 }

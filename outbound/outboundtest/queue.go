@@ -11,22 +11,22 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// Queue is an outbound.Queue to check, and its surroundings.
+// Queue is an outbound.Queue to check, with functions that control its environment.
 type Queue struct {
 	outbound.Queue
-	Create  func() eventhook.Destination                        // a new destination without deliveries
-	Store   func(to eventhook.Destination, n int)               // n deliveries that are due now
-	Delete  func(to eventhook.Destination)                      // the destination, not its deliveries
+	Create  func() eventhook.Destination                        // returns a new destination without deliveries
+	Store   func(to eventhook.Destination, n int)               // stores n deliveries that are due now
+	Delete  func(to eventhook.Destination)                      // deletes the destination, not its deliveries
 	Status  func(id eventhook.DeliveryID) eventhook.Delivery    // as it is stored
 	All     func(to eventhook.Destination) []eventhook.Delivery // as they are stored
 	Now     func() time.Time
 	Advance func(by time.Duration)
 }
 
-// lease is how long claims of these cases hold.
+// lease is the duration of the leases in all cases.
 const lease = 30 * time.Second
 
-// QueueCases are the contract of outbound.Queue. Each case needs a new queue.
+// QueueCases has a case for each part of the contract of outbound.Queue, by its claim. Each case needs a new queue.
 var QueueCases = map[string]func(t *testing.T, q Queue){
 	"a destination is listed while a delivery is due":          listed,
 	"pages follow the order of ids":                            paged,
@@ -49,7 +49,7 @@ func (q Queue) due(t *testing.T, after eventhook.DestinationID, limit int) (ids 
 	}
 	for _, d := range list {
 		if d.Destination().ID() != d.DestinationID {
-			t.Errorf("got %+v, whose id is another", d)
+			t.Errorf("got %+v, whose ids differ", d)
 		}
 		ids = append(ids, d.DestinationID)
 	}
@@ -73,7 +73,7 @@ func (q Queue) claim(t *testing.T, to eventhook.Destination, n int, triedFirst b
 	return list
 }
 
-// settle settles deliveries with a status, and returns how many leases were lost.
+// settle settles deliveries with a status and returns the number of lost leases.
 func (q Queue) settle(t *testing.T, status eventhook.DeliveryStatus, list ...*eventhook.Delivery) int {
 	t.Helper()
 	var batch []*outbound.DeliverySettlement
@@ -165,13 +165,13 @@ func triedFirst(t *testing.T, q Queue) {
 	q.Store(to, 1)
 	tried := q.claim(t, to, 1, true)
 	if len(tried) != 1 {
-		t.Fatalf("without tried ones: claimed %d, want 1", len(tried))
+		t.Fatalf("without earlier attempts: claimed %d, want 1", len(tried))
 	}
 	q.settle(t, eventhook.DeliveryFailed, tried...)
 	q.Store(to, 3)
 	q.Advance(2 * time.Minute)
 	if got := q.claim(t, to, 1, true); len(got) != 1 || got[0].ID != tried[0].ID || got[0].RetryCount != 1 || got[0].Attempts != 1 {
-		t.Errorf("claimed %+v, want the one that was tried", got)
+		t.Errorf("claimed %+v, want the delivery with an earlier attempt", got)
 	}
 }
 
@@ -180,12 +180,12 @@ func settled(t *testing.T, q Queue) {
 	q.Store(to, 2)
 	list := q.claim(t, to, 2, false)
 	if lost := q.settle(t, eventhook.DeliverySuccess, list[0]) + q.settle(t, eventhook.DeliveryFailed, list[1]); lost != 0 {
-		t.Errorf("%d leases were lost, want none", lost)
+		t.Errorf("%d leases were lost, want 0", lost)
 	}
 	q.want(t, list[0].ID, eventhook.DeliverySuccess, 1, 0)
 	q.want(t, list[1].ID, eventhook.DeliveryFailed, 1, 1)
 	if got := q.claim(t, to, 2, false); len(got) != 0 {
-		t.Errorf("claimed %d before the retry is due", len(got))
+		t.Errorf("claimed %d before the retry is due, want 0", len(got))
 	}
 	q.Advance(time.Minute + time.Second)
 	if got := q.claim(t, to, 2, false); len(got) != 1 || got[0].ID != list[1].ID {
@@ -204,7 +204,7 @@ func leaseLost(t *testing.T, q Queue) {
 	}
 	q.want(t, before[0].ID, eventhook.DeliveryAcquired, 0, 0)
 	if lost := q.settle(t, eventhook.DeliverySuccess, again...); lost != 0 {
-		t.Errorf("the holder lost its lease")
+		t.Errorf("the current lease was lost")
 	}
 	if lost := q.settle(t, eventhook.DeliveryFailed, again...); lost != 1 {
 		t.Errorf("a second settlement: %d leases were lost, want 1", lost)
@@ -263,18 +263,18 @@ func abandoned(t *testing.T, q Queue) {
 			t.Errorf("AbandonDeliveries: got %d, %v; want %d", n, err, want)
 		}
 	}
-	abandon(10, 0) // it exists
+	abandon(10, 0) // the destination exists
 	q.Delete(to)
 	abandon(2, 2)
 	abandon(2, 1)
 	for _, d := range q.All(to) {
 		if d.Status != eventhook.DeliveryDead || d.LastError != "it was deleted" {
-			t.Errorf("got %s (%q), want it dead", d.Status, d.LastError)
+			t.Errorf("got %s (%q), want it dead with the reason", d.Status, d.LastError)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := q.DueDestinations(ended, eventhook.DestinationID{}, 1); err == nil {
-		t.Error("a call whose ctx has ended succeeded")
+		t.Error("DueDestinations with a cancelled ctx succeeded")
 	}
 }

@@ -19,25 +19,25 @@ type Store struct {
 	Tenant        eventhook.TenantID
 	Other         eventhook.TenantID         // another tenant
 	Subscriptions []eventhook.SubscriptionID // two, of Tenant
-	Refused       string                     // an event type that the store refuses
+	Rejected      string                     // an event type that the store rejects
 	Now           func() time.Time
 	Generation    func(of eventhook.TenantID) int64
 	Change        func()                         // changes a subscription of Tenant
-	Deliveries    func(of eventhook.EventID) int // that are stored; -1 if the event is not
+	Deliveries    func(of eventhook.EventID) int // number of stored deliveries; -1 if the event is not stored
 }
 
-// Check holds that stores which open makes keep the contract of
-// outbound.PublishStore.
+// Check checks the contract of outbound.PublishStore. It calls open for each case, which must return an
+// empty store.
 func Check(t *testing.T, open func(*testing.T) Store) {
 	for _, c := range []struct {
 		claim string
 		check func(suite)
 	}{
 		{"an event is stored with its deliveries", suite.stores},
-		{"a key is stored once, within a batch and later", suite.storesAKeyOnce},
-		{"a key is a tenant's", suite.keepsKeysApart},
-		{"of a stale event nothing is stored, not even its key", suite.leavesOutStale},
-		{"an event that is refused costs no other anything", suite.leavesOutRefused},
+		{"a key is stored once, in a batch and across batches", suite.storesAKeyOnce},
+		{"tenants may use the same key", suite.keepsKeysApart},
+		{"nothing of a stale event is stored, not even its key", suite.leavesOutStale},
+		{"a rejected event does not affect the other events of its batch", suite.leavesOutRefused},
 		{"a call that is cancelled stores nothing", suite.storesNothingWhenCancelled},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.check(suite{t, open(t)}) })
@@ -72,23 +72,23 @@ func (s suite) publish(batch ...*outbound.PublishItem) {
 	}
 }
 
-// outcome is what the contract says of an event after Publish.
+// outcome is the state of an event after Publish.
 type outcome struct {
 	Status      eventhook.EventStatus
 	DuplicateOf eventhook.EventID
 	Count       int
 	IsStale     bool
-	Stored      int // deliveries; -1: not the event either
+	Stored      int // stored deliveries; -1: the event is not stored
 }
 
-func (s suite) want(what string, p *outbound.PublishItem, want outcome) {
+func (s suite) want(claim string, p *outbound.PublishItem, want outcome) {
 	s.Helper()
 	got := outcome{p.Event.Status, p.Event.DuplicateOf, 0, p.IsStale, s.Deliveries(p.Event.ID)}
 	if got.Status == eventhook.EventDuplicate || got.Status == eventhook.EventDelivered {
 		got.Count = p.Count
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("%s (-want +got):\n%s", what, diff)
+		s.Errorf("%s (-want +got):\n%s", claim, diff)
 	}
 }
 
@@ -104,11 +104,11 @@ var nothing = outcome{Stored: -1}
 
 func (s suite) stores() {
 	const lease = 30 * time.Second
-	two, none := s.event("", 2), s.event("", 0)
+	two, zero := s.event("", 2), s.event("", 0)
 	two.Deliveries[0].Status, two.Deliveries[0].Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: s.Now().Add(lease)}
-	s.publish(two, none)
+	s.publish(two, zero)
 	s.want("with two deliveries", two, stored(2))
-	s.want("without", none, stored(0))
+	s.want("without deliveries", zero, stored(0))
 	for i, want := range []eventhook.DeliveryStatus{eventhook.DeliveryAcquired, eventhook.DeliveryPending} {
 		if d := two.Deliveries[i]; d.Status != want || (d.Lease.Token == 1) != (want == eventhook.DeliveryAcquired) {
 			s.Errorf("delivery %d: got %s with the token %d, want %s", i, d.Status, d.Lease.Token, want)
@@ -119,20 +119,20 @@ func (s suite) stores() {
 func (s suite) storesAKeyOnce() {
 	first, same, other := s.event("k", 2), s.event("k", 1), s.event("l", 1)
 	s.publish(first, same, other)
-	s.want("the first", first, stored(2))
-	s.want("the same key in the batch", same, duplicate(first))
+	s.want("first event", first, stored(2))
+	s.want("same key in the batch", same, duplicate(first))
 	s.want("another key", other, stored(1))
 	later := s.event("l", 2)
 	s.publish(later)
-	s.want("the key later", later, duplicate(other))
+	s.want("same key in a later batch", later, duplicate(other))
 }
 
 func (s suite) keepsKeysApart() {
-	ours, theirs := s.event("k", 1), s.event("k", 0)
-	theirs.Event.TenantID, theirs.Generation = s.Other, s.Generation(s.Other)
-	s.publish(ours, theirs)
-	s.want("one tenant's", ours, stored(1))
-	s.want("the other's", theirs, stored(0))
+	own, other := s.event("k", 1), s.event("k", 0)
+	other.Event.TenantID, other.Generation = s.Other, s.Generation(s.Other)
+	s.publish(own, other)
+	s.want("event of the tenant", own, stored(1))
+	s.want("event of the other tenant", other, stored(0))
 }
 
 func (s suite) leavesOutStale() {
@@ -148,15 +148,15 @@ func (s suite) leavesOutStale() {
 }
 
 func (s suite) leavesOutRefused() {
-	first, refused, last := s.event("a", 1), s.event("b", 1), s.event("", 1)
-	refused.Event.EventType = s.Refused
-	s.publish(first, refused, last)
-	s.want("before it", first, stored(1))
-	s.want("the refused one", refused, nothing)
-	s.want("behind it", last, stored(1))
+	first, rejected, last := s.event("a", 1), s.event("b", 1), s.event("", 1)
+	rejected.Event.EventType = s.Rejected
+	s.publish(first, rejected, last)
+	s.want("event before the rejected one", first, stored(1))
+	s.want("rejected event", rejected, nothing)
+	s.want("event after the rejected one", last, stored(1))
 	again := s.event("b", 1)
 	s.publish(again)
-	s.want("its key is free", again, stored(1))
+	s.want("new event with the key of the rejected one", again, stored(1))
 }
 
 func (s suite) storesNothingWhenCancelled() {

@@ -24,7 +24,7 @@ func (s *Scheduler) ShouldClaim(id eventhook.DestinationID, now time.Time) (clai
 }
 
 // NextClaim removes and returns the next destination that has a backlog in the database
-// and memory for claimed deliveries. It returns false if there is none.
+// and memory for claimed deliveries. It returns false if no destination has both.
 func (s *Scheduler) NextClaim() (Destination, bool) {
 	if s.claims.len() == 0 {
 		return Destination{}, false

@@ -15,15 +15,16 @@
 //     the destination's Slots, and half after each failure.
 //   - Memory: deliveries and bytes. A tenant uses at most as much memory as stays free,
 //     and a queue at most an eighth of all memory. A queue holds no more deliveries than
-//     it can probably send within half a lease. It starts with 64 deliveries, gets one
-//     more after each attempt, and half when a lease was too short. While a queue has a
-//     backlog in the database, new deliveries get at most half of its memory.
+//     it can probably send within half a lease. Its window is a further limit: 64
+//     deliveries at first, one more after each attempt, and half when a lease was too
+//     short. While a queue has a backlog in the database, new deliveries get at most half
+//     of its memory.
 //   - The rate of a destination: sends are reserved in the database, for all
 //     instances together, one second ahead.
 //
 // Next works round robin. It alternates between first attempts and retries, then
-// between tenants, then between the queues of a tenant. Within a queue and class the
-// order is first in, first out.
+// between tenants, then between the queues of a tenant. The first attempts of a queue are
+// sent in the order of Offer, and so are its retries.
 //
 // # A delivery
 //

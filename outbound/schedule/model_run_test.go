@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// actions are all that may happen to a scheduler, in any order.
+// actions returns all actions on a scheduler. They may happen in any order.
 func (m *model) actions() map[string]func(*rapid.T) {
 	t := m.T
 	few := rapid.IntRange(1, 10)
@@ -60,12 +60,12 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"fail":   func(*rapid.T) { m.failAll() },
 		"settle": func(*rapid.T) { m.settle(few.Draw(t, "n"), rapid.IntRange(0, 9).Draw(t, "lost") == 0) },
 		"take":   func(*rapid.T) { m.takeReleased(few.Draw(t, "n")) },
-		"return": func(*rapid.T) { m.giveBack() },
+		"return": func(*rapid.T) { m.release() },
 		"pace":   func(*rapid.T) { m.pace(rapid.Bool().Draw(t, "fails")) },
 		"time": func(*rapid.T) {
 			m.now = m.now.Add(rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 20 * time.Second}).Draw(t, "span"))
 			if next, ok := m.s.Advance(m.now); ok && !next.After(m.now) {
-				t.Fatalf("the next timer is at %s, which is over", next)
+				t.Fatalf("the next timer is at %s, which is in the past", next)
 			}
 		},
 		"configure": func(*rapid.T) {
@@ -119,7 +119,7 @@ func (m *model) offerReserved() {
 	}
 }
 
-// finishSome ends one of the jobs in any way.
+// finishSome finishes one of the jobs with any result.
 func (m *model) finishSome() {
 	if len(m.jobs) == 0 {
 		return
@@ -145,7 +145,7 @@ func (m *model) finishSome() {
 	m.finish(i, r)
 }
 
-// failAll lets all sends to a destination fail, six times.
+// failAll lets all sends to a destination fail six times.
 func (m *model) failAll() {
 	to := m.someTarget()
 	for range 6 {
@@ -161,8 +161,8 @@ func (m *model) failAll() {
 	}
 }
 
-// drain lets everything be well: destinations are ready and answer, the database works,
-// and time passes. Each delivery must be sent within so many seconds.
+// drain removes all faults: destinations are ready and answer, the database works, and time
+// passes. All deliveries must be sent within a number of seconds.
 func (m *model) drain(seconds int) {
 	for _, to := range m.targets {
 		to.Ready, to.deleted = true, false
@@ -198,7 +198,7 @@ func (m *model) look() {
 	}
 }
 
-// do does the work that the scheduler has named, and no other, and lets all sends succeed.
+// do does the work that the scheduler returned, and lets all sends succeed.
 func (m *model) do(w schedule.Work) {
 	if w.Has(schedule.WorkClaim) {
 		for m.claimNext() {
@@ -221,7 +221,7 @@ func (m *model) do(w schedule.Work) {
 	m.settle(len(m.items), false)
 	if w.Has(schedule.WorkRelease) {
 		m.takeReleased(5)
-		m.giveBack()
+		m.release()
 	}
 }
 
@@ -237,23 +237,23 @@ func (m *model) grant() {
 
 // No delivery is lost, returned twice or starved, no limit is exceeded, and all memory is
 // free in the end.
-func TestNothingIsLostTwiceOrStarved(t *testing.T) {
+func TestNoDeliveryIsLostRepeatedOrStarved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
 		for range 5 {
 			t.Repeat(m.actions())
 		}
 		m.offerReserved()
-		// A minute of backoff, and then a delivery a second at least to each destination.
+		// A minute of backoff, and then at least one delivery per second to each destination.
 		m.drain(100 + 2*len(m.items))
 		if held, bytes, released := m.s.Held(); held != 0 || bytes != 0 || released != 0 {
-			t.Fatalf("%d deliveries and %d bytes are held, and %d to be released, want none", held, bytes, released)
+			t.Fatalf("%d deliveries and %d bytes are in memory and %d wait for their release, want 0", held, bytes, released)
 		}
 	})
 }
 
-// A stop gives back all that is not being sent.
-func TestCloseReleasesWhatWaits(t *testing.T) {
+// A stop releases all deliveries except running sends.
+func TestCloseReleasesWaitingDeliveries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
 		for range 5 {
@@ -272,10 +272,10 @@ func TestCloseReleasesWhatWaits(t *testing.T) {
 		}
 		m.settle(len(m.items), false)
 		m.takeReleased(len(m.items))
-		m.giveBack()
+		m.release()
 		m.check()
 		if held, bytes, _ := m.s.Held(); held != 0 || bytes != 0 {
-			t.Fatalf("%d deliveries and %d bytes are held, want none", held, bytes)
+			t.Fatalf("%d deliveries and %d bytes are in memory, want 0", held, bytes)
 		}
 	})
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// place is where a delivery is.
-type place string
+// stage is the stage of a delivery in the model.
+type stage string
 
 const (
-	stored    place = "stored"    // due in the database at dueAt
-	reserved  place = "reserved"  // memory is reserved, and it is about to be offered
-	offered   place = "offered"   // in the scheduler, waiting or to be released
-	sending   place = "sending"   // Next returned it
-	settling  place = "settling"  // its outcome waits for the database
-	releasing place = "releasing" // TakeReleased returned it
-	done      place = "done"
+	stored    stage = "stored"    // due in the database at dueAt
+	reserved  stage = "reserved"  // memory is reserved, and it is about to be offered
+	offered   stage = "offered"   // in the scheduler, waiting or to be released
+	sending   stage = "sending"   // Next returned it
+	settling  stage = "settling"  // its outcome waits for the database
+	releasing stage = "releasing" // TakeReleased returned it
+	done      stage = "done"
 )
 
 // item is a delivery with its state in the model.
 type item struct {
 	*eventhook.Delivery
 	to      *target
-	place   place
-	dueAt   time.Time // of a stored one
+	stage   stage
+	dueAt   time.Time // if stored
 	leaseTo time.Time
 	succeed bool // of the last attempt
 }
@@ -94,16 +94,16 @@ func (m *model) someTarget() *target {
 	return m.targets[rapid.IntRange(0, len(m.targets)-1).Draw(m.T, "destination")]
 }
 
-// create makes deliveries of new events.
-func (m *model) create(to *target, n int, at place) (list []*item) {
+// create creates deliveries of new events.
+func (m *model) create(to *target, n int, at stage) (list []*item) {
 	return m.createSized(to, n, rapid.IntRange(0, 100).Draw(m.T, "size"), at)
 }
 
-func (m *model) createSized(to *target, n, size int, at place) (list []*item) {
+func (m *model) createSized(to *target, n, size int, at stage) (list []*item) {
 	for range n {
 		e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](m.now), Payload: eventhook.Payload{Body: make([]byte, size)}}
 		d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to.ID), TenantID: to.TenantID, DestinationID: to.ID, EventID: e.ID, Event: e}
-		x := &item{Delivery: d, to: to, place: at, dueAt: m.now}
+		x := &item{Delivery: d, to: to, stage: at, dueAt: m.now}
 		m.of[d] = x
 		list = append(list, x)
 	}
@@ -111,21 +111,21 @@ func (m *model) createSized(to *target, n, size int, at place) (list []*item) {
 	return list
 }
 
-func (m *model) at(p place) (list []*item) {
+func (m *model) at(p stage) (list []*item) {
 	for _, x := range m.items {
-		if x.place == p {
+		if x.stage == p {
 			list = append(list, x)
 		}
 	}
 	return list
 }
 
-// move takes an item from one place to another, and fails if it is not there.
-func (m *model) move(x *item, from, to place) {
-	if x.place != from {
-		m.Fatalf("a delivery is %s and goes from %s to %s", x.place, from, to)
+// move changes the stage of an item. The test fails if the item is not in the stage from.
+func (m *model) move(x *item, from, to stage) {
+	if x.stage != from {
+		m.Fatalf("a delivery is %s and goes from %s to %s", x.stage, from, to)
 	}
-	x.place = to
+	x.stage = to
 }
 
 func (m *model) itemOf(d *eventhook.Delivery) *item {
@@ -158,7 +158,7 @@ func (m *model) claim(to *target, fails bool) {
 	m.s.Claimed(to.ID, n, len(list), m.now)
 }
 
-// know notes that the scheduler has been given the configuration.
+// know records that the scheduler has the current configuration.
 func (t *target) know() {
 	if t.Version >= t.known.Version {
 		t.known = t.Destination
@@ -225,7 +225,7 @@ func (m *model) finish(i int, r schedule.Result) {
 	}
 }
 
-// settle writes outcomes. A lost lease leaves the delivery to whoever claimed it.
+// settle writes outcomes. If the lease was lost, the delivery belongs to another instance.
 func (m *model) settle(n int, lost bool) {
 	list := m.at(settling)
 	list = list[:min(n, len(list))]
@@ -252,15 +252,15 @@ func (m *model) settle(n int, lost bool) {
 	}
 }
 
-// takeReleased takes deliveries that are to be given back.
+// takeReleased takes the deliveries that must be released.
 func (m *model) takeReleased(n int) {
 	for _, d := range m.s.TakeReleased(n) {
 		m.move(m.itemOf(d), offered, releasing)
 	}
 }
 
-// giveBack makes taken deliveries due in the database.
-func (m *model) giveBack() {
+// release makes the taken deliveries due in the database.
+func (m *model) release() {
 	var freed []*eventhook.Delivery
 	for _, x := range m.at(releasing) {
 		m.move(x, releasing, stored)
@@ -284,10 +284,10 @@ func (m *model) pace(fails bool) {
 
 // check compares the counts of the scheduler with the ones of the model.
 func (m *model) check() {
-	count, bytes := map[place]int{}, 0
+	count, bytes := map[stage]int{}, 0
 	for _, x := range m.items {
-		count[x.place]++
-		if x.place == offered || x.place == sending || x.place == settling || x.place == releasing {
+		count[x.stage]++
+		if x.stage == offered || x.stage == sending || x.stage == settling || x.stage == releasing {
 			bytes += len(x.Event.Body)
 		}
 	}
@@ -316,11 +316,11 @@ func (m *model) check() {
 	}
 }
 
-// String shows where everything is, for a failure.
+// String returns the state of the model for failure messages.
 func (m *model) String() string {
 	count := map[string]int{}
 	for _, x := range m.items {
-		count[fmt.Sprintf("%s to %d", x.place, slices.Index(m.targets, x.to))]++
+		count[fmt.Sprintf("%s to %d", x.stage, slices.Index(m.targets, x.to))]++
 	}
 	return fmt.Sprint(count)
 }

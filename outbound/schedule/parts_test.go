@@ -29,16 +29,16 @@ func TestBreaker(t *testing.T) {
 		t.Error("the fifth failure in a row did not open it")
 	}
 	if b.fail(before) {
-		t.Error("a failure of before opened it again")
+		t.Error("a failure of an earlier attempt opened it again")
 	}
 	b.succeed(before, 10)
 	wantState(t, b, Open, 1)
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
 		if got := b.backoff(0); got != want {
-			t.Errorf("waits %s, want %s", got, want)
+			t.Errorf("backoff of %s, want %s", got, want)
 		}
 		if got := b.backoff(1); got != want*4/5 {
-			t.Errorf("waits %s by chance, want %s", got, want*4/5)
+			t.Errorf("backoff of %s with jitter, want %s", got, want*4/5)
 		}
 		b.fail(b.epoch)
 	}
@@ -62,7 +62,7 @@ func TestBreaker(t *testing.T) {
 		b.fail(b.epoch)
 	}
 	if got := b.backoff(0); got != time.Second {
-		t.Errorf("waits %s when it opens after it was closed, want a second", got)
+		t.Errorf("backoff of %s after it was closed and opened again, want a second", got)
 	}
 	one := newBreaker(1)
 	for range 5 {
@@ -78,23 +78,23 @@ func TestALateSendUsesItsReservation(t *testing.T) {
 	p := rate{}
 	p.set(10)
 	if !p.isSpent(start) {
-		t.Error("there are times before any were reserved")
+		t.Error("got a send time before any was reserved")
 	}
 	p.grant(start, 5)
 	for _, c := range []struct{ at, next time.Duration }{
-		{0, 100 * ms}, {110 * ms, 200 * ms}, // a little late: the next is not
-		{700 * ms, 780 * ms}, // very late: the missed sends do not come all at once
+		{0, 100 * ms}, {110 * ms, 200 * ms}, // a short delay does not delay the next send
+		{700 * ms, 780 * ms}, // after a long delay the missed sends do not follow at once
 	} {
 		p.use(start.Add(c.at))
 		if got := p.next.Sub(start); got != c.next {
-			t.Errorf("after one at %s the next is at %s, want %s", c.at, got, c.next)
+			t.Errorf("after a send at %s the next one is at %s, want %s", c.at, got, c.next)
 		}
 	}
 	if p.isSpent(start.Add(1700 * ms)) {
-		t.Error("two that are left are lost")
+		t.Error("the two remaining reservations are lost")
 	}
 	if !p.isSpent(start.Add(1800 * ms)) {
-		t.Error("what was missed by more than a second is not lost")
+		t.Error("a reservation that was missed by more than a second is used")
 	}
 }
 

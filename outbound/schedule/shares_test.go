@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// fill offers as many new deliveries of a destination as get memory, n at most.
+// fill reserves memory for up to n new deliveries of a destination and offers them.
 func (m *model) fill(to *target, n int) int {
 	granted, until := m.s.Reserve(to.Destination, n, m.now)
 	if to.Ready {
@@ -36,8 +36,8 @@ func (m *model) only(n int) (list []*target) {
 	return list
 }
 
-// However much a tenant has waiting, and though its sends do not end, tenants with few
-// deliveries get memory and slots at once.
+// A tenant with a large backlog and endless sends does not delay tenants with few deliveries. They
+// get memory and slots immediately.
 func TestATenantWithFewDeliveriesDoesNotWaitForOneWithMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -74,8 +74,8 @@ func TestATenantWithFewDeliveriesDoesNotWaitForOneWithMany(t *testing.T) {
 	})
 }
 
-// Tenants that all have more than they can send get about the same number of sends, in
-// whatever order the sends end.
+// Tenants that all have a backlog get about the same number of sends, in any order in which the
+// sends end.
 func TestBusyTenantsShareTheSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -109,11 +109,11 @@ func TestBusyTenantsShareTheSlots(t *testing.T) {
 	})
 }
 
-// forgetDone drops deliveries that were sent.
+// forgetDone removes the deliveries that were sent from the model.
 func (m *model) forgetDone() {
 	left := m.items[:0]
 	for _, x := range m.items {
-		if x.place == done {
+		if x.stage == done {
 			delete(m.of, x.Delivery)
 		} else {
 			left = append(left, x)

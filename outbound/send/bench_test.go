@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook/outbound/send"
 )
 
-// BenchmarkSend holds an attempt, which is composed, signed, sent, and read,
-// against a bare client that posts the same bytes to the same sink.
+// BenchmarkSend compares a complete attempt (compose, sign, send, read the response) with a bare
+// client that posts the same bytes to the same receiver.
 func BenchmarkSend(b *testing.B) {
 	receiver := newQuietSink(b)
 	e := newEvent()
@@ -27,7 +27,7 @@ func BenchmarkSend(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					if !send() {
-						b.Error("it was not sent")
+						b.Error("the request was not sent")
 						return
 					}
 				}
@@ -52,7 +52,7 @@ func BenchmarkSend(b *testing.B) {
 	bench("bare", func() bool { return post(http.Header{"Content-Type": {"application/json"}}) })
 	sender, s := newSender(time.Now), newSubscription(receiver)
 	sending := sendingOf(s, e, 1)
-	var headers http.Header // which the sink has to read, too
+	var headers http.Header // which the receiver must parse, too
 	newSenderOver(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
 		headers = r.Header
 		return 200, nil, nil, nil

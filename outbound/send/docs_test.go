@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// page is the programs of docs/receiving.md in a language.
+// page returns the programs of docs/receiving.md in a language.
 func page(t *testing.T, language string, count int) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/receiving.md")
@@ -35,7 +35,7 @@ func page(t *testing.T, language string, count int) []string {
 	return programs
 }
 
-// needs skips a test whose interpreter is missing or too old, but never in CI.
+// needs skips the test if an interpreter is missing or too old. In CI the test fails instead.
 func needs(t *testing.T, interpreter string, check ...string) {
 	t.Helper()
 	if err := exec.Command(interpreter, check...).Run(); err != nil {
@@ -46,14 +46,14 @@ func needs(t *testing.T, interpreter string, check ...string) {
 	}
 }
 
-// receiver is a program of the page that runs.
+// receiver is a running program of the page.
 type receiver struct {
 	url string
-	out *os.File // into a file all of them write at once
+	out *os.File // a file, because a pipe could block the program
 	end func()
 }
 
-func (r *receiver) said(t *testing.T) string {
+func (r *receiver) output(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(r.out.Name())
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *receiver) said(t *testing.T) string {
 	return string(text)
 }
 
-// startReceiver starts a receiver, and waits until it listens.
+// startReceiver starts a receiver and waits until it listens.
 func startReceiver(t *testing.T, env []string, command ...string) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,11 +95,11 @@ func startReceiver(t *testing.T, env []string, command ...string) *receiver {
 		}
 		select {
 		case <-ended:
-			t.Fatalf("it has ended: %s", r.said(t))
+			t.Fatalf("the receiver has ended: %s", r.output(t))
 		default:
 		}
 		if time.Now().After(until) {
-			t.Fatal("it does not listen")
+			t.Fatal("the receiver does not listen")
 		}
 	}
 }
@@ -113,33 +113,33 @@ func write(t *testing.T, name, text string) (path string) {
 	return path
 }
 
-func TestTheReceiversOfThePage(t *testing.T) {
+func TestReceiversOfThePage(t *testing.T) {
 	t.Run("go", func(t *testing.T) {
 		needs(t, "go", "version")
 		program := filepath.Join(t.TempDir(), "receiver")
 		build := exec.Command("go", "build", "-o", program, write(t, "main.go", page(t, "go", 1)[0]))
-		build.Dir = "../.." // where the module is that knows the library
+		build.Dir = "../.." // the module that requires the library
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		judge(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, program), "")
+		checkReceiver(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, program), "")
 	})
 	t.Run("python", func(t *testing.T) {
 		needs(t, "python3", "-c", "''.removeprefix('')")
-		judge(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, "python3", write(t, "receiver.py", page(t, "python", 1)[0])), "")
+		checkReceiver(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, "python3", write(t, "receiver.py", page(t, "python", 1)[0])), "")
 	})
 	seed := eventhook.NewEd25519Seed()
 	for claim, c := range map[string]struct{ env, seed string }{"js": {"WEBHOOK_SECRET=" + currentSecret, ""}, "js with ed25519": {"WEBHOOK_PUBLIC_KEY=" + eventhook.Ed25519PublicKey(seed), seed.Reveal()}} {
 		t.Run(claim, func(t *testing.T) {
 			needs(t, "node", "-e", "fetch.name")
-			judge(t, startReceiver(t, []string{c.env}, "node", write(t, "receiver.mjs", page(t, "js", 1)[0])), c.seed)
+			checkReceiver(t, startReceiver(t, []string{c.env}, "node", write(t, "receiver.mjs", page(t, "js", 1)[0])), c.seed)
 		})
 	}
 }
 
-// judge sends to a receiver what it must take, and what it must not. It knows
-// the current secret or, with a seed, its public key.
-func judge(t *testing.T, r *receiver, seed string) {
+// checkReceiver sends valid and invalid requests to a receiver and checks the responses. The
+// receiver verifies with the current secret, or with the public key of seed if seed is not empty.
+func checkReceiver(t *testing.T, r *receiver, seed string) {
 	t.Helper()
 	send := func(claim string, want int, e *eventhook.Event, change func(*eventhook.Subscription), at time.Time) {
 		t.Helper()
@@ -156,21 +156,21 @@ func judge(t *testing.T, r *receiver, seed string) {
 	}
 	now, first, large := time.Now(), newEvent(), newEvent()
 	large.Body = fmt.Appendf(nil, `[%q]`, strings.Repeat("größe ", 1<<17))
-	send("odd data", 204, first, nil, now)
-	send("the same once more", 204, first, nil, now)
-	send("much data", 204, large, nil, now)
+	send("data with unusual JSON", 204, first, nil, now)
+	send("the same event again", 204, first, nil, now)
+	send("large data", 204, large, nil, now)
 	send("during a rotation", 204, newEvent(), func(s *eventhook.Subscription) {
 		s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(olderSecret)}, {Secret: s.Signing[0].Secret, ExpiresAt: new(now.Add(time.Hour))}}
 	}, now)
-	send("another's secret and key", 401, newEvent(), func(s *eventhook.Subscription) {
+	send("secret and key of another subscription", 401, newEvent(), func(s *eventhook.Subscription) {
 		s.Signing[0].Secret, s.Ed25519Seed = eventhook.NewSecret(olderSecret), eventhook.NewEd25519Seed()
 	}, now)
-	send("what was sent long ago", 401, newEvent(), nil, now.Add(-10*time.Minute))
-	send("what comes from the future", 401, newEvent(), nil, now.Add(10*time.Minute))
+	send("old timestamp", 401, newEvent(), nil, now.Add(-10*time.Minute))
+	send("future timestamp", 401, newEvent(), nil, now.Add(10*time.Minute))
 	for claim, header := range map[string]http.Header{
 		"unsigned": {}, "no signature": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}},
-		"a signature that is none": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {"v1 v1, v1a,x v1,AAAA ,"}},
-		"a timestamp that is none": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {"v1,AAAA"}},
+		"invalid signatures": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {"v1 v1, v1a,x v1,AAAA ,"}},
+		"invalid timestamp":  {"Webhook-Id": {"a"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {"v1,AAAA"}},
 	} {
 		q, err := http.NewRequest(http.MethodPost, r.url, strings.NewReader("{}"))
 		if err != nil {
@@ -187,18 +187,18 @@ func judge(t *testing.T, r *receiver, seed string) {
 			t.Errorf("%s: got %d, want 401", claim, answer.StatusCode)
 		}
 	}
-	send("one more", 204, newEvent(), nil, now)
+	send("another event", 204, newEvent(), nil, now)
 	r.end()
-	said := r.said(t)
-	if got := strings.Count(said, "received {"); got != 4 {
-		t.Errorf("it has received %d events, want 4, each once:\n%.2000s", got, said)
+	out := r.output(t)
+	if got := strings.Count(out, "received {"); got != 4 {
+		t.Errorf("the receiver got %d events, want 4, each once:\n%.2000s", got, out)
 	}
-	if !strings.Contains(said, odd) {
-		t.Error("the data is not what was published")
+	if !strings.Contains(out, unusualJSON) {
+		t.Error("the received data differs from the published data")
 	}
 }
 
-func TestTheShellLinesOfThePage(t *testing.T) {
+func TestShellCommandsOfThePage(t *testing.T) {
 	needs(t, "openssl", "version")
 	for _, secret := range []string{currentSecret, eventhook.NewSigningSecret().Reveal()} {
 		s := newSubscription("")

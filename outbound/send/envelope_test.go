@@ -17,13 +17,13 @@ func TestBody(t *testing.T) {
 	e := newEvent()
 	want := fmt.Sprintf(`{"event_id":"%s","event_type":"payment.succeeded","category":"payments","timestamp":"2026-11-22T02:44:25.123Z","tenant_id":"%s","source":"stripe",`+
 		`"scope":{"project":"p1"},"actor":"ada","data":%s,"correlation_id":"order-7","request_id":"req-1","trace_id":"0af7651916cd43dd8448eb211c80319c",`+
-		`"metadata":{"\u003ck\u003e":"a\"b","n":null}}`, e.ID, e.TenantID, odd)
+		`"metadata":{"\u003ck\u003e":"a\"b","n":null}}`, e.ID, e.TenantID, unusualJSON)
 	if diff := cmp.Diff(want, string(send.Body(e))); diff != "" {
-		t.Errorf("the body (-want +got):\n%s", diff)
+		t.Errorf("body (-want +got):\n%s", diff)
 	}
 }
 
-// An event that has nothing to tell has no more members than it needs.
+// Members without a value are omitted.
 func TestBodyOmitsEmptyMembers(t *testing.T) {
 	for claim, of := range map[string]*eventhook.Envelope{
 		"no envelope": nil, "an empty one": {},
@@ -40,12 +40,12 @@ func TestBodyOmitsEmptyMembers(t *testing.T) {
 
 func TestData(t *testing.T) {
 	for _, c := range []struct{ claim, data, want string }{
-		{"an object with odd white space", odd, odd},
-		{"white space around it", " \n[1]\t", " \n[1]\t"},
+		{"an object with unusual white space", unusualJSON, unusualJSON},
+		{"surrounding white space", " \n[1]\t", " \n[1]\t"},
 		{"a number", "-0.0e-0", "-0.0e-0"},
 		{"null", "null", ""},
 		{"nothing", "", ""},
-		{"a text that is no JSON", "a=1&b=\"2\"\x01", `"a=1&b=\"2\"\u0001"`},
+		{"a text that is not JSON", "a=1&b=\"2\"\x01", `"a=1&b=\"2\"\u0001"`},
 		{"two values", "1 2", `"1 2"`},
 		{"bytes", "\xff\x00", `{"base64":"/wA="}`},
 	} {
@@ -62,10 +62,10 @@ func TestData(t *testing.T) {
 	}
 }
 
-// FuzzBody holds the body against what encoding/json makes of the same, and
-// wants it the same after its envelope was stored.
+// FuzzBody compares the body with the output of encoding/json, and with the body of the event after its
+// envelope was stored and read.
 func FuzzBody(f *testing.F) {
-	f.Add("payment.made", `{ "a" : "<\u2028\\\" &" , "b" : [ ] }`, odd)
+	f.Add("payment.made", `{ "a" : "<\u2028\\\" &" , "b" : [ ] }`, unusualJSON)
 	f.Add("\x00\xff", "\"\u2028\u2029\"", "\xff")
 	f.Add("", " null ", "null ")
 	f.Fuzz(func(t *testing.T, text, value, data string) {
@@ -104,7 +104,7 @@ func FuzzBody(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(body), string(send.Body(&again))); diff != "" {
-			t.Errorf("after it was stored (-want +got):\n%s", diff)
+			t.Errorf("after storing (-want +got):\n%s", diff)
 		}
 	})
 }

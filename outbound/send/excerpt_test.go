@@ -28,15 +28,15 @@ func TestExcerpts(t *testing.T) {
 		{"nothing", "", ""},
 		{"a text", `{"error":"größe"}`, `{"error":"größe"}`},
 		{"lines", " a\r\nb\n\tc\n", "a b  c"},
-		{"what a terminal obeys", "\x1b[31mred\x07\x00\u009b", "[31mred"},
-		{"what turns text around", "a\u202eb\u200bc\ufeff", "abc"},
+		{"control characters of terminals", "\x1b[31mred\x07\x00\u009b", "[31mred"},
+		{"bidirectional control characters", "a\u202eb\u200bc\ufeff", "abc"},
 		{"bytes", "a\xff\xfeb", "a\uFFFDb"},
-		{"the Authorization", "no such " + authHeader, "no such [redacted]"},
-		{"the token in it", `{"token":"t0p-s3cret"}`, `{"token":"[redacted]"}`},
+		{"the Authorization header", "no such " + authHeader, "no such [redacted]"},
+		{"the token of the Authorization header", `{"token":"t0p-s3cret"}`, `{"token":"[redacted]"}`},
 		{"the secret", currentSecret + olderSecret, "[redacted][redacted]"},
 		{"the URL", "at " + secretURL + ":", "at [redacted]:"},
-		{"the URL's path, as Express has it", "Cannot POST /services/T00/B00/x7Gh2", "Cannot POST [redacted]"},
-		{"its query's value", "no qu3ry, a and b", "no [redacted], a and b"},
+		{"the URL's path, as in errors of Express", "Cannot POST /services/T00/B00/x7Gh2", "Cannot POST [redacted]"},
+		{"a query value of the URL", "no qu3ry, a and b", "no [redacted], a and b"},
 	} {
 		if got := excerptOf(t, c.body); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)
@@ -44,7 +44,7 @@ func TestExcerpts(t *testing.T) {
 	}
 }
 
-func TestABasicPasswordIsNotSeen(t *testing.T) {
+func TestExcerptHidesABasicPassword(t *testing.T) {
 	s := newSubscription("https://hooks.example")
 	s.AuthHeader = eventhook.NewSecret("basic dXM6aHVzaC1odXNo") // us:hush-hush
 	for body, want := range map[string]string{
@@ -57,7 +57,7 @@ func TestABasicPasswordIsNotSeen(t *testing.T) {
 	for _, authorization := range []string{"", "x", "Basic", "Basic ", "Basic !", "Basic dXM6", "token a/b"} {
 		s.AuthHeader = eventhook.NewSecret(authorization)
 		if got := excerptFor(t, s, "just a text"); got != "just a text" && authorization != "x" {
-			t.Errorf("of %q got %q", authorization, got)
+			t.Errorf("auth header %q: got the excerpt %q", authorization, got)
 		}
 	}
 }
@@ -72,17 +72,17 @@ func TestExcerptsAreBounded(t *testing.T) {
 			t.Errorf("%s: got %d bytes, %q", claim, len(got), got)
 		}
 		if claim == "long" && len(got) != eventhook.MaxExcerpt {
-			t.Errorf("%s: got %d bytes, want all that may be kept", claim, len(got))
+			t.Errorf("%s: got %d bytes, want the maximum length", claim, len(got))
 		}
 	}
 }
 
-// Wherever a secret is cut off, no part of it is seen that is worth something.
-func TestNoPartOfASecretIsSeen(t *testing.T) {
+// A secret at the end of the excerpt is hidden even if the excerpt cuts it.
+func TestExcerptHidesPartsOfSecrets(t *testing.T) {
 	for before := range 1100 {
 		for _, secret := range []string{authHeader, secretURL} {
 			body := strings.Repeat("x", before) + strings.Repeat(secret, 200)
-			showsNone(t, "cut", excerptOf(t, body), secret[:len(secret)/2])
+			checkNoSecret(t, "cut", excerptOf(t, body), secret[:len(secret)/2])
 		}
 	}
 }

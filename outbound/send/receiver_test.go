@@ -14,10 +14,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// What a receiver does wrong costs a bounded time and memory, and has a class.
-// Slow ones are in the tests of internal/egress, where time is theirs.
+// A faulty receiver costs limited time and memory, and its fault has an error class. The tests of
+// internal/egress cover slow receivers.
 func TestFaultsOfReceivers(t *testing.T) {
-	breakOff := func(status int) http.HandlerFunc {
+	cutResponse := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000000")
 			w.WriteHeader(status)
@@ -33,13 +33,13 @@ func TestFaultsOfReceivers(t *testing.T) {
 		class   eventhook.ErrorClass
 		excerpt string
 	}{
-		{"breaks off a good answer", breakOff(200), 200, "", "half of"},
-		{"breaks off a bad answer", breakOff(500), 500, eventhook.ErrorHTTP5xx, "half of"},
-		{"closes without an answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, eventhook.ErrorClosed, ""},
-		{"answers with headers without an end", func(w http.ResponseWriter, _ *http.Request) {
+		{"cuts a success response", cutResponse(200), 200, "", "half of"},
+		{"cuts a failure response", cutResponse(500), 500, eventhook.ErrorHTTP5xx, "half of"},
+		{"closes without a response", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, eventhook.ErrorClosed, ""},
+		{"sends endless headers", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 1<<20))
 		}, 0, eventhook.ErrorClosed, ""},
-		{"sends us to a cloud's credentials", func(w http.ResponseWriter, r *http.Request) {
+		{"redirects to a metadata service", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusTemporaryRedirect)
 		}, 307, eventhook.ErrorHTTP, ""},
 	} {
@@ -52,7 +52,7 @@ func TestFaultsOfReceivers(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOf100MB(t *testing.T) {
+func TestResponseOf100MB(t *testing.T) {
 	var wrote atomic.Int64
 	s := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		for piece := []byte(strings.Repeat("x", 1<<20)); wrote.Load() < 100<<20; {
@@ -64,15 +64,15 @@ func TestAnAnswerOf100MB(t *testing.T) {
 	})
 	a := newSender(time.Now).Send(t.Context(), sendingOf(newSubscription(s.URL), newEvent(), 1))
 	if !a.Succeeded() || len(a.Excerpt) != eventhook.MaxExcerpt {
-		t.Errorf("got %+v, want a success with as much as is kept", a)
+		t.Errorf("got %+v, want a success with an excerpt of the maximum length", a)
 	}
 	s.Close()
 	if got := wrote.Load(); got > 50<<20 {
-		t.Errorf("%d bytes were taken", got)
+		t.Errorf("the client read %d bytes, want fewer", got)
 	}
 }
 
-func TestABadCertificate(t *testing.T) {
+func TestUntrustedCertificate(t *testing.T) {
 	s := httptest.NewUnstartedServer(answer(200, ""))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -85,7 +85,7 @@ func TestABadCertificate(t *testing.T) {
 }
 
 // A receiver alternates between success and failure: each attempt has its own outcome.
-func TestAReceiverThatFlaps(t *testing.T) {
+func TestFlappingReceiver(t *testing.T) {
 	var asked int
 	s := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
 		if asked++; asked%2 == 0 {
@@ -100,6 +100,6 @@ func TestAReceiverThatFlaps(t *testing.T) {
 	}
 	s.Close()
 	if a := sender.Send(t.Context(), sendingOf(to, newEvent(), 1)); a.ErrorClass != eventhook.ErrorConnect {
-		t.Errorf("when it is gone: got %+v, want no connection", a)
+		t.Errorf("after the receiver ended: got %+v, want a connection error", a)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 var _ send.Client = (*egress.Client)(nil)
 
-func TestTheRequestOfADelivery(t *testing.T) {
+func TestRequestOfADelivery(t *testing.T) {
 	receiver := newSink(t, answer(200, "thanks"))
 	s, e := newSubscription(receiver.URL+"/hook?a=b"), newEvent()
 	s.Headers = map[string]string{"x-env": "prod"}
@@ -36,11 +36,11 @@ func TestTheRequestOfADelivery(t *testing.T) {
 	}
 	parent := r.header.Get("Traceparent")
 	if !regexp.MustCompile("^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-00$").MatchString(parent) || strings.Contains(parent, "0000000000000000") {
-		t.Errorf("the traceparent is %s, want that of the event, with a span of its own", parent)
+		t.Errorf("got the traceparent %s, want the trace of the event with a new span", parent)
 	}
 	signature := r.header.Get("Webhook-Signature")
 	if !strings.HasPrefix(signature, "v1,") {
-		t.Errorf("the signature is %s", signature)
+		t.Errorf("got the signature %s", signature)
 	}
 	want := http.Header{
 		"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(r.body))}, "User-Agent": {"eventhook/1.2.3"}, "Authorization": {authHeader}, "X-Env": {"prod"},
@@ -50,11 +50,11 @@ func TestTheRequestOfADelivery(t *testing.T) {
 		"Traceparent": {parent}, "X-Request-Id": {"req-1"},
 	}
 	if diff := cmp.Diff(want, r.header); diff != "" {
-		t.Errorf("the headers (-want +got):\n%s", diff)
+		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 }
 
-// Each attempt has a span of its own, and the body and the id of the first.
+// Attempts of a delivery have the same body and id, and different spans.
 func TestAttemptsAreTheSameMessage(t *testing.T) {
 	receiver := newSink(t, answer(500, ""))
 	sender, sending := newSender(time.Now), sendingOf(newSubscription(receiver.URL), newEvent(), 1)
@@ -72,7 +72,7 @@ func TestAttemptsAreTheSameMessage(t *testing.T) {
 	}
 }
 
-func TestHeadersOfOddEvents(t *testing.T) {
+func TestHeadersOfUnusualEvents(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		change func(*eventhook.Event)
@@ -80,14 +80,14 @@ func TestHeadersOfOddEvents(t *testing.T) {
 		want   string
 	}{
 		{"a type that is not ASCII", func(e *eventhook.Event) { e.EventType = "zahlung.geprüft" }, "X-Eventhook-Event-Type", "zahlung.gepr%C3%BCft"},
-		{"a type of two lines", func(e *eventhook.Event) { e.EventType = "a\r\nX-Env: b" }, "X-Eventhook-Event-Type", "a%0D%0AX-Env:%20b"},
+		{"a type with a line break", func(e *eventhook.Event) { e.EventType = "a\r\nX-Env: b" }, "X-Eventhook-Event-Type", "a%0D%0AX-Env:%20b"},
 		{"a type with a percent sign", func(e *eventhook.Event) { e.EventType = "100%.done" }, "X-Eventhook-Event-Type", "100%25.done"},
-		{"a request's id of two lines", func(e *eventhook.Event) { e.RequestID = "a\r\nX-Env: b" }, "X-Request-Id", ""},
-		{"a request's id of two words", func(e *eventhook.Event) { e.RequestID = "req 1" }, "X-Request-Id", "req 1"},
-		{"a request's id that is not ASCII", func(e *eventhook.Event) { e.RequestID = "ü" }, "X-Request-Id", ""},
-		{"no request's id", func(e *eventhook.Event) { e.RequestID = "" }, "X-Request-Id", ""},
+		{"a request id with a line break", func(e *eventhook.Event) { e.RequestID = "a\r\nX-Env: b" }, "X-Request-Id", ""},
+		{"a request id with a space", func(e *eventhook.Event) { e.RequestID = "req 1" }, "X-Request-Id", "req 1"},
+		{"a request id that is not ASCII", func(e *eventhook.Event) { e.RequestID = "ü" }, "X-Request-Id", ""},
+		{"no request id", func(e *eventhook.Event) { e.RequestID = "" }, "X-Request-Id", ""},
 		{"no trace", func(e *eventhook.Event) { e.TraceID = "" }, "X-Eventhook-Trace-Id", "the event's id"},
-		{"a trace that is none", func(e *eventhook.Event) { e.TraceID = strings.Repeat("x", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
+		{"an invalid trace", func(e *eventhook.Event) { e.TraceID = strings.Repeat("x", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
 		{"a trace of zeros", func(e *eventhook.Event) { e.TraceID = strings.Repeat("0", 32) }, "X-Eventhook-Trace-Id", "the event's id"},
 	} {
 		e := newEvent()
@@ -100,10 +100,10 @@ func TestHeadersOfOddEvents(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)
 		}
 		if c.header == "X-Eventhook-Trace-Id" && !strings.Contains(string(r.body), `"trace_id":"`+c.want+`"`) {
-			t.Errorf("%s: the body says another: %s", c.claim, r.body)
+			t.Errorf("%s: the body has another value: %s", c.claim, r.body)
 		}
 		if _, smuggled := r.header["X-Env"]; smuggled {
-			t.Errorf("%s: it made a header", c.claim)
+			t.Errorf("%s: the event type added a header", c.claim)
 		}
 	}
 }
@@ -115,14 +115,14 @@ func TestTraceFlags(t *testing.T) {
 		e := newEvent()
 		e.Envelope.TraceFlags = c.flags
 		if got := sent(t, newSubscription(""), e, time.Now()).header.Get("Traceparent"); !strings.HasSuffix(got, c.want) {
-			t.Errorf("%s: got %s, want %s at its end", claim, got, c.want)
+			t.Errorf("%s: got %s, want the suffix %s", claim, got, c.want)
 		}
 	}
 }
 
 // A custom header of a subscription never replaces a header of the gateway, even if one is
 // stored.
-func TestASubscriptionsHeadersOverrideNothing(t *testing.T) {
+func TestCustomHeadersDoNotReplaceHeadersOfTheGateway(t *testing.T) {
 	s := newSubscription("")
 	s.Headers = map[string]string{
 		"content-type": "text/plain", "webhook-id": "x", "WEBHOOK-SIGNATURE": "x", "webhook-timestamp": "x", "x-eventhook-attempt": "x", "user-agent": "x",
@@ -139,7 +139,7 @@ func TestASubscriptionsHeadersOverrideNothing(t *testing.T) {
 	}
 }
 
-func TestTheOutcomeOfAnswers(t *testing.T) {
+func TestOutcomeOfResponses(t *testing.T) {
 	type outcome struct {
 		class eventhook.ErrorClass
 		text  string
@@ -170,12 +170,12 @@ func TestTheOutcomeOfAnswers(t *testing.T) {
 			t.Errorf("%d: got %+v, want %+v", c.status, a, c.want)
 		}
 		if got := len(receiver.got); got != 1 {
-			t.Errorf("%d: it was sent %d times", c.status, got)
+			t.Errorf("%d: got %d requests, want 1", c.status, got)
 		}
 	}
 }
 
-func TestFailuresHaveTheirClass(t *testing.T) {
+func TestErrorClasses(t *testing.T) {
 	for want, err := range map[eventhook.ErrorClass]error{eventhook.ErrorTLS: classed("tls"), eventhook.ErrorTimeout: classed("timeout"), eventhook.ErrorClosed: errors.New("it broke")} {
 		var took time.Duration
 		now := func() time.Time { return eventTime.Add(took) }
@@ -195,17 +195,17 @@ type classed string
 func (c classed) Error() string { return "it failed: " + string(c) }
 func (c classed) Class() string { return string(c) }
 
-// An address that is refused is refused by the policy, and nothing is sent.
+// The policy refuses private addresses, and no request is sent.
 func TestAPrivateAddressIsBlocked(t *testing.T) {
 	receiver := newSink(t, answer(200, ""))
 	sender := newSenderOver(egress.New(egress.Policy{}), "", time.Now)
 	a := sender.Send(t.Context(), sendingOf(newSubscription(receiver.URL), newEvent(), 1))
 	if a.ErrorClass != eventhook.ErrorBlocked || len(receiver.got) != 0 {
-		t.Errorf("got %+v and %d requests, want it blocked", a, len(receiver.got))
+		t.Errorf("got %+v and %d requests, want the class blocked", a, len(receiver.got))
 	}
 }
 
-func TestASubscriptionThatCannotBeSentTo(t *testing.T) {
+func TestInvalidSubscriptionsAreNotSentTo(t *testing.T) {
 	asked := false
 	sender := newSenderOver(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
 		asked = true
@@ -215,22 +215,22 @@ func TestASubscriptionThatCannotBeSentTo(t *testing.T) {
 		"its secrets are lost": func(s *eventhook.Subscription) {
 			s.SecretsLost, s.SubscriptionSecrets = true, eventhook.SubscriptionSecrets{}
 		},
-		"no URL":                     func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} },
-		"a URL that is none":         func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://hush%zz/") },
-		"no secret":                  func(s *eventhook.Subscription) { s.Signing = nil },
-		"ed25519 alone, and no seed": func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} },
+		"no URL":                       func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} },
+		"an invalid URL":               func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://hush%zz/") },
+		"no secret":                    func(s *eventhook.Subscription) { s.Signing = nil },
+		"ed25519 only, without a seed": func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} },
 	} {
 		s := newSubscription("https://hooks.example/")
 		change(s)
 		a := sender.Send(t.Context(), sendingOf(s, newEvent(), 1))
 		if a.ErrorClass != eventhook.ErrorBlocked || a.Error == "" || asked {
-			t.Errorf("%s: got %+v, asked %t; want it blocked", claim, a, asked)
+			t.Errorf("%s: got %+v, sent %t; want the class blocked", claim, a, asked)
 		}
-		showsNone(t, claim, a.Error, "hush", currentSecret)
+		checkNoSecret(t, claim, a.Error, "hush", currentSecret)
 	}
 }
 
-// A subscription that was changed is sent to as it is now.
+// Each attempt uses the current state of its subscription.
 func TestAChangedSubscription(t *testing.T) {
 	receiver := newSink(t, answer(200, ""))
 	sender, s := newSender(time.Now), newSubscription(receiver.URL)
@@ -239,11 +239,11 @@ func TestAChangedSubscription(t *testing.T) {
 	changed.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(olderSecret)}}
 	sender.Send(t.Context(), sendingOf(&changed, newEvent(), 1))
 	if first, second := receiver.last(t), receiver.last(t); !verifies(t, first, currentSecret) || !verifies(t, second, olderSecret) {
-		t.Error("one of the two is signed with the other's secret")
+		t.Error("a request is signed with the secret of the other state")
 	}
 }
 
-func TestTheTimeoutIsTheSubscriptions(t *testing.T) {
+func TestTimeoutOfTheSubscription(t *testing.T) {
 	for seconds, want := range map[int]time.Duration{0: 30 * time.Second, 7: 7 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			sender := newSenderOver(clientFunc(func(ctx context.Context, _ *http.Request, _ int) (int, http.Header, []byte, error) {
@@ -259,8 +259,8 @@ func TestTheTimeoutIsTheSubscriptions(t *testing.T) {
 	}
 }
 
-// A receiver may close a connection at the moment at which it is used again:
-// that costs no attempt.
+// If a receiver closes an idle connection at the moment at which it is reused, the attempt does not
+// fail.
 func TestAClosedIdleConnectionCostsNoAttempt(t *testing.T) {
 	requests := 0
 	receiver := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -277,7 +277,7 @@ func TestAClosedIdleConnectionCostsNoAttempt(t *testing.T) {
 	}
 	for range 3 {
 		if _, isSent := receiver.last(t).header["Idempotency-Key"]; isSent {
-			t.Error("a key was sent that nobody made")
+			t.Error("got an Idempotency-Key header, want none")
 		}
 	}
 }

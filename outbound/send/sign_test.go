@@ -18,8 +18,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// sent is what a subscription's receiver gets of an event at a moment, over a
-// network.
+// sent sends an event to the subscription at a time and returns the request that the receiver got.
 func sent(t *testing.T, s *eventhook.Subscription, e *eventhook.Event, at time.Time) received {
 	t.Helper()
 	receiver := newSink(t, answer(204, ""))
@@ -30,7 +29,7 @@ func sent(t *testing.T, s *eventhook.Subscription, e *eventhook.Event, at time.T
 	return receiver.last(t)
 }
 
-// verifies reports whether the reference library takes it.
+// verifies reports whether the reference library accepts a request.
 func verifies(t *testing.T, r received, secret string) bool {
 	t.Helper()
 	reference, err := standardwebhooks.NewWebhook(secret)
@@ -40,8 +39,8 @@ func verifies(t *testing.T, r received, secret string) bool {
 	return reference.Verify(r.body, r.header) == nil
 }
 
-func TestTheReferenceLibraryVerifiesWhatIsSent(t *testing.T) {
-	for _, data := range []string{odd, "[]", "null", " 1 ", `"ünï"`, "\xff"} {
+func TestReferenceLibraryVerifiesSignatures(t *testing.T) {
+	for _, data := range []string{unusualJSON, "[]", "null", " 1 ", `"ünï"`, "\xff"} {
 		e := newEvent()
 		e.Body = []byte(data)
 		if data == "\xff" {
@@ -49,18 +48,18 @@ func TestTheReferenceLibraryVerifiesWhatIsSent(t *testing.T) {
 		}
 		r := sent(t, newSubscription(""), e, time.Now())
 		if !verifies(t, r, currentSecret) {
-			t.Errorf("%q: it does not", data)
+			t.Errorf("%q: the signature is rejected", data)
 		}
 		if verifies(t, r, olderSecret) {
-			t.Errorf("%q: it does with another secret", data)
+			t.Errorf("%q: another secret is accepted", data)
 		}
 		r.body[len(r.body)-2] ^= 1
 		if verifies(t, r, currentSecret) {
-			t.Errorf("%q: it does after the body was changed", data)
+			t.Errorf("%q: a changed body is accepted", data)
 		}
 	}
 	if verifies(t, sent(t, newSubscription(""), newEvent(), time.Now().Add(-time.Hour)), currentSecret) {
-		t.Error("it takes what was sent an hour ago: the timestamp is not the attempt's")
+		t.Error("a request of an hour ago is accepted, want the timestamp of the attempt")
 	}
 }
 
@@ -81,7 +80,7 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 			t.Errorf("%s: got %d signatures, want %d", c.claim, got, c.count)
 		}
 		if want := plainSignature(r.body, currentSecret); r.header.Get("X-Eventhook-Signature") != want {
-			t.Errorf("%s: got the plain signature %s, want that of the current secret", c.claim, r.header.Get("X-Eventhook-Signature"))
+			t.Errorf("%s: got the plain signature %s, want the signature of the current secret", c.claim, r.header.Get("X-Eventhook-Signature"))
 		}
 	}
 }
@@ -94,7 +93,7 @@ func plainSignature(body []byte, secret string) string {
 }
 
 // A secret without the prefix whsec_ is the key itself, even if it looks like base64.
-func TestATextSigns(t *testing.T) {
+func TestPlainTextSecret(t *testing.T) {
 	for _, text := range []string{"correct-horse-battery", "correcthorsebattery8"} {
 		s := newSubscription("")
 		s.Signing[0].Secret = eventhook.NewSecret(text)
@@ -104,12 +103,12 @@ func TestATextSigns(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if r.header.Get("X-Eventhook-Signature") != plainSignature(r.body, text) {
-			t.Errorf("%q: the plain signature is another", text)
+			t.Errorf("%q: the value of X-Eventhook-Signature is wrong", text)
 		}
 	}
 }
 
-// TestEd25519 has our own verifier, which knows v1a, judge it.
+// The reference library does not support v1a, so package verify verifies it.
 func TestEd25519(t *testing.T) {
 	seed := eventhook.NewEd25519Seed()
 	for _, c := range []struct {
@@ -119,7 +118,7 @@ func TestEd25519(t *testing.T) {
 	}{
 		{"by default", nil, true, false},
 		{"both", []string{"v1", "v1a"}, true, true},
-		{"ed25519 alone", []string{"v1a"}, false, true},
+		{"ed25519 only", []string{"v1a"}, false, true},
 	} {
 		s := newSubscription("")
 		s.Signatures, s.Ed25519Seed = c.signatures, seed
@@ -132,17 +131,17 @@ func TestEd25519(t *testing.T) {
 			{"v1", verify.Config{Type: "standard_webhooks", Secrets: []string{currentSecret}}, c.v1},
 			{"v1a", verify.Config{Type: "standard_webhooks", PublicKeys: []string{eventhook.Ed25519PublicKey(seed)}}, c.v1a},
 		} {
-			if got := ourVerifier(t, way.config, r); got != way.want {
+			if got := verifyWith(t, way.config, r); got != way.want {
 				t.Errorf("%s, %s: verified %t, want %t", c.claim, way.name, got, way.want)
 			}
 		}
 		if verifies(t, r, currentSecret) != c.v1 {
-			t.Errorf("%s: the reference library disagrees", c.claim)
+			t.Errorf("%s: the reference library rejects the request", c.claim)
 		}
 	}
 }
 
-func ourVerifier(t *testing.T, c verify.Config, r received) bool {
+func verifyWith(t *testing.T, c verify.Config, r received) bool {
 	t.Helper()
 	v, err := verify.New(c, nil)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
+// read implements Parse.
 func (all table) read(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
 	var faults eventhook.Faults
 	var written map[string]json.RawMessage
@@ -25,7 +26,7 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 		return eventhook.Target{Type: name}, faults
 	}
 	s := k.newSettings()
-	shape := all.fill(k, s, written)
+	unfit := all.fill(k, s, written)
 	if secret != nil {
 		for _, m := range k.members() {
 			if text := m.in(s).String(); m.isSecret && text != "" {
@@ -33,16 +34,16 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 			}
 		}
 	}
-	for _, rule := range s.Check() {
-		if !slices.ContainsFunc(shape, func(f eventhook.Fault) bool { return f.Location == rule.Location }) {
-			faults = append(faults, rule)
+	for _, fault := range s.Check() { // a member of the wrong type is reported once
+		if !slices.ContainsFunc(unfit, func(f eventhook.Fault) bool { return f.Location == fault.Location }) {
+			faults = append(faults, fault)
 		}
 	}
 	t, err := k.close(s)
 	if err != nil {
 		faults.Add("", "cannot be stored")
 	}
-	return t, append(faults, shape...)
+	return t, append(faults, unfit...)
 }
 
 // close encodes settings as a target and moves the secrets into Target.Secrets.
@@ -69,7 +70,7 @@ func (k kind) close(s Settings) (t eventhook.Target, err error) {
 	return t, err
 }
 
-// flat encodes the type, followed by the settings in their order.
+// flat encodes one JSON object with the type, followed by the settings in their order.
 func (k kind) flat(s Settings) (json.RawMessage, error) {
 	head, err := encode(map[string]string{"type": k.name})
 	if err != nil {
@@ -82,6 +83,7 @@ func (k kind) flat(s Settings) (json.RawMessage, error) {
 	return append(append(head[:len(head)-1], ','), settings[1:]...), nil
 }
 
+// show implements Format.
 func (all table) show(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
 	k, s, err := all.open(t)
 	if err != nil {

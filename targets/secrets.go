@@ -14,18 +14,18 @@ import (
 // same destination, so a write-only secret never reaches a new host. A secret that is not found is
 // a fault, for example at [0].auth_header. Unchanged targets keep their secrets even if the key
 // that sealed them is gone.
-func KeepSecrets(want, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
-	return kinds.keep(want, have)
+func KeepSecrets(updated, stored []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
+	return kinds.keep(updated, stored)
 }
 
-func (all table) keep(want, have []eventhook.Target) (kept []eventhook.Target, faults eventhook.Faults) {
-	if slices.EqualFunc(want, have, func(w, h eventhook.Target) bool { return sameSettings(w, h) && w.Secrets.IsZero() }) {
-		return slices.Clone(have), nil
+func (all table) keep(updated, stored []eventhook.Target) (kept []eventhook.Target, faults eventhook.Faults) {
+	if slices.EqualFunc(updated, stored, func(w, h eventhook.Target) bool { return sameSettings(w, h) && w.Secrets.IsZero() }) {
+		return slices.Clone(stored), nil
 	}
-	for i, t := range want {
+	for i, t := range updated {
 		k, _ := all.find(t.Type)
 		for _, m := range k.missingSecrets(t) {
-			secret, wrong := storedSecret(m, t, i, have)
+			secret, wrong := storedSecret(m, t, i, stored)
 			if wrong != "" {
 				faults.Add(fmt.Sprintf("[%d].%s", i, m.name), "%s", wrong)
 				continue
@@ -37,61 +37,63 @@ func (all table) keep(want, have []eventhook.Target) (kept []eventhook.Target, f
 	return kept, faults
 }
 
-// secretsMissing returns the secrets that a target's settings name and its Secrets do not hold.
+// missingSecrets returns the secret members that a target's settings have and its Secrets lack.
 func (k kind) missingSecrets(t eventhook.Target) (list []member) {
 	if k.newSettings == nil {
 		return nil // an unknown type, which is a fault elsewhere
 	}
 	settings, secrets := object(t.Settings), object(json.RawMessage(t.Secrets.Reveal()))
 	for _, m := range k.members() {
-		if _, held := secrets[m.name]; m.isSecret && !held && settings[m.name] != nil {
+		if _, isKnown := secrets[m.name]; m.isSecret && !isKnown && settings[m.name] != nil {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// stored returns the stored secret for member m of the target at index i, or what is wrong.
-func storedSecret(m member, t eventhook.Target, i int, have []eventhook.Target) (secret json.RawMessage, wrong string) {
-	matching, isElsewhere := candidates(m, t, i, have)
+// storedSecret returns the stored secret for member m of the target at index i, or a description of
+// the fault.
+func storedSecret(m member, t eventhook.Target, i int, stored []eventhook.Target) (secret json.RawMessage, wrong string) {
+	matching, isElsewhere := candidates(m, t, i, stored)
 	for n, h := range matching {
-		one := object(json.RawMessage(h.Secrets.Reveal()))[m.name]
+		found := object(json.RawMessage(h.Secrets.Reveal()))[m.name]
 		switch {
-		case one == nil:
+		case found == nil:
 			return nil, "cannot be kept: the key that sealed it is not configured; set the secret again"
-		case n > 0 && !bytes.Equal(one, secret):
+		case n > 0 && !bytes.Equal(found, secret):
 			return nil, "matches several stored targets with different secrets: set the secret again"
 		}
-		secret = one
+		secret = found
 	}
 	switch {
 	case secret == nil && isElsewhere:
 		return nil, fmt.Sprintf("must be set again, because the %s names another destination", m.recipient)
 	case secret == nil:
-		return nil, "stands for a stored secret, but no secret is stored: set the secret itself"
+		return nil, "is [redacted], but no secret is stored: set the secret itself"
 	}
 	return secret, ""
 }
 
 // candidates returns the stored targets of the same type that send the secret to the same
-// destination; elsewhere reports whether other stored targets send it to another one. Targets with
-// the same settings take precedence, and among them the target at the same index.
-func candidates(m member, t eventhook.Target, i int, have []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
+// destination. If some of them have the same settings, it returns these only; if one of the
+// remaining targets has the same index, it returns this one only. isElsewhere reports whether
+// stored targets send the secret to another destination.
+func candidates(m member, t eventhook.Target, i int, stored []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
 	to := object(t.Settings)[m.recipient]
-	var could []int
-	for j, h := range have {
-		theirs := object(h.Settings)
+	var matching []int
+	for j, h := range stored {
+		settings := object(h.Settings)
 		switch {
-		case h.Type != t.Type || theirs[m.name] == nil:
-		case sameDestination(theirs[m.recipient], to):
-			could = append(could, j)
+		case h.Type != t.Type || settings[m.name] == nil:
+		case sameDestination(settings[m.recipient], to):
+			matching = append(matching, j)
 		default:
 			isElsewhere = true
 		}
 	}
-	could = preferred(could, func(j int) bool { return sameSettings(have[j], t) })
-	for _, j := range preferred(could, func(j int) bool { return j == i }) {
-		list = append(list, have[j])
+	matching = preferred(matching, func(j int) bool { return sameSettings(stored[j], t) })
+	for _, j := range preferred(matching, func(j int) bool { return j == i }) {
+		list = append(list, stored[j])
 	}
 	return list, isElsewhere
 }
@@ -104,9 +106,9 @@ func sameDestination(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || isText && eventhook.SameOrigin(x, y)
 }
 
-// preferred returns the elements for which holds returns true, or the whole list if there are none.
-func preferred(list []int, holds func(int) bool) []int {
-	if better := slices.DeleteFunc(slices.Clone(list), func(j int) bool { return !holds(j) }); len(better) > 0 {
+// preferred returns the elements that are better, or the whole list if there are none.
+func preferred(list []int, isBetter func(int) bool) []int {
+	if better := slices.DeleteFunc(slices.Clone(list), func(j int) bool { return !isBetter(j) }); len(better) > 0 {
 		return better
 	}
 	return list
@@ -126,7 +128,7 @@ func withSecret(all eventhook.Secret, name string, secret json.RawMessage) event
 	return eventhook.NewSecret(string(raw))
 }
 
-// missing is the error for a secret that the settings name and that could not be opened.
+// missingSecretError is the error for a secret that is configured and could not be decrypted.
 func missingSecretError(m member) error {
 	return fmt.Errorf("%s cannot be decrypted: the key that sealed it is not configured; set the secret again", m.name)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// rig is a processor with a fake queue in a synctest bubble.
-type rig struct {
+// harness is a processor with a fake queue in a synctest bubble.
+type harness struct {
 	*queue
 	*route.Processor
-	t       *testing.T
-	stop    func()
-	log     lockedBuffer
-	heard   []int // lost leases that each settle reported
-	settled int   // events that all reported as settled
-	planned int   // events that were reported as stored together with their plans
-	shares  *cpushare.Limiter
-	compile func(eventhook.Target) (route.Effector, error)
-	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
-	reads   int
+	t          *testing.T
+	stop       func()
+	log        lockedBuffer
+	lostLeases []int // lost leases that each settle reported
+	settled    int   // events that all reported as settled
+	planned    int   // events that were reported as stored together with their plans
+	limiter    *cpushare.Limiter
+	compile    func(eventhook.Target) (route.Effector, error)
+	routing    map[eventhook.SourceID]func() ([]eventhook.Route, error)
+	reads      int
 }
 
 type lockedBuffer struct {
@@ -48,7 +48,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func (b *rig) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id eventhook.SourceID) (route.SourceRoutes, error) {
+func (b *harness) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id eventhook.SourceID) (route.SourceRoutes, error) {
 	b.mu.Lock()
 	b.reads++
 	routing, generation := b.routing[id], b.generation[tenant]
@@ -60,10 +60,10 @@ func (b *rig) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id e
 	return route.SourceRoutes{Generation: generation, Routes: routes}, err
 }
 
-func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
+func (b *harness) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard = append(b.heard, lost)
+	b.lostLeases = append(b.lostLeases, lost)
 	for _, s := range batch {
 		if s.Status != eventhook.EventProcessing {
 			b.settled++
@@ -71,7 +71,7 @@ func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
 	}
 }
 
-func (b *rig) Planned(batch []*effects.Settlement) {
+func (b *harness) Planned(batch []*effects.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.planned += len(batch)
@@ -81,17 +81,17 @@ const lease = 30 * time.Second
 
 // inBubble makes a processor whose source "zero" goes to routes. A goroutine
 // that is left when f ends fails the test.
-func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *rig), routes ...eventhook.Route) {
+func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *harness), routes ...eventhook.Route) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10}
 		if config != nil {
 			config(&c)
 		}
-		b := &rig{queue: newQueue(), t: t, compile: compileTarget, shares: newShares()}
+		b := &harness{queue: newQueue(), t: t, compile: compileTarget, limiter: newLimiter()}
 		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
 		b.Processor = route.New(c, route.Deps{
-			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, CPULimiter: b.shares, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
+			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, CPULimiter: b.limiter, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
 		})
 		f(t, b)
 		if b.stop != nil {
@@ -100,8 +100,8 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 	})
 }
 
-// newShares returns shares of 4 s that refill by half of a processor.
-func newShares() *cpushare.Limiter {
+// newLimiter returns shares of 4 s that refill by half of a processor.
+func newLimiter() *cpushare.Limiter {
 	return cpushare.New(cpushare.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
 }
 
@@ -118,7 +118,7 @@ func check(t testing.TB, r eventhook.Route) eventhook.Faults {
 // explain returns the explanation of an event.
 func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explanation {
 	t.Helper()
-	list, err := p.Explain(t.Context(), newShares(), e, noon)
+	list, err := p.Explain(t.Context(), newLimiter(), e, noon)
 	if err != nil {
 		t.Fatalf("Explain: %v", err)
 	}
@@ -126,7 +126,7 @@ func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explana
 }
 
 // run starts the processor; stop ends it and waits.
-func (b *rig) run() {
+func (b *harness) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- b.Run(ctx) }()
@@ -140,13 +140,13 @@ func (b *rig) run() {
 }
 
 // pass advances the time of the bubble until all goroutines wait again.
-func (b *rig) pass(d time.Duration) {
+func (b *harness) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // handOver accepts n events as package ingest does: it reserves space, then leases.
-func (b *rig) handOver(n int) {
+func (b *harness) handOver(n int) {
 	b.t.Helper()
 	if got := b.Reserve(n); got != n {
 		b.t.Fatalf("Reserve(%d): got %d, want all", n, got)
@@ -159,7 +159,7 @@ func (b *rig) handOver(n int) {
 }
 
 // wantStatuses compares how many events are in which state.
-func (b *rig) wantStatuses(want map[eventhook.EventStatus]int) {
+func (b *harness) wantStatuses(want map[eventhook.EventStatus]int) {
 	b.t.Helper()
 	got := b.statuses()
 	if len(got) != len(want) {

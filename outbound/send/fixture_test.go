@@ -22,9 +22,9 @@ const (
 	authHeader    = "Bearer t0p-s3cret"
 )
 
-// odd is data whose bytes a JSON encoder would not write: white space, a number
+// unusualJSON is data that a JSON encoder would change: white space, a number
 // that no float can represent, a duplicate member, escapes, and non-ASCII characters.
-const odd = "{ \"a\" :\t1e400,\n\n \"big\":12345678901234567890123, \"a\":\"\\u00e9\\/<b>&\u2028\",\"ünï\": [ ] }"
+const unusualJSON = "{ \"a\" :\t1e400,\n\n \"big\":12345678901234567890123, \"a\":\"\\u00e9\\/<b>&\u2028\",\"ünï\": [ ] }"
 
 var eventTime = time.Date(2026, 11, 22, 2, 44, 25, 123_000_000, time.UTC)
 
@@ -36,7 +36,7 @@ func newEvent() *eventhook.Event {
 			Category: "payments", Source: "stripe", Scope: json.RawMessage(`{"project": "p1"}`), Actor: json.RawMessage(`"ada"`),
 			Metadata: json.RawMessage(`{"<k>":"a\"b","n":null}`), TraceFlags: "00",
 		},
-		Payload: eventhook.Payload{Body: []byte(odd)},
+		Payload: eventhook.Payload{Body: []byte(unusualJSON)},
 	}
 }
 
@@ -50,7 +50,7 @@ func newSubscription(url string) *eventhook.Subscription {
 	}
 }
 
-// sending is an attempt at a subscription.
+// sending is an attempt of a delivery to a subscription.
 type sending struct {
 	Delivery *eventhook.Delivery
 	Attempt  int
@@ -63,7 +63,7 @@ func sendingOf(s *eventhook.Subscription, e *eventhook.Event, attempt int) sendi
 	return sending{d, attempt, s}
 }
 
-// sender sends to the subscription of each attempt.
+// sender sends each attempt to its subscription.
 type sender struct {
 	*send.HTTPSender
 }
@@ -72,20 +72,20 @@ func (h sender) Send(ctx context.Context, s sending) eventhook.Attempt {
 	return h.To(s.to).Send(ctx, s.Delivery, s.Attempt)
 }
 
-// received is a request as a subscriber sees it.
+// received is a request as the receiver gets it.
 type received struct {
 	method, path, proto string
 	header              http.Header
 	body                []byte
 }
 
-// sink is a receiver that keeps the last request.
+// sink is a receiver that records its requests.
 type sink struct {
 	*httptest.Server
 	got chan received
 }
 
-// newSink answers as h does.
+// newSink starts a receiver that answers with h.
 func newSink(t testing.TB, h http.HandlerFunc) *sink {
 	t.Helper()
 	s := &sink{got: make(chan received, 100)}
@@ -101,7 +101,7 @@ func newSink(t testing.TB, h http.HandlerFunc) *sink {
 	return s
 }
 
-// newQuietSink reads and answers, and keeps nothing.
+// newQuietSink starts a receiver that answers and records nothing.
 func newQuietSink(t testing.TB) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -138,22 +138,22 @@ func newSenderOver(c send.Client, userAgent string, now func() time.Time) sender
 	return sender{send.NewHTTPSender(c, userAgent, now)}
 }
 
-// clientFunc is a Client without a network.
-type clientFunc func(ctx context.Context, r *http.Request, most int) (int, http.Header, []byte, error)
+// clientFunc implements send.Client without a network.
+type clientFunc func(ctx context.Context, r *http.Request, maxBytes int) (int, http.Header, []byte, error)
 
-func (f clientFunc) Exchange(ctx context.Context, r *http.Request, most int) (int, http.Header, []byte, error) {
-	return f(ctx, r, most)
+func (f clientFunc) Exchange(ctx context.Context, r *http.Request, maxBytes int) (int, http.Header, []byte, error) {
+	return f(ctx, r, maxBytes)
 }
 
-// answering is a Client that is answered with a text, cut where it is told to.
+// answering returns a client whose response has a status and a text, cut to the requested length.
 func answering(status int, text string) clientFunc {
-	return func(_ context.Context, _ *http.Request, most int) (int, http.Header, []byte, error) {
-		return status, http.Header{}, []byte(text[:min(len(text), most)]), nil
+	return func(_ context.Context, _ *http.Request, maxBytes int) (int, http.Header, []byte, error) {
+		return status, http.Header{}, []byte(text[:min(len(text), maxBytes)]), nil
 	}
 }
 
-// showsNone fails the test if a text contains a secret.
-func showsNone(t *testing.T, claim, text string, secrets ...string) {
+// checkNoSecret fails the test if a text contains a secret.
+func checkNoSecret(t *testing.T, claim, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		if strings.Contains(text, secret) {

@@ -12,9 +12,9 @@ func isText(s string) bool { return eventhook.SanitizeText(s) == s }
 
 // checkName checks a name by which workers claim executions.
 func checkName(f *eventhook.Faults, member, v string) {
-	const max = 100
-	if v == "" || len(v) > max || !isText(v) {
-		f.Add(member, "must be 1 to %d bytes of text", max)
+	const maxName = 100
+	if v == "" || len(v) > maxName || !isText(v) {
+		f.Add(member, "must be 1 to %d bytes of text", maxName)
 	}
 }
 
@@ -28,7 +28,7 @@ func checkPath(f *eventhook.Faults, member, path string) {
 	}
 }
 
-// checkOneOf checks an optional value that must be one of several words.
+// checkOneOf checks an optional value that must be one of words.
 func checkOneOf(f *eventhook.Faults, member, v string, words ...string) {
 	for _, word := range append(words, "") {
 		if v == word {

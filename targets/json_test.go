@@ -29,7 +29,7 @@ func wantFaults(t *testing.T, claim string, faults eventhook.Faults, want ...str
 	}
 }
 
-func TestEveryFaultOfATargetIsToldAtOnce(t *testing.T) {
+func TestParseReportsEveryFault(t *testing.T) {
 	long := strings.Repeat("x", 101)
 	for _, c := range []struct {
 		claim, text string
@@ -80,7 +80,7 @@ func TestEveryFaultOfATargetIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestSecretsAreApart(t *testing.T) {
+func TestParseSeparatesSecrets(t *testing.T) {
 	got := read(t, `{"type":"http","url":"https://a.example/?a&b","auth_header":"Bearer `+hush+`"}`)
 	if want := `{"auth_header":"[redacted]","url":"https://a.example/?a&b"}`; string(got.Settings) != want {
 		t.Errorf("settings: got %s, want %s", got.Settings, want)
@@ -93,7 +93,7 @@ func TestSecretsAreApart(t *testing.T) {
 	}
 }
 
-func TestWhatASecretStandsForIsChecked(t *testing.T) {
+func TestParseChecksReplacedSecrets(t *testing.T) {
 	const written = `{"type":"http","url":"https://a.example","auth_header":"file:x"}`
 	got, faults := targets.Parse([]byte(written), func(member, text string) string { return member + " is " + text })
 	wantFaults(t, "what it stands for", faults)
@@ -104,7 +104,7 @@ func TestWhatASecretStandsForIsChecked(t *testing.T) {
 	wantFaults(t, "two lines", faults, "auth_header")
 }
 
-func TestSecretsAreKept(t *testing.T) {
+func TestKeepSecrets(t *testing.T) {
 	to := func(host, auth string, more ...string) string {
 		return fmt.Sprintf(`{"type":"http","url":"https://%s.example","auth_header":%q%s}`, host, auth, strings.Join(append([]string{""}, more...), ","))
 	}
@@ -170,9 +170,9 @@ func TestSecretsAreKept(t *testing.T) {
 	}
 }
 
-// FuzzRead holds that whatever is read without a fault compiles, and is stored,
+// FuzzParse holds that whatever is read without a fault compiles, and is stored,
 // shown and read again as it was.
-func FuzzRead(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, text := range whole {
 		f.Add(text)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// IdempotencyKeySettings say where in the event the idempotency key of an effect is.
+// IdempotencyKeySettings locate the idempotency key of an effect in the event.
 type IdempotencyKeySettings struct {
 	IdempotencyKeyPath   string `json:"idempotency_key_path,omitempty" doc:"The path in the event to the idempotency key. A second effect with the same key is skipped. Required for a promise, where it names the promise."`
 	IdempotencyKeyPrefix string `json:"idempotency_key_prefix,omitempty" maxLength:"100" doc:"A text that is prepended to the key."`
@@ -13,10 +13,10 @@ type IdempotencyKeySettings struct {
 
 // Check reports every fault by its member.
 func (k IdempotencyKeySettings) Check() (f eventhook.Faults) {
-	const most = 100
+	const maxPrefix = 100
 	checkPath(&f, "idempotency_key_path", k.IdempotencyKeyPath)
-	if p := k.IdempotencyKeyPrefix; p != "" && (k.IdempotencyKeyPath == "" || !isText(p) || len(p) > most) {
-		f.Add("idempotency_key_prefix", "needs idempotency_key_path, and at most %d bytes of text", most)
+	if p := k.IdempotencyKeyPrefix; p != "" && (k.IdempotencyKeyPath == "" || !isText(p) || len(p) > maxPrefix) {
+		f.Add("idempotency_key_prefix", "must be at most %d bytes of text, and needs idempotency_key_path", maxPrefix)
 	}
 	return f
 }
@@ -26,13 +26,13 @@ func (k IdempotencyKeySettings) compile() (keyPath, error) {
 	return keyPath{path, k.IdempotencyKeyPrefix}, err
 }
 
-// keyPath finds a target's idempotency key in an event.
+// keyPath reads a target's idempotency key from an event.
 type keyPath struct {
 	path   payload.Path
 	prefix string
 }
 
-// key returns the idempotency key of an event, "" if no path is set or the path has no value.
+// keyOf returns the idempotency key of an event, "" if no path is set or the path has no value.
 func (k keyPath) keyOf(v *payload.View) string {
 	if k.path.IsZero() {
 		return ""
