@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// maker is a target that creates the kind of effect that its task kind names.
+// maker is a target whose effect is selected by its task kind.
 type maker struct {
 	kind string
 	made func() // called for each effect
@@ -41,7 +41,7 @@ func (x maker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effec
 	return effects.Effect{Execution: &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](now), TenantID: e.TenantID, EventID: e.ID, Kind: x.kind}}, nil
 }
 
-// makers compiles targets as makers and counts their effects.
+// makers makes b compile targets as makers, and returns a counter of their effects.
 func (b *harness) makers() (made *int) {
 	made = new(int)
 	b.compile = func(t eventhook.Target) (route.Effector, error) { return maker{kindOf(t), func() { *made++ }}, nil }
@@ -55,11 +55,11 @@ func (b *harness) load() {
 	}
 }
 
-// fanout makes so many deliveries of each event that is published.
+// fanout is a route.Fanout with a fixed number of deliveries of each published event.
 type fanout struct {
 	deliveries int
 	isUnknown  bool
-	steps      int // that it takes
+	steps      int // steps that MatchNow uses
 }
 
 func (fanout) Match(context.Context, *meter.Meter, *effects.Settlement) error {
@@ -88,14 +88,14 @@ func TestPlanArrival(t *testing.T) {
 		route   eventhook.Route
 		body    int // bytes
 		fanout  fanout
-		actions int // -1: it is left to the processor
+		actions int // number of planned actions; -1: the event is not planned
 	}{
 		{"no route matches", newRoute("r", "pull", "task"), 8, fanout{}, 0},
 		{"a task, a request and an event", newRoute("r", "", "task", "request", "publish"), 8, fanout{deliveries: 3}, 3},
 		{"the outcome of a promise", newRoute("r", "", "task", "promise"), 8, fanout{}, -1},
 		{"an action that fails", newRoute("r", "", "task", "fails"), 8, fanout{}, -1},
 		{"a route with a script", scripted, 8, fanout{}, -1},
-		{"a route with a promise, which is not evaluated", promising, 8, fanout{}, -1},
+		{"a route with a target of type promise", promising, 8, fanout{}, -1},
 		{"a route with a script for other events", scriptedElsewhere, 8, fanout{}, 0},
 		{"the largest body", newRoute("r", "", "task"), 64 << 10, fanout{}, 1},
 		{"a larger body", newRoute("r", "", "task"), 64<<10 + 1, fanout{}, -1},
@@ -223,7 +223,7 @@ func TestAnArrivalIsPlannedWithinOneSlice(t *testing.T) {
 		}, r)
 	}
 	if planned == 0 || left == 0 {
-		t.Errorf("got %d events planned and %d left, want some of both", planned, left)
+		t.Errorf("got %d events planned and %d not planned, want both above 0", planned, left)
 	}
 }
 
@@ -247,11 +247,11 @@ func TestNoPlanIfTheShareIsUsedUp(t *testing.T) {
 		b.load()
 		b.limiter.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
 		if s := b.PlanArrival(newEvent("push")); s != nil {
-			t.Errorf("without time: got %+v, want no plan", s)
+			t.Errorf("the share is used up: got %+v, want no plan", s)
 		}
 		b.pass(10 * time.Millisecond)
 		if s := b.PlanArrival(newEvent("push")); s == nil {
-			t.Error("soon after: got no plan, want one: the source is not slow")
+			t.Error("10 ms later: got no plan, want one: the source is not slow")
 		}
 	}, r)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// costly is a filter that takes seconds without a limit for the event of costlyBody.
+// costly returns a route whose filter would take seconds for costlyBody without a limit.
 func costly(name string) eventhook.Route {
 	r := newRoute(name, "", "ok")
 	r.Filter = []byte(`{"$or":[` + strings.Repeat(`{"body.t":{"$regex":"\\pL{0,400}!"}},`, 19) + `{"body.t":{"$regex":"\\pL{0,400}?!"}}]}`)
@@ -51,7 +51,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 		share, full := b.CPULimiter.Bucket(eventhook.TenantID{slowTenant}), meter.StepsIn(4*time.Second)
 		b.settling = func(batch []*effects.Settlement) {
 			if len(order) == 0 && !share.Take(full-3*meter.Slice) {
-				t.Error("before the other tenant's event is settled: want at most a slice taken for each event, and their views")
+				t.Error("before the other tenant's event is settled: want at most three slices taken")
 			} else if len(order) == 0 {
 				share.Return(full - 3*meter.Slice)
 			}
@@ -77,7 +77,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	})
 }
 
-// The events of a tenant whose share is used up wait; none is lost, and no lease is lost.
+// If a tenant's share is used up, its events are postponed. No event and no lease is lost.
 func TestCostlyFiltersUseNoMoreThanTheShare(t *testing.T) {
 	inBubble(t, func(c *route.Config) { largeQueue(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *harness) {
 		b.CPULimiter = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
@@ -90,16 +90,16 @@ func TestCostlyFiltersUseNoMoreThanTheShare(t *testing.T) {
 			t.Errorf("got %d planned with a burst for two, want 1 or 2", got)
 		}
 		if got := b.statuses()[eventhook.EventPending]; got < 3 {
-			t.Errorf("got %d given back, want the others", got)
+			t.Errorf("got %d released, want at least 3", got)
 		}
-		b.handOverOf(1, quickTenant, 2, costly("quick")) // costly over a small body: quick
+		b.handOverOf(1, quickTenant, 2, costly("quick")) // a costly filter is quick for a small body
 		synctest.Wait()
 		if got := b.statuses()[eventhook.EventUnrouted]; got != 1 {
 			t.Errorf("got %v, want another tenant's event planned at once", b.statuses())
 		}
 		b.pass(500 * time.Millisecond)
 		if got := dead(); got > 3 {
-			t.Errorf("after 500 ms, in which the share got 250: got %d planned, want at most 3", got)
+			t.Errorf("after 500 ms: got %d planned, want at most 3: the share refilled by 250 ms", got)
 		}
 		b.pass(time.Minute)
 		b.wantStatuses(states{eventhook.EventDead: 5, eventhook.EventUnrouted: 1})
@@ -154,14 +154,14 @@ func TestManyQuickEventsMoveToTheSlowQueue(t *testing.T) {
 	})
 }
 
-func TestATrialEndsWithItsCaller(t *testing.T) {
+func TestExplainEndsWithItsContext(t *testing.T) {
 	e := newEvent("push")
 	e.Body = costlyBody
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	all := newLimiter()
 	if _, err := compile(enabled(costly("a"))).Explain(ctx, all, e, noon); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who is gone: got %v, want the end of the context", err)
+		t.Errorf("the context has ended: got %v, want context.Canceled", err)
 	}
 	if lent, wait := all.Bucket(e.TenantID).BeginSlow(); lent == nil || wait > 0 {
 		t.Error("want nothing taken from the share")
@@ -173,10 +173,10 @@ func TestExplainReportsTheLimit(t *testing.T) {
 	e.Body = costlyBody
 	list := explain(t, compile(enabled(costly("a")), enabled(newRoute("b", "pull", "ok"))), e)
 	if want := `takes more than 20 000 000 steps`; !list[0].Matched || !strings.HasPrefix(list[0].Reason, route.UndecidedPrefix) || !strings.Contains(list[0].Reason, want) || list[0].Actions[0].Err == nil {
-		t.Errorf("got %+v, want that it cannot be told", list[0])
+		t.Errorf("got %+v, want an undecided route that reports the limit", list[0])
 	}
 	if list[1].Matched {
-		t.Errorf("got %+v, want the other route by its type", list[1])
+		t.Errorf("got %+v, want no match by event type", list[1])
 	}
 }
 
@@ -184,11 +184,11 @@ func TestExplainIsRefusedIfTheShareIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newLimiter()
 		lent, _ := all.Bucket(eventhook.TenantID{}).BeginSlow()
-		lent.Take(100 * meter.EventLimit) // half a minute's time more than it has
+		lent.Take(100 * meter.EventLimit) // the bucket refills in about half a minute
 		began := time.Now()
 		_, err := compile(enabled(costly("r"))).Explain(t.Context(), all, newEvent("push"), noon)
 		if !errors.Is(err, cpushare.ErrBusy) || time.Since(began) != 5*time.Second {
-			t.Errorf("got %v after %s, want to be refused after 5 s", err, time.Since(began))
+			t.Errorf("got %v after %s, want ErrBusy after 5 s", err, time.Since(began))
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// echo is a target that returns its input, if the event has an id.
+// echo is a target whose effect has its input. It fails if the event has no id.
 type echo struct{}
 
 func (echo) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
@@ -49,7 +49,7 @@ func received(bodies ...string) []*eventhook.Event {
 	return events
 }
 
-// past reads events, in pages of the requested size.
+// past returns a ReadEvents that reads from a list.
 func past(events []*eventhook.Event) ReadEvents {
 	return func(ctx context.Context, before eventhook.EventID, limit int) (page []*eventhook.Event, next eventhook.EventID, err error) {
 		for _, e := range events {
@@ -67,15 +67,15 @@ func proposed(filter string) eventhook.Route {
 	return eventhook.Route{Name: "proposed", FilterEventTypes: []string{"push"}, Filter: []byte(filter), Targets: []eventhook.Target{{Type: "task"}}}
 }
 
-// told is an outcome in short.
-type told struct {
+// summary is an Outcome with its samples as strings.
+type summary struct {
 	Events  int
 	Samples []string
 	Reasons []Reason
 }
 
-func inShort(o Outcome) told {
-	t := told{Events: o.Events, Reasons: o.TopReasons(5)}
+func summarize(o Outcome) summary {
+	t := summary{Events: o.Events, Reasons: o.TopReasons(5)}
 	for _, s := range o.Samples {
 		text := s.Reason
 		for _, a := range s.Actions {
@@ -96,14 +96,14 @@ func TestBacktest(t *testing.T) {
 	for _, c := range []struct {
 		outcome string
 		got     Outcome
-		want    told
+		want    summary
 	}{
-		{"matched", got.Matched, told{2, []string{matches + ` | task {"id":2,"amount":2000} <nil>`, matches + ` | task {"id":6,"amount":4000} <nil>`}, []Reason{}}},
-		{"failed", got.Failed, told{1, []string{matches + ` | task  target 1: nothing at body.id`}, []Reason{{"target 1: nothing at body.id", 1}}}},
-		{"unmatched", got.Unmatched, told{3, []string{"body.amount is 10, wanted $gte 1000", "body.amount is 20, wanted $gte 1000"},
+		{"matched", got.Matched, summary{2, []string{matches + ` | task {"id":2,"amount":2000} <nil>`, matches + ` | task {"id":6,"amount":4000} <nil>`}, []Reason{}}},
+		{"failed", got.Failed, summary{1, []string{matches + ` | task  target 1: nothing at body.id`}, []Reason{{"target 1: nothing at body.id", 1}}}},
+		{"unmatched", got.Unmatched, summary{3, []string{"body.amount is 10, wanted $gte 1000", "body.amount is 20, wanted $gte 1000"},
 			[]Reason{{"body.amount is …, wanted $gte 1000", 2}, {"body.amount is missing, wanted $gte 1000", 1}}}},
 	} {
-		if diff := cmp.Diff(c.want, inShort(c.got)); diff != "" {
+		if diff := cmp.Diff(c.want, summarize(c.got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.outcome, diff)
 		}
 	}
@@ -154,7 +154,7 @@ func TestSamplesAreBounded(t *testing.T) {
 	}
 }
 
-// endless reads events without an end, each in a second.
+// endless is a ReadEvents without an end. Each event takes a second.
 func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Event, eventhook.EventID, error) {
 	select {
 	case <-time.After(time.Second):
@@ -185,12 +185,12 @@ func TestABacktestEndsAtItsTimeLimit(t *testing.T) {
 
 func TestABacktestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
-		defer leave()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
 		began := time.Now()
 		err := newBacktestLimiter(1).run(ctx, newBacktest(mine, endless))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
-			t.Errorf("got %v after %s, want that its time was over after 3s", err, took)
+			t.Errorf("got %v after %s, want context.DeadlineExceeded after 3s", err, took)
 		}
 	})
 }
@@ -199,16 +199,16 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		second eventhook.TenantID
-		places int
+		slots  int
 		want   error
 	}{
-		{"of one tenant", mine, 2, errTestsBusy},
-		{"of another, while there is no room", theirs, 1, errTestsBusy},
-		{"of another", theirs, 2, nil},
+		{"of the same tenant", mine, 2, errTestsBusy},
+		{"of another tenant, without a free slot", theirs, 1, errTestsBusy},
+		{"of another tenant, with a free slot", theirs, 2, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all := newBacktestLimiter(c.places)
+				all := newBacktestLimiter(c.slots)
 				var first sync.WaitGroup
 				first.Go(func() {
 					if err := all.run(t.Context(), newBacktest(mine, endless)); err != nil {
@@ -248,7 +248,7 @@ func TestABacktestWithScriptsThatHang(t *testing.T) {
 	}
 	const why = "filter_function: it was stopped: it ran longer than 1s"
 	if diff := cmp.Diff([]Reason{{why, 2}}, got.Failed.TopReasons(5)); diff != "" || got.Failed.Events != 2 || got.Failed.Samples[0].Reason != UndecidedPrefix+why {
-		t.Errorf("got %+v, want two that failed for %s", got.Failed, why)
+		t.Errorf("got %+v, want two events that failed with %s", got.Failed, why)
 	}
 }
 

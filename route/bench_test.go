@@ -11,7 +11,7 @@ import (
 
 // mixedRoutes returns n routes, each with a filter over different fields. Ten of them accept events
 // of type "payment.card.made": by exact type, by prefix, or because they accept all types. The
-// others accept other types, some of which are prefixes of this one.
+// remaining routes accept other types; some of these types are prefixes of this one.
 func mixedRoutes(n int) []eventhook.Route {
 	taking := []string{"payment.card.made", "payment.*", "payment.card.*", "*", "payment.card.made refund.*"}
 	routes := make([]eventhook.Route, n)
@@ -46,7 +46,7 @@ func BenchmarkMatch(b *testing.B) {
 			}
 		})
 	}
-	b.Run("both", func(b *testing.B) { // in turn, so that both meet the same machine
+	b.Run("both", func(b *testing.B) { // alternately, so that both have the same conditions
 		var ofFew, ofMany time.Duration
 		for b.Loop() {
 			began := time.Now()

@@ -14,7 +14,8 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// calledShare has unlimited steps, calls a function before each Take, and counts the steps.
+// calledShare is a meter.Share with unlimited steps. It calls each before every Take and counts the
+// steps.
 type calledShare struct {
 	each  func()
 	taken int
@@ -63,7 +64,7 @@ func TestExpressionsThatTakeTooLongAreRetried(t *testing.T) {
 		s := compile(expressing("slow", expression)).Settle(m, carrying(string(numbers)), nil, noon)
 		if m.Err() != nil || len(s.Actions) != 1 || s.Actions[0].Permanent ||
 			!strings.HasPrefix(s.Actions[0].Failure, `route "slow" filter_expression: it takes longer than `) {
-			t.Errorf("%s: got %+v and %v, want one failure that is tried again", claim, s.Actions, m.Err())
+			t.Errorf("%s: got %+v and %v, want one transient failure", claim, s.Actions, m.Err())
 		}
 	}
 }
@@ -78,7 +79,7 @@ func TestExpressionsThatEndWithTheContextStopTheMeter(t *testing.T) {
 	}
 }
 
-// A slow machine makes no harmless expression exceed the limit of the event.
+// On a slow machine, a cheap expression must not exceed the limit of the event.
 func TestTimeOfExpressionsIsChargedToTheShareOnly(t *testing.T) {
 	route.SetEvalTime(t, time.Second)
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestTimeOfExpressionsIsChargedToTheShareOnly(t *testing.T) {
 			t.Errorf("got %+v and %v, want the action", s.Actions, m.Err())
 		}
 		if least := meter.StepsIn(300 * time.Millisecond); share.taken < least {
-			t.Errorf("got %d steps of the share, want the time too, at least %d", share.taken, least)
+			t.Errorf("got %d steps of the share, want at least %d: the time is charged, too", share.taken, least)
 		}
 	})
 }
@@ -109,7 +110,7 @@ func TestEvaluationsStoppedOnTheQuickPathAreCharged(t *testing.T) {
 			t.Errorf("got %v after %d steps, want ErrLimit after the cost of the evaluation", m.Err(), m.Steps())
 		}
 		if share.Take(meter.StepsIn(burst) - m.Steps() + 1) {
-			t.Error("the share has more than what was not used, want it charged")
+			t.Error("the share has steps that were used, want them charged")
 		}
 	})
 }

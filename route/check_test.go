@@ -10,8 +10,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// told are faults as "location: message".
-func told(faults eventhook.Faults) []string {
+// faultTexts formats faults as "location: message".
+func faultTexts(faults eventhook.Faults) []string {
 	var list []string
 	for _, f := range faults {
 		list = append(list, f.Location+": "+f.Message)
@@ -39,7 +39,7 @@ func TestCheckReportsEveryFault(t *testing.T) {
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
 		"transform.expression: line 1, column 6: SyntaxError: Invalid token: TOKRbracket",
 	}
-	if diff := cmp.Diff(want, told(check(t, r))); diff != "" {
+	if diff := cmp.Diff(want, faultTexts(check(t, r))); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 }
@@ -93,7 +93,7 @@ func TestCheckOfFilters(t *testing.T) {
 		{"a value with brackets in a text", `{"body.a":{"$eq":"` + strings.Repeat(`\"[`, 200) + `"},"body.a":1}`, "filter.body.a: is given twice"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := told(check(t, eventhook.Route{Filter: []byte(c.filter)}))
+			got := faultTexts(check(t, eventhook.Route{Filter: []byte(c.filter)}))
 			if c.want == "" && len(got) == 0 {
 				return
 			}
@@ -132,7 +132,7 @@ func TestCheckOfOtherSettings(t *testing.T) {
 		{"an unknown function of JMESPath", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "{a: fetch(@)}"}}, []string{"transform.expression: line 1, column 5: unknown function fetch"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := told(check(t, c.route))
+			got := faultTexts(check(t, c.route))
 			if len(got) != len(c.want) {
 				t.Fatalf("got %q, want %q", got, c.want)
 			}
@@ -145,8 +145,7 @@ func TestCheckOfOtherSettings(t *testing.T) {
 	}
 }
 
-// Whatever is written as a route, compiling it ends soon and leaves the
-// process as it was.
+// Compiling any text as a route ends soon and does not end the process.
 func TestCheckOfHostileRoutes(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("(", 16_000), strings.Repeat("[", 16_000), strings.Repeat("!", 16_000) + "true", strings.Repeat("-", 16_000) + "1",
@@ -159,10 +158,10 @@ func TestCheckOfHostileRoutes(t *testing.T) {
 		}
 		faults := check(t, r)
 		if len(faults) == 0 {
-			t.Errorf("%.20q: got no faults, want some", text)
+			t.Errorf("%.20q: got no faults, want at least 1", text)
 		}
 		if len(faults) > 100 {
-			t.Errorf("%.20q: got %d faults, want no more than somebody can read", text, len(faults))
+			t.Errorf("%.20q: got %d faults, want at most 100", text, len(faults))
 		}
 	}
 }

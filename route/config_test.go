@@ -18,7 +18,7 @@ func TestConfigValidate(t *testing.T) {
 		want   []string
 	}{
 		{"the default", route.DefaultConfig(), nil},
-		{"nobody works, nothing drains", idle, nil},
+		{"no workers and no drain timeout", idle, nil},
 		{"the zero config", route.Config{}, []string{"batch_size", "inbox_events", "inbox_bytes", "cached_sources", "poll_interval"}},
 		{
 			"all wrong", route.Config{Workers: -1, BatchSize: -1, InboxEvents: -1, InboxBytes: -1, CachedSources: -1, PollInterval: time.Millisecond, DrainTimeout: -1},

@@ -15,9 +15,8 @@ import (
 
 var block = regexp.MustCompile("(?ms)^```(json route|json event|http event|text)\n(.*?)\n```$")
 
-// TestTheExamplesOfThePageAreTrue runs docs/routing.md: each event, in JSON or
-// as it is sent, goes through the route before it, and the text after it says
-// what comes of that.
+// TestTheExamplesOfThePageAreTrue evaluates the examples of docs/routing.md: an event, in JSON or as an
+// HTTP request, for the route before it. The text after the event is the expected outcome.
 func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 	page, err := os.ReadFile("../docs/routing.md")
 	if err != nil {
@@ -25,7 +24,7 @@ func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 	}
 	var r eventhook.Route
 	var e *eventhook.Event
-	told := 0
+	examples := 0
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
 		switch kind, text := b[1], b[2]; kind {
 		case "json route":
@@ -38,11 +37,11 @@ func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 			if got := outcomeOfPage(t, r, e); got != text {
 				t.Errorf("%s\non %s\ngot  %s\nwant %s", r.Name, e.Body, got, text)
 			}
-			told++
+			examples++
 		}
 	}
-	if least := 26; told < least {
-		t.Errorf("got %d examples, want at least %d", told, least)
+	if minExamples := 26; examples < minExamples {
+		t.Errorf("got %d examples, want at least %d", examples, minExamples)
 	}
 }
 

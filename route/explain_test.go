@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// explained is an explanation in short; actions are "type input" or "type !error".
+// explained is an Explanation with its actions as strings: "type input" or "type !error".
 type explained struct {
 	Route, Reason string
 	Matched       bool
@@ -43,23 +43,23 @@ func enabled(r eventhook.Route) eventhook.Route {
 func TestExplain(t *testing.T) {
 	disabled := newRoute("disabled", "push", "a")
 	mixed := enabled(newRoute("mixed", "", "a", "fails", "uncompilable", "panics"))
-	const bland = "failed unexpectedly; the gateway's log has the reason"
+	const unexpected = "failed unexpectedly; the gateway's log has the reason"
 	for _, c := range []struct {
 		claim  string
 		routes []eventhook.Route
 		want   []explained
 	}{
 		{"no routes", nil, nil},
-		{"a type that is named", []eventhook.Route{enabled(newRoute("r", "pull push", "a"))},
+		{"a matching type", []eventhook.Route{enabled(newRoute("r", "pull push", "a"))},
 			[]explained{{"r", `event type "push" matches "push"`, true, []string{`task {"idempotency_key":"a","status":"","value":{"id":7}}`}}}},
-		{"a type that is not", []eventhook.Route{enabled(newRoute("r", "pull issue.*", "a"))},
+		{"another type", []eventhook.Route{enabled(newRoute("r", "pull issue.*", "a"))},
 			[]explained{{"r", `event type "push" matches none of pull, issue.*`, false, nil}}},
 		{"every type", []eventhook.Route{enabled(newRoute("r", ""))}, []explained{{"r", "the route takes events of every type", true, nil}}},
 		{"a star", []eventhook.Route{enabled(newRoute("r", "*"))}, []explained{{"r", `event type "push" matches "*"`, true, nil}}},
-		{"a disabled one that would match, and one after it", []eventhook.Route{disabled, enabled(newRoute("r", "pull"))},
+		{"a disabled route and a route after it", []eventhook.Route{disabled, enabled(newRoute("r", "pull"))},
 			[]explained{{"disabled", "the route is disabled", false, nil}, {"r", `event type "push" matches none of pull`, false, nil}}},
-		{"targets that fail beside one that does not", []eventhook.Route{mixed}, []explained{{"mixed", "the route takes events of every type", true, []string{
-			`task {"idempotency_key":"a","status":"","value":{"id":7}}`, "task !target 2: nothing at body.id", "task !target 3: bad path", "task !target 4: " + bland,
+		{"targets of which some fail", []eventhook.Route{mixed}, []explained{{"mixed", "the route takes events of every type", true, []string{
+			`task {"idempotency_key":"a","status":"","value":{"id":7}}`, "task !target 2: nothing at body.id", "task !target 3: bad path", "task !target 4: " + unexpected,
 		}}}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -91,24 +91,24 @@ func TestExplainShowsTheInputsOfTargets(t *testing.T) {
 	}
 	got := summaryOf(explain(t, p, e))[0].Actions
 	if diff := cmp.Diff(want, got[:4]); diff != "" {
-		t.Errorf("given (-want +got):\n%s", diff)
+		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(got[4], "header.x-id") {
-		t.Errorf("a promise without its key: got %s, want the path that led nowhere", got[4])
+		t.Errorf("a promise without its key: got %s, want an error with its path", got[4])
 	}
 	if key := fmt.Sprintf("%s/%s/5", e.ID, r.ID); !strings.Contains(got[5], `"Idempotency-Key":"`+key+`"`) || !strings.Contains(got[5], `"body":{"id":7,"data":[1]}`) {
-		t.Errorf("a call: got %s, want its body, and the key %s", got[5], key)
+		t.Errorf("a request: got %s, want its body and the key %s", got[5], key)
 	}
 }
 
-// What nobody can tell counts as a match whose actions fail, at processing as
-// here.
+// If filters cannot be evaluated, the route counts as a match whose actions fail, both in Explain and in
+// Settle.
 func TestExplainReportsUndecidedRoutes(t *testing.T) {
 	const notPlain = "filter_function: filter must be a plain function that returns its result: "
 	for _, c := range []struct{ claim, function, want string }{
-		{"of a function that is stopped", "function filter() { for (;;); }", "filter_function: it was stopped: it ran longer than 1s"},
-		{"of one that returns a promise", "const ask = async () => false; const filter = () => ask()", notPlain + "it returned a promise"},
-		{"of one that was stored before async was refused", "async function filter() { return false }", notPlain + "it is async"},
+		{"a function that is stopped", "function filter() { for (;;); }", "filter_function: it was stopped: it ran longer than 1s"},
+		{"a function that returns a promise", "const ask = async () => false; const filter = () => ask()", notPlain + "it returned a promise"},
+		{"a stored async function", "async function filter() { return false }", notPlain + "it is async"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := enabled(newRoute("r", "", "a"))

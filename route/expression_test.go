@@ -64,7 +64,7 @@ func TestExpressions(t *testing.T) {
 
 func TestExpressionsOnBodiesOtherThanJSON(t *testing.T) {
 	for _, c := range []struct{ claim, contentType, body, expression string }{
-		{"a text", "text/plain", "hello", "body == 'hello'"},
+		{"text", "text/plain", "hello", "body == 'hello'"},
 		{"nothing", "", "", "body == null"},
 		{"bytes", "image/png", "\xff\x00", "body.base64 == '/wA='"},
 		{"a form", "application/x-www-form-urlencoded", "a=1", "body.a == '1'"},
@@ -83,32 +83,32 @@ func TestExpressionsOnBodiesOtherThanJSON(t *testing.T) {
 
 func TestFaultsOfDeeplyNestedExpressions(t *testing.T) {
 	for claim, expression := range map[string]string{
-		"parentheses":    strings.Repeat("(", 5000) + "true" + strings.Repeat(")", 5000),
-		"no end to them": strings.Repeat("(", 5000),
-		"lists":          "size(" + strings.Repeat("[", 500) + strings.Repeat("]", 500) + ") > 0",
+		"parentheses":          strings.Repeat("(", 5000) + "true" + strings.Repeat(")", 5000),
+		"unclosed parentheses": strings.Repeat("(", 5000),
+		"lists":                "size(" + strings.Repeat("[", 500) + strings.Repeat("]", 500) + ") > 0",
 	} {
 		faults := check(t, eventhook.Route{FilterExpression: expression})
 		if len(faults) == 0 || !strings.Contains(faults[0].Message, "nests too deep: at most 100 levels") {
-			t.Errorf("%s: got %v, want that they nest too deep", claim, told(faults))
+			t.Errorf("%s: got %v, want the limit of nesting", claim, faultTexts(faults))
 		}
 		for _, f := range faults {
 			if strings.Contains(f.Message, "-1") || strings.Contains(f.Message, "column 0") {
-				t.Errorf("%s: got %q, want no place that is none", claim, f.Message)
+				t.Errorf("%s: got %q, want no invalid position", claim, f.Message)
 			}
 		}
 	}
 }
 
-// Whoever sends the body must not decide what an expression costs.
+// A sender must not be able to make an expression arbitrarily costly.
 func TestExpressionsAreBounded(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 5000) + "1]"
 	const all = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
 	for _, c := range []struct{ claim, expression, body, want string }{
 		{"loops within loops", all, `{"list":` + list + `}`, `cannot tell: route "r" filter_expression: it costs more than 100 000 steps`},
-		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, `cannot tell: route "r" filter_expression: it costs more than 100 000 steps`},
+		{"strings that grow", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, `cannot tell: route "r" filter_expression: it costs more than 100 000 steps`},
 		{"lists of lists", "[body.list, body.list].map(a, body.list.map(b, body.list)) == []", `{"list":[` + strings.Repeat("1,", 800) + `1]}`, `cannot tell: route "r" filter_expression: it holds more than 1 048 576 elements and characters`},
-		{"a regular expression out of the body", "body.s.matches(body.re)", `{"s":"aaaa","re":"(abcdefghij){500}"}`, "at most 2000 instructions are allowed"},
-		{"a body that is too large to be decoded", "body.s == ''", `{"s":"` + strings.Repeat("x", 1<<20) + `"}`, "more than expressions and scripts can read"},
+		{"a regular expression in the body", "body.s.matches(body.re)", `{"s":"aaaa","re":"(abcdefghij){500}"}`, "at most 2000 instructions are allowed"},
+		{"a body that is too large to decode", "body.s == ''", `{"s":"` + strings.Repeat("x", 1<<20) + `"}`, "more than expressions and scripts can read"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := enabled(newRoute("r", "", "a"))
@@ -120,7 +120,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// A filter that throws is a no of its own route. One that exceeds a limit fails the actions of its route.
+// If a filter throws, its route does not match. If it exceeds a limit, the actions of its route fail.
 func TestFiltersThatFailAffectOnlyTheirRoute(t *testing.T) {
 	e := carrying(`{"list":[` + strings.Repeat("1,", 5000) + `1]}`)
 	good := newRoute("good", "", "b")
@@ -152,7 +152,7 @@ func TestFiltersThatFailAffectOnlyTheirRoute(t *testing.T) {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 			if c.failure != "" && !s.Actions[0].Permanent {
-				t.Error("got a failure that is tried again, want a permanent one")
+				t.Error("got a transient failure, want a permanent one")
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// harness is a processor with a fake queue in a synctest bubble.
+// harness has a processor with a fake queue, in a synctest bubble.
 type harness struct {
 	*queue
 	*route.Processor
@@ -23,7 +23,7 @@ type harness struct {
 	stop       func()
 	log        lockedBuffer
 	lostLeases []int // lost leases that each settle reported
-	settled    int   // events that all reported as settled
+	settled    int   // events that were reported as settled
 	planned    int   // events that were reported as stored together with their plans
 	limiter    *cpushare.Limiter
 	compile    func(eventhook.Target) (route.Effector, error)
@@ -79,8 +79,8 @@ func (b *harness) Planned(batch []*effects.Settlement) {
 
 const lease = 30 * time.Second
 
-// inBubble makes a processor whose source "zero" goes to routes. A goroutine
-// that is left when f ends fails the test.
+// inBubble calls f with a harness in which the source with the zero id has routes. The test fails if a
+// goroutine is left when f ends.
 func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *harness), routes ...eventhook.Route) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 	})
 }
 
-// newLimiter returns shares of 4 s that refill by half of a processor.
+// newLimiter returns a limiter with buckets of 4 s that refill at half of a processor's time.
 func newLimiter() *cpushare.Limiter {
 	return cpushare.New(cpushare.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
 }
@@ -139,13 +139,14 @@ func (b *harness) run() {
 	synctest.Wait()
 }
 
-// pass advances the time of the bubble until all goroutines wait again.
+// pass advances the time of the bubble and waits until all goroutines are blocked.
 func (b *harness) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// handOver accepts n events as package ingest does: it reserves space, then leases.
+// handOver accepts n leased events as package ingest does: it reserves space, stores the events and
+// puts them into the inbox.
 func (b *harness) handOver(n int) {
 	b.t.Helper()
 	if got := b.Reserve(n); got != n {
@@ -158,7 +159,7 @@ func (b *harness) handOver(n int) {
 	b.Put(list)
 }
 
-// wantStatuses compares how many events are in which state.
+// wantStatuses compares the number of events in each state.
 func (b *harness) wantStatuses(want map[eventhook.EventStatus]int) {
 	b.t.Helper()
 	got := b.statuses()

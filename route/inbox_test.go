@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// sized makes events with bodies of these sizes.
+// sized returns events of the given sizes.
 func sized(sizes ...int) []*eventhook.Event {
 	var list []*eventhook.Event
 	for _, n := range sizes {
@@ -88,10 +88,10 @@ func TestInboxSignals(t *testing.T) {
 		want  bool
 	}{
 		{"after a put", func() {}, true},
-		{"once", func() {}, false},
-		{"while something is left", func() { b.take(2) }, true},
-		{"not when it is empty", func() { b.take(2) }, false},
-		{"nor when it was", func() { b.take(2) }, false},
+		{"only once", func() {}, false},
+		{"while events are left", func() { b.take(2) }, true},
+		{"not when the inbox is empty", func() { b.take(2) }, false},
+		{"not when it was empty before", func() { b.take(2) }, false},
 	} {
 		c.act()
 		if got := signalled(); got != c.want {
@@ -111,7 +111,7 @@ func TestClosedInboxAcceptsReservedEvents(t *testing.T) {
 		t.Errorf("took %d, want 3", got)
 	}
 	if b.reserved != 0 || b.bytes != 0 {
-		t.Errorf("left: got %d places, %d bytes; want none", b.reserved, b.bytes)
+		t.Errorf("left: got %d reserved events, %d bytes; want none", b.reserved, b.bytes)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestInboxIsBoundedWithConcurrentCallers(t *testing.T) {
 				b.put(sized(make([]int, n-n/2)...))
 				b.mu.Lock()
 				if b.reserved > most || len(b.events) > b.reserved {
-					t.Errorf("got %d reserved, %d events; want at most %d, and no more events than places", b.reserved, len(b.events), most)
+					t.Errorf("got %d reserved, %d events; want at most %d, and no more events than reserved", b.reserved, len(b.events), most)
 				}
 				b.mu.Unlock()
 				b.take(5)

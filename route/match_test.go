@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// effector is a target that makes a promise outcome named by its task kind.
+// effector is a target whose effect is a promise outcome with the task kind as its key.
 type effector string
 
 func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
@@ -47,11 +47,12 @@ func compileTarget(t eventhook.Target) (route.Effector, error) {
 	return effector(kind), nil
 }
 
-// taskOf is a target that makes tasks of a kind, and kindOf that kind.
+// taskOf returns a target that creates tasks of a kind.
 func taskOf(kind string) eventhook.Target {
 	return eventhook.Target{Type: "task", Settings: fmt.Appendf(nil, `{"task_kind":%q}`, kind)}
 }
 
+// kindOf returns the kind of tasks that a target creates.
 func kindOf(t eventhook.Target) string {
 	var settings struct {
 		TaskKind string `json:"task_kind"`
@@ -60,7 +61,7 @@ func kindOf(t eventhook.Target) string {
 	return settings.TaskKind
 }
 
-// newRoute makes a route that takes types, separated by spaces, to kinds.
+// newRoute returns a route for event types, separated by spaces, with a task target for each kind.
 func newRoute(name, types string, kinds ...string) eventhook.Route {
 	r := eventhook.Route{ID: eventhook.NewID[eventhook.Route](noon), Name: name, FilterEventTypes: strings.Fields(types)}
 	for _, kind := range kinds {
@@ -77,14 +78,14 @@ func newEvent(eventType string) *eventhook.Event {
 	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), EventType: eventType, Payload: eventhook.Payload{Body: []byte(`{"id":7}`)}}
 }
 
-// filtered is a route with a pattern.
+// filtered returns a route with a filter.
 func filtered(pattern string) eventhook.Route {
 	r := enabled(newRoute("r", "", "a"))
 	r.Filter = json.RawMessage(pattern)
 	return r
 }
 
-// carrying is an event with a body of JSON and headers, "Name: value" each.
+// carrying returns an event with a JSON body and headers of the form "Name: value".
 func carrying(body string, headers ...string) *eventhook.Event {
 	e := newEvent("push")
 	e.ContentType, e.Body = "application/json", []byte(body)
@@ -94,8 +95,8 @@ func carrying(body string, headers ...string) *eventhook.Event {
 	return e
 }
 
-// verdict is whether a route matches an event, and why. Explain and Settle
-// must agree, and so must Check, if the route can be used at all.
+// verdict reports whether a route matches an event, and the reason. It requires that Check finds no
+// faults and that Explain and Settle agree.
 func verdict(t *testing.T, r eventhook.Route, e *eventhook.Event) (matched bool, reason string) {
 	t.Helper()
 	if faults := check(t, r); len(faults) > 0 {
@@ -142,7 +143,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// planned is an action in short.
+// planned is a summary of an action.
 type planned struct{ Route, Key, Failure string }
 
 func summary(s *effects.Settlement) []planned {
@@ -158,7 +159,7 @@ func summary(s *effects.Settlement) []planned {
 }
 
 func TestSettle(t *testing.T) {
-	const bland = "failed unexpectedly; the gateway's log has the reason"
+	const unexpected = "failed unexpectedly; the gateway's log has the reason"
 	first, second, other := newRoute("first", "", "a", "b"), newRoute("second", "push", "c"), newRoute("other", "pull", "d")
 	did := func(r eventhook.Route, index int) eventhook.Action {
 		return eventhook.Action{RouteID: r.ID, TargetIndex: index, Status: eventhook.ActionSuccess}
@@ -172,22 +173,22 @@ func TestSettle(t *testing.T) {
 	}{
 		{"no routes", nil, nil, 0, nil},
 		{"no route matches", []eventhook.Route{other}, nil, 0, nil},
-		{"in the order given, all targets of each", []eventhook.Route{second, other, first}, nil, 3, []planned{{"second", "c", ""}, {"first", "a", ""}, {"first", "b", ""}}},
-		{"what is done is skipped and still counts", []eventhook.Route{first, second}, []eventhook.Action{did(first, 0), did(second, 0)}, 3, []planned{{"first", "b", ""}}},
-		{"all is done", []eventhook.Route{second}, []eventhook.Action{did(second, 0)}, 1, nil},
-		{"what another route did is not done", []eventhook.Route{second}, []eventhook.Action{did(first, 0), did(second, 1)}, 1, []planned{{"second", "c", ""}}},
+		{"routes in order, with all their targets", []eventhook.Route{second, other, first}, nil, 3, []planned{{"second", "c", ""}, {"first", "a", ""}, {"first", "b", ""}}},
+		{"finished actions are skipped but counted", []eventhook.Route{first, second}, []eventhook.Action{did(first, 0), did(second, 0)}, 3, []planned{{"first", "b", ""}}},
+		{"all actions are finished", []eventhook.Route{second}, []eventhook.Action{did(second, 0)}, 1, nil},
+		{"actions of another route do not count", []eventhook.Route{second}, []eventhook.Action{did(first, 0), did(second, 1)}, 1, []planned{{"second", "c", ""}}},
 		{"a route without targets", []eventhook.Route{newRoute("empty", "")}, nil, 0, nil},
 		{
-			"a target that fails costs no other", []eventhook.Route{newRoute("r", "", "a", "fails", "b")}, nil, 3,
+			"a target that fails does not affect others", []eventhook.Route{newRoute("r", "", "a", "fails", "b")}, nil, 3,
 			[]planned{{"r", "a", ""}, {"r", "", "target 2: nothing at body.id"}, {"r", "b", ""}},
 		},
 		{
-			"nor one that cannot be compiled", []eventhook.Route{newRoute("r", "", "uncompilable", "b"), first}, nil, 4,
+			"a target that cannot be compiled does not affect others", []eventhook.Route{newRoute("r", "", "uncompilable", "b"), first}, nil, 4,
 			[]planned{{"r", "", "target 1: bad path"}, {"r", "b", ""}, {"first", "a", ""}, {"first", "b", ""}},
 		},
 		{
-			"nor one that panics", []eventhook.Route{newRoute("r", "", "a", "panics", "panics when compiled", "b")}, nil, 4,
-			[]planned{{"r", "a", ""}, {"r", "", "target 2: " + bland}, {"r", "", "target 3: " + bland}, {"r", "b", ""}},
+			"a target that panics does not affect others", []eventhook.Route{newRoute("r", "", "a", "panics", "panics when compiled", "b")}, nil, 4,
+			[]planned{{"r", "a", ""}, {"r", "", "target 2: " + unexpected}, {"r", "", "target 3: " + unexpected}, {"r", "b", ""}},
 		},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -232,24 +233,23 @@ func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
 	}
 }
 
-// While a gateway is upgraded, an instance of the version before meets targets
-// that only the new one knows.
+// During an upgrade, an instance of the old version can read targets of types that only the new version
+// knows.
 func TestOnlyTargetsOfUnknownTypesAreRetried(t *testing.T) {
 	for kind, permanent := range map[string]bool{"of a later version": false, "uncompilable": true, "panics when compiled": true, "fails": true, "panics": true} {
 		s := compile(newRoute("r", "", kind)).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || s.Actions[0].Failure == "" || s.Actions[0].Permanent != permanent {
-			t.Errorf("%s: got %+v, want one that has failed, for good: %t", kind, s.Actions, permanent)
+			t.Errorf("%s: got %+v, want one failed action, permanent: %t", kind, s.Actions, permanent)
 		}
 	}
 }
 
-// A filter that has faults, which Check prevents, must neither let everything
-// pass nor lose events without a word.
+// A stored filter with faults must neither match all events nor silently match none.
 func TestAFilterWithFaultsFailsItsActions(t *testing.T) {
 	for _, text := range []string{`{"body.a":{"$near":1}}`, `[`, `{"$or":[]}`, "\xff"} {
 		s := compile(filtered(text)).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || !s.Actions[0].Permanent || !strings.HasPrefix(s.Actions[0].Failure, "filter") {
-			t.Errorf("%q: got %+v, want an action that failed for good over its filter", text, s.Actions)
+			t.Errorf("%q: got %+v, want a permanent failure of the filter", text, s.Actions)
 		}
 	}
 }

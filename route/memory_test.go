@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// manyPatterns is an expression with n regular expressions of about 44 KB each, compiled.
+// manyPatterns returns an expression with n regular expressions, each of about 44 KB when compiled.
 func manyPatterns(n int) string {
 	var list []string
 	for i := range n {
@@ -20,7 +20,7 @@ func manyPatterns(n int) string {
 	return strings.Join(list, " || ")
 }
 
-// Each route is within the limits of one route. Together they would take 90 MB.
+// Each route is within the limits of one route. All of them together would need 90 MB.
 func TestRoutesOfASourceAreBoundedTogether(t *testing.T) {
 	routes := make([]eventhook.Route, 100)
 	for i := range routes {
@@ -38,8 +38,8 @@ func TestRoutesOfASourceAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// One worker of each kind: routes that take 20 s to compile keep it for half a
-// second in all, and their events come later.
+// There is one worker of each kind. Routes that take 20 s to compile block it for half a second in all,
+// and their events are postponed.
 func TestRoutesThatCompileForLongDelayNoOtherTenant(t *testing.T) {
 	inBubble(t, largeQueue, func(t *testing.T, b *harness) {
 		slow, quick := newRoute("slow", "", "slow"), newRoute("quick", "", "ok")

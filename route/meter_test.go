@@ -18,20 +18,21 @@ func costlyExpressions() map[string][2]string {
 	call := func(what string) string { return strings.Replace(loops, "CALL", what, 1) }
 	same := `[` + strings.Repeat(`1,`, 3000) + `1]`
 	return map[string][2]string{
-		"attack 4, a large repetition":       {`body.s.matches('(\\pL{2}){0,200}!')`, text},
-		"one that comes with the event":      {`body.s.matches(body.t)`, `{"s":"` + strings.Repeat("a", 900_000) + `","t":"(\\pL{2}){0,200}!"}`},
-		"expressions that come one by one":   {call(`'x'.matches(body.t)`), `{"list":` + list + `,"t":"\\pL{0,400}"}`},
-		"the size of a text":                 {call("size(body.s) < 0"), text},
-		"conversions":                        {call("bytes(body.s) == b''"), text},
-		"texts that are joined":              {call("(body.s + body.t) == ''"), text},
-		"equal values":                       {call("body.x == body.y"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
-		"a value among others":               {call("body.x in [body.y, body.y]"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
-		"time zones":                         {call("timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin') < 0"), `{"list":` + list + `}`},
-		"a body that nests around much text": {`body == 1`, strings.Repeat("[", 900) + `"` + strings.Repeat("x", 900_000) + `"` + strings.Repeat("]", 900)},
+		"attack 4, a large repetition":                          {`body.s.matches('(\\pL{2}){0,200}!')`, text},
+		"a regular expression in the event":                     {`body.s.matches(body.t)`, `{"s":"` + strings.Repeat("a", 900_000) + `","t":"(\\pL{2}){0,200}!"}`},
+		"a regular expression in the event, compiled in a loop": {call(`'x'.matches(body.t)`), `{"list":` + list + `,"t":"\\pL{0,400}"}`},
+		"the size of a string":                                  {call("size(body.s) < 0"), text},
+		"conversions":                                           {call("bytes(body.s) == b''"), text},
+		"concatenated strings":                                  {call("(body.s + body.t) == ''"), text},
+		"equal values":                                          {call("body.x == body.y"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
+		"a value in a list":                                     {call("body.x in [body.y, body.y]"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
+		"time zones":                                            {call("timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin') < 0"), `{"list":` + list + `}`},
+		"a deeply nested large string":                          {`body == 1`, strings.Repeat("[", 900) + `"` + strings.Repeat("x", 900_000) + `"` + strings.Repeat("]", 900)},
 	}
 }
 
-// 12 evaluations of each, so that what the cost limit lets pass is seen in the steps.
+// Each expression is evaluated 12 times, so that the limit of steps is reached although CEL's cost limit
+// stops each evaluation.
 func TestExpressionsStopAtTheLimit(t *testing.T) {
 	for claim, c := range costlyExpressions() {
 		t.Run(claim, func(t *testing.T) {
@@ -44,21 +45,21 @@ func TestExpressionsStopAtTheLimit(t *testing.T) {
 			const limit = 8_000_000
 			m := meter.New(t.Context(), limit, nil)
 			compile(routes...).Settle(m, carrying(c[1]), nil, noon)
-			if !errors.Is(m.Err(), meter.ErrLimit) || m.Steps() > limit+1_000_000+len(c[1]) { // one evaluation, and the view of the body has its own bound
+			if !errors.Is(m.Err(), meter.ErrLimit) || m.Steps() > limit+1_000_000+len(c[1]) { // slack for one evaluation and for the view of the body, which has a limit of its own
 				t.Errorf("got %v after %d steps, want ErrLimit within %d and one evaluation", m.Err(), m.Steps(), limit)
 			}
 		})
 	}
 }
 
-// What CEL's own model of costs takes for constant has its real cost.
+// Calls that CEL's own cost model treats as constant have their real cost.
 func TestCostsCoverWhatIsRead(t *testing.T) {
-	for _, claim := range []string{"the size of a text", "conversions", "texts that are joined", "time zones"} {
+	for _, claim := range []string{"the size of a string", "conversions", "concatenated strings", "time zones"} {
 		c := costlyExpressions()[claim]
 		r := enabled(newRoute("r", "", "a"))
 		r.FilterExpression = c[0]
 		if got, reason := verdict(t, r, carrying(c[1])); !got || !strings.Contains(reason, "it costs more than 100 000 steps") {
-			t.Errorf("%s: got %t: %s; want that it costs too much", claim, got, reason)
+			t.Errorf("%s: got %t: %s; want the cost limit exceeded", claim, got, reason)
 		}
 	}
 }
@@ -82,11 +83,11 @@ func TestBodiesOfManyValuesAreNotDecoded(t *testing.T) {
 	r.FilterExpression = "size(body) > 0"
 	got, reason := verdict(t, r, carrying("["+strings.Repeat("{},", 300_000)+"1]"))
 	if got || !strings.Contains(reason, "more than 250000 elements and members") {
-		t.Errorf("got %t: %s; want that it has too many", got, reason)
+		t.Errorf("got %t: %s; want the limit of values exceeded", got, reason)
 	}
 }
 
-// BenchmarkSteps tells how long a step of each costly expression takes.
+// BenchmarkSteps measures the duration of a step of each costly expression.
 func BenchmarkSteps(b *testing.B) {
 	for claim, c := range costlyExpressions() {
 		b.Run(claim, func(b *testing.B) {

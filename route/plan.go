@@ -235,8 +235,8 @@ func (p *Processor) add(planned *batchPlan, s *effects.Settlement, on path) {
 	planned.settlements = append(planned.settlements, s)
 }
 
-// priorActions reads the actions of earlier attempts. An event in its first lease has none and is
-// not looked up.
+// priorActions reads the actions of earlier attempts. An event in its first lease has no such actions
+// and is not looked up.
 func (p *Processor) priorActions(ctx context.Context, batch []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	var retried []*eventhook.Event
 	for _, e := range batch {

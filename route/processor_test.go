@@ -38,10 +38,10 @@ func TestTheQueueIsPolled(t *testing.T) {
 		after time.Duration
 	}{
 		{"at the start", func(b *harness) { b.add("push", 0); b.run() }, 0},
-		{"at a wake", func(b *harness) { b.run(); b.add("push", 0) }, 0},
-		{"without a wake, within a poll's pause", func(b *harness) { b.run(); b.add("push", time.Nanosecond) }, time.Second},
-		{"when another's lease ends", func(b *harness) { b.run(); b.add("push", lease) }, lease + time.Second},
-		{"for more than a batch without a pause", func(b *harness) {
+		{"at a wake-up", func(b *harness) { b.run(); b.add("push", 0) }, 0},
+		{"without a wake-up, after the poll interval", func(b *harness) { b.run(); b.add("push", time.Nanosecond) }, time.Second},
+		{"when the lease of another instance expires", func(b *harness) { b.run(); b.add("push", lease) }, lease + time.Second},
+		{"for several batches without a pause", func(b *harness) {
 			for range 50 {
 				b.add("push", 0)
 			}
@@ -78,10 +78,10 @@ func TestARetryRepeatsOnlyFailedActions(t *testing.T) {
 		b.handOver(1)
 		synctest.Wait()
 		b.wantStatuses(states{eventhook.EventDead: 1})
-		// Somebody mends the route and replays the event, with its retries anew.
+		// The route is corrected and the event replayed.
 		routes = []eventhook.Route{flaky}
 		routes[0].Targets = slices.Clone(flaky.Targets)
-		routes[0].Targets[1] = taskOf("mended")
+		routes[0].Targets[1] = taskOf("corrected")
 		b.InvalidateAll()
 		id := b.order[0]
 		b.set(func(q *queue) { q.rows[id].Status, q.rows[id].due = eventhook.EventPending, time.Now() })
@@ -103,7 +103,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		b.run()
 		b.pass(10 * time.Second)
-		// Two workers hold up to four events each; the inbox the rest.
+		// Two workers have up to four events each. The other events are in the inbox.
 		if got, most := b.statuses()[eventhook.EventProcessing], 2*4+10; got > most {
 			t.Errorf("leased: got %d, want at most %d", got, most)
 		}
@@ -126,7 +126,7 @@ func TestWithoutWorkersNothingIsClaimed(t *testing.T) {
 		b.pass(time.Hour)
 		b.wantStatuses(states{eventhook.EventPending: 1})
 		if got := b.Reserve(1); got != 0 || b.claims != 0 {
-			t.Errorf("got %d places and %d claims, want none", got, b.claims)
+			t.Errorf("got %d reserved and %d claims, want none", got, b.claims)
 		}
 	})
 }
@@ -138,10 +138,10 @@ func TestChangedRoutesAreReadAgain(t *testing.T) {
 		reads  int
 	}{
 		{"not without a change", func(*harness) {}, 1},
-		{"when the source is forgotten", func(b *harness) { b.InvalidateSource(eventhook.SourceID{}) }, 2},
-		{"not for another source's sake", func(b *harness) { b.InvalidateSource(eventhook.SourceID{1}) }, 1},
-		{"when all is forgotten", (*harness).InvalidateAll, 2},
-		{"when it is old, in case nobody told", func(b *harness) { b.pass(10 * time.Minute) }, 2},
+		{"when the source is invalidated", func(b *harness) { b.InvalidateSource(eventhook.SourceID{}) }, 2},
+		{"not when another source is invalidated", func(b *harness) { b.InvalidateSource(eventhook.SourceID{1}) }, 1},
+		{"when all sources are invalidated", (*harness).InvalidateAll, 2},
+		{"after 10 minutes without a notification", func(b *harness) { b.pass(10 * time.Minute) }, 2},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, b *harness) {
@@ -167,10 +167,10 @@ func TestATargetThatPanicsFailsOnlyItsAction(t *testing.T) {
 		b.wantStatuses(states{eventhook.EventDead: 3})
 		for _, r := range b.rows {
 			if len(r.done()) != 1 || !strings.Contains(r.LastError, "unexpectedly") || strings.Contains(r.LastError, "nil pointer") {
-				t.Errorf("got %d actions done, error %q; want the good one, and a bland error", len(r.done()), r.LastError)
+				t.Errorf("got %d actions done, error %q; want 1, and an error without details", len(r.done()), r.LastError)
 			}
 			if log := b.log.String(); !strings.Contains(log, r.ID.String()) || !strings.Contains(log, "match_test.go") {
-				t.Errorf("got the log %s, want event %s and where it panicked", log, r.ID)
+				t.Errorf("got the log %s, want the event %s and the place of the panic", log, r.ID)
 			}
 		}
 	}, newRoute("r", "", "panics", "ok"))

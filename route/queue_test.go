@@ -17,11 +17,11 @@ var errDown = errors.New("the database is down")
 // row is an event as the queue stores it.
 type row struct {
 	eventhook.Event
-	due     time.Time // zero: nothing is owed
+	due     time.Time // zero if the event is not due
 	actions []eventhook.Action
 }
 
-// done are the targets whose actions have succeeded.
+// done returns the targets whose actions have succeeded.
 func (r *row) done() (targets []int) {
 	for _, a := range r.actions {
 		if a.Status == eventhook.ActionSuccess {
@@ -31,25 +31,25 @@ func (r *row) done() (targets []int) {
 	return targets
 }
 
-// queue keeps the contracts of route.Queue and ingest.Store in memory: leases, tokens,
-// generations, all or nothing, and a ctx that has ended.
+// queue implements route.Queue and ingest.Store in memory, with leases, tokens, generations and atomic
+// batches. Its methods fail if ctx has ended.
 type queue struct {
 	mu       sync.Mutex
 	rows     map[eventhook.EventID]*row
 	order    []eventhook.EventID
 	wake     chan struct{}
-	refuse   error         // what settles answer
-	gate     chan struct{} // settles wait for it, when set
-	settles  []time.Time   // when settles began
-	batches  []int         // how many events each wrote
+	refuse   error         // if set, SettleEvents returns it
+	gate     chan struct{} // if set, SettleEvents waits until it is closed
+	settles  []time.Time   // start of each call of SettleEvents
+	batches  []int         // number of events that each call of SettleEvents wrote
 	claims   int
 	released int
-	answers  time.Duration // how long the answer to a claim is under way
+	answers  time.Duration // delay of the result of ClaimEvents
 	keys     map[acceptedKey]eventhook.EventID
 
 	generation map[eventhook.TenantID]int64
 
-	settling func([]*effects.Settlement) // sees, and holds up, what is to be settled; may be nil
+	settling func([]*effects.Settlement) // called by SettleEvents before it writes; may be nil
 }
 
 func newQueue() *queue {
@@ -194,7 +194,7 @@ func (q *queue) settle(s *effects.Settlement) bool {
 	conclude(s, time.Now())
 	for i := range s.Prior {
 		for _, a := range r.actions {
-			if a.ID == s.Prior[i].ID && a.IsRequest { // it may have ended since
+			if a.ID == s.Prior[i].ID && a.IsRequest { // the request may have ended since
 				s.Prior[i] = a
 			}
 		}
@@ -205,7 +205,7 @@ func (q *queue) settle(s *effects.Settlement) bool {
 	return true
 }
 
-// concludeRequests ends an event that waits for its requests, if these have ended.
+// concludeRequests ends an event whose requests have all ended.
 func (r *row) concludeRequests() {
 	if r.Status != eventhook.EventProcessing || !r.due.IsZero() {
 		return
@@ -222,7 +222,7 @@ func (r *row) concludeRequests() {
 	}
 }
 
-// conclude gives a settlement and its actions their states.
+// conclude sets the states of a settlement and its actions.
 func conclude(s *effects.Settlement, now time.Time) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -238,7 +238,7 @@ func conclude(s *effects.Settlement, now time.Time) {
 	s.Conclude(now)
 }
 
-// actionsOf are the actions of all tries of an event.
+// actionsOf returns the actions of all attempts of an event.
 func actionsOf(s *effects.Settlement) (all []eventhook.Action) {
 	for _, before := range s.Prior {
 		if !slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool {
@@ -253,7 +253,7 @@ func actionsOf(s *effects.Settlement) (all []eventhook.Action) {
 	return all
 }
 
-// endRequest settles the delivery of a request, and its event with the last one.
+// endRequest settles the delivery of a request. If it was the last one, the event ends.
 func (q *queue) endRequest(d *eventhook.Delivery, status eventhook.ActionStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,7 +266,7 @@ func (q *queue) endRequest(d *eventhook.Delivery, status eventhook.ActionStatus)
 	r.concludeRequests()
 }
 
-// replay makes an event due again, with its retries anew.
+// replay makes an event due again and resets its retries.
 func (q *queue) replay(id eventhook.EventID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -274,7 +274,7 @@ func (q *queue) replay(id eventhook.EventID) {
 	r.Status, r.RetryCount, r.due = eventhook.EventPending, 0, time.Now()
 }
 
-// change is a change of a tenant's configuration.
+// change changes a tenant's configuration.
 func (q *queue) change(tenant eventhook.TenantID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -306,7 +306,7 @@ func (q *queue) ReleaseEvents(ctx context.Context, events []*eventhook.Event) er
 	return ctx.Err()
 }
 
-// set changes what the queue does, while it runs.
+// set changes the queue while the processor runs.
 func (q *queue) set(change func(*queue)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

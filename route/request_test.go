@@ -54,7 +54,7 @@ func TestActionsOfEarlierAttempts(t *testing.T) {
 		claim  string
 		prior  []eventhook.Action
 		open   int
-		again  map[int]int // the attempts of each target that is planned
+		again  map[int]int // attempts by target that is planned again
 		status eventhook.EventStatus
 	}{
 		{"none", nil, 0, map[int]int{0: 1, 1: 1, 2: 1}, eventhook.EventProcessing},
@@ -62,7 +62,7 @@ func TestActionsOfEarlierAttempts(t *testing.T) {
 			map[int]int{1: 4}, eventhook.EventProcessing},
 		{"a dead request is planned again", []eventhook.Action{before(0, "failed", 5), before(1, "success", 1), before(2, "success", 1)}, 0,
 			map[int]int{0: 6}, eventhook.EventProcessing},
-		{"all is done", []eventhook.Action{before(0, "success", 1), before(1, "skipped", 1), before(2, "success", 1)}, 0, map[int]int{}, eventhook.EventDelivered},
+		{"all actions are finished", []eventhook.Action{before(0, "success", 1), before(1, "skipped", 1), before(2, "success", 1)}, 0, map[int]int{}, eventhook.EventDelivered},
 	} {
 		s := program.Settle(nil, newEvent("push"), c.prior, noon)
 		got := map[int]int{}
@@ -83,7 +83,7 @@ func TestAnEventWaitsForItsRequests(t *testing.T) {
 		want  eventhook.EventStatus
 	}{
 		{"both are sent", []eventhook.ActionStatus{"success", "success"}, eventhook.EventDelivered},
-		{"one is", []eventhook.ActionStatus{"success"}, eventhook.EventProcessing},
+		{"one is sent", []eventhook.ActionStatus{"success"}, eventhook.EventProcessing},
 		{"one is dead", []eventhook.ActionStatus{"success", "failed"}, eventhook.EventDead},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAnEventWaitsForItsRequests(t *testing.T) {
 	}
 }
 
-// A retry of the event leaves an open request alone, and makes a dead one anew.
+// A retry of the event does not repeat an open request, but repeats a dead one.
 func TestARetryRepeatsOnlyDeadRequests(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
@@ -120,19 +120,19 @@ func TestARetryRepeatsOnlyDeadRequests(t *testing.T) {
 		b.handOver(1)
 		b.pass(0)
 		b.wantStatuses(states{eventhook.EventFailed: 1})
-		var made []*eventhook.Delivery
+		var repeated []*eventhook.Delivery
 		b.set(func(q *queue) {
 			q.settling = func(batch []*effects.Settlement) {
 				for _, a := range batch[0].Actions {
 					if a.Effect.Request != nil {
-						made = append(made, a.Effect.Request.Delivery)
+						repeated = append(repeated, a.Effect.Request.Delivery)
 					}
 				}
 			}
 		})
 		b.pass(time.Minute) // the first two retries
-		if len(b.settles) != 3 || len(made) != 0 {
-			t.Fatalf("got %d settles with %d requests made again, want 3 with none: the request is open", len(b.settles), len(made))
+		if len(b.settles) != 3 || len(repeated) != 0 {
+			t.Fatalf("got %d settles with %d repeated requests, want 3 with none: the request is open", len(b.settles), len(repeated))
 		}
 		id := b.order[0]
 		of := b.rows[id].actions[0].RouteID
@@ -140,8 +140,8 @@ func TestARetryRepeatsOnlyDeadRequests(t *testing.T) {
 		b.endRequest(&eventhook.Delivery{EventID: id, RouteID: of}, eventhook.ActionFailed)
 		b.replay(id)
 		b.pass(time.Second)
-		if len(made) != 1 || made[0].ID != eventhook.DeliveryIDOf(id, to) {
-			t.Errorf("got %+v made again, want the dead request", made)
+		if len(repeated) != 1 || repeated[0].ID != eventhook.DeliveryIDOf(id, to) {
+			t.Errorf("got %+v repeated, want the dead request", repeated)
 		}
 	}, newRoute("r", "", "request", "later version"))
 }

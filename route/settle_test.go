@@ -39,11 +39,11 @@ func TestAFailedSettleIsRetriedUntilTheLeaseExpires(t *testing.T) {
 		began := time.Now()
 		b.pass(lease / 2)
 		if got := len(b.lostLeases); got != 0 {
-			t.Errorf("told before the lease ended: got %d, want 0", got)
+			t.Errorf("before the lease expired: got %d calls of Settled, want 0", got)
 		}
 		b.pass(lease/2 + 3*time.Second)
 		if got := b.settles[len(b.settles)-1].Sub(began); got < lease-2*time.Second {
-			t.Errorf("the last try: got %s after the first, want nearly the lease of %s", got, lease)
+			t.Errorf("the last attempt: got %s after the start, want nearly the lease of %s", got, lease)
 		}
 		if !strings.Contains(b.log.String(), "leases of a batch expired") {
 			t.Errorf("got the log %s, want a line about the expired leases", b.log.String())
@@ -67,10 +67,10 @@ func TestALostLeaseIsReportedAndNothingIsWritten(t *testing.T) {
 		b.stop()
 		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventProcessing: 1})
 		if len(b.lostLeases) != 1 || b.lostLeases[0] != 1 || !strings.Contains(b.log.String(), theirs.ID.String()) {
-			t.Errorf("got %v lost and the log %s, want one that is named", b.lostLeases, b.log.String())
+			t.Errorf("got %v lost and the log %s, want one lost lease, and the event in the log", b.lostLeases, b.log.String())
 		}
 		if b.settled != 1 {
-			t.Errorf("%d events were told to be settled, want the other one", b.settled)
+			t.Errorf("%d events were reported as settled, want 1", b.settled)
 		}
 	}, newRoute("r", "", "ok"))
 }
@@ -107,21 +107,21 @@ func TestASourceThatCannotBeReadDoesNotDelayOthers(t *testing.T) {
 func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		claim    string
-		break_   func(*queue)
+		disturb  func(*queue)
 		drain    time.Duration
 		took     time.Duration
 		want     states
 		released int
 	}{
-		{"what is in memory is settled", nil, 5 * time.Second, 0, states{eventhook.EventDelivered: 20}, 0},
-		{"what cannot be is given back after the drain", func(q *queue) { q.refuse = errDown }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
-		{"so is what hangs", func(q *queue) { q.gate = make(chan struct{}) }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
-		{"without a drain all is given back", func(q *queue) { q.gate = make(chan struct{}) }, 0, 0, states{eventhook.EventPending: 20}, 20},
+		{"events in memory are settled", nil, 5 * time.Second, 0, states{eventhook.EventDelivered: 20}, 0},
+		{"events that cannot be settled are released after the drain timeout", func(q *queue) { q.refuse = errDown }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
+		{"events whose settle hangs are released after the drain timeout", func(q *queue) { q.gate = make(chan struct{}) }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
+		{"without a drain timeout all events are released", func(q *queue) { q.gate = make(chan struct{}) }, 0, 0, states{eventhook.EventPending: 20}, 20},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			inBubble(t, func(config *route.Config) { config.DrainTimeout = c.drain }, func(t *testing.T, b *harness) {
-				if c.break_ != nil {
-					b.set(c.break_)
+				if c.disturb != nil {
+					b.set(c.disturb)
 				}
 				b.handOver(20)
 				b.run()
@@ -132,7 +132,7 @@ func TestStop(t *testing.T) {
 				}
 				b.wantStatuses(c.want)
 				if b.released != c.released {
-					t.Errorf("given back: got %d, want %d", b.released, c.released)
+					t.Errorf("released: got %d, want %d", b.released, c.released)
 				}
 				if got := b.Reserve(1); got != 0 {
 					t.Errorf("Reserve afterwards: got %d, want 0", got)

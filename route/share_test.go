@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// slow is a route whose target takes 3 s.
+// slow returns a route whose target takes 3 s.
 func slow() eventhook.Route {
 	r := newRoute("slow", "", "takes 3 s")
 	r.Filter = []byte(`{"body.id":7}`)
@@ -22,7 +22,7 @@ func TestATenantsShareRefillsWithTime(t *testing.T) {
 		b.run()
 		b.handOverOf(200, slowTenant, 1, scripted("100ms"))
 		b.pass(12 * time.Second)
-		// 4 s of burst and half of what passed, less what an event must find there.
+		// The burst of 4 s and half of the time passed, less the steps that must be left for an event.
 		if got := b.delivered(slowTenant); got < 80 || got > 4*10+12*5 {
 			t.Errorf("got %d events of 100 ms delivered in 12 s, want 80 to 100", got)
 		}
@@ -32,19 +32,19 @@ func TestATenantsShareRefillsWithTime(t *testing.T) {
 			t.Errorf("got %d events of another tenant delivered, want 1 at once", got)
 		}
 		if got := b.statuses(); got[eventhook.EventPending] == 0 || b.released == 0 {
-			t.Errorf("got %v, want the events that wait to be given back", got)
+			t.Errorf("got %v, want the postponed events released", got)
 		}
 		b.pass(5 * time.Minute)
 		b.wantStatuses(states{eventhook.EventDelivered: 201})
 		b.set(func(q *queue) {
 			for _, r := range q.rows {
 				if r.LostLeases > 0 || r.RetryCount > 0 {
-					t.Fatalf("an event lost %d leases and was retried %d times, want none: it only waited", r.LostLeases, r.RetryCount)
+					t.Fatalf("an event lost %d leases and was retried %d times, want 0: it was only postponed", r.LostLeases, r.RetryCount)
 				}
 			}
 		})
 		if !strings.Contains(b.log.String(), "shares of time for filters and transforms are used up") {
-			t.Errorf("got the log %s, want it to tell", b.log.String())
+			t.Errorf("got the log %s, want a line about the used-up share", b.log.String())
 		}
 	})
 }
@@ -64,11 +64,11 @@ func TestChangedRoutesDoNotRefillTheShare(t *testing.T) {
 	})
 }
 
-// lost has the events' leases lost so often.
+// lost sets the number of lost leases of all events.
 func (b *harness) lost(times int) {
 	b.set(func(q *queue) {
 		for _, r := range q.rows {
-			r.LostLeases, r.due = times-1, time.Now() // its claim is one more
+			r.LostLeases, r.due = times-1, time.Now() // the next claim counts one more
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestAnEventThatLosesManyLeasesFails(t *testing.T) {
 		lost int
 		want states
 	}{
-		{10, states{eventhook.EventDelivered: 1}}, // restarts that had nothing to do with it
+		{10, states{eventhook.EventDelivered: 1}}, // unrelated restarts
 		{11, states{eventhook.EventFailed: 1}},
 	} {
 		inBubble(t, nil, func(t *testing.T, b *harness) {
@@ -93,11 +93,11 @@ func TestAnEventThatLosesManyLeasesFails(t *testing.T) {
 			b.set(func(q *queue) {
 				for _, r := range q.rows {
 					if !strings.Contains(r.LastError, "was leased 11 times in a row without a result") {
-						t.Errorf("got the reason %q, want how often it was leased", r.LastError)
+						t.Errorf("got the reason %q, want the number of leases", r.LastError)
 					}
 				}
 			})
-			b.pass(10 * time.Second) // its first retry
+			b.pass(10 * time.Second) // until its first retry
 			b.wantStatuses(states{eventhook.EventDelivered: 1})
 		}, newRoute("r", "", "ok"))
 	}
@@ -120,7 +120,7 @@ func TestNoMoreScriptsAreRunForAnEventThatTakesTooLong(t *testing.T) {
 		late.FilterFunction = "const filter = () => true"
 		a := compile(slow(), late).Settle(nil, newEvent("push"), nil, noon).Actions[1]
 		if !strings.Contains(a.Failure, "took longer than 2s for this event") || a.Permanent {
-			t.Errorf("got %q, permanent %t; want that it was not run, and is tried again", a.Failure, a.Permanent)
+			t.Errorf("got %q, permanent %t; want a script that was not run, and a transient failure", a.Failure, a.Permanent)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestPlannedEventsAreSettledBeforeTheirLeaseExpires(t *testing.T) {
 		b.run()
 		b.pass(10 * time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventProcessing: 17})
-		b.pass(55 * time.Second) // the others follow one after the other, and no lease is waited for
+		b.pass(55 * time.Second) // the other events follow without waiting for a lease to expire
 		b.wantStatuses(states{eventhook.EventDelivered: 20})
 	}, newRoute("r", "", "takes 3 s"))
 }

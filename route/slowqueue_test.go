@@ -12,14 +12,14 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// scripted is a route whose filter takes as long as it says.
+// scripted returns a route with a filter_function that takes the given time; see fakeScripts.
 func scripted(takes string) eventhook.Route {
 	r := newRoute("scripted", "", "ok")
 	r.FilterFunction = takes
 	return r
 }
 
-// fakeScripts has scripts sleep, and counts them.
+// fakeScripts replaces scripts by sleeps of the duration in their source. It returns a counter of runs.
 func fakeScripts(b *harness) (runs *atomic.Int64) {
 	runs = &atomic.Int64{}
 	b.RunScriptsWith(func(p script.Program, _ []byte) (json.RawMessage, error) {
@@ -107,7 +107,7 @@ func TestManySourcesDoNotIncreaseTheShare(t *testing.T) {
 		}
 		b.run()
 		b.pass(10 * time.Second)
-		// 4 s at first, as much as passes, and what four workers have begun.
+		// The burst of 4 s, as much as the time passed, and the runs that four workers have started.
 		if got, most := int(runs.Load()), 10*(4+10)+4; got > most {
 			t.Errorf("got %d runs of 100 ms in 10 s, want at most %d", got, most)
 		}
@@ -143,7 +143,7 @@ func TestATenantGetsAQuarterOfTheSlowQueue(t *testing.T) {
 			t.Errorf("got %d events of another tenant delivered, want 8", got)
 		}
 		b.pass(20 * time.Second)
-		if got, most := b.delivered(slowTenant), 10+10+1; got > most { // 80/2/4, as many that the one worker has taken, and one at once
+		if got, most := b.delivered(slowTenant), 10+10+1; got > most { // 80/2/4 in the queue, as many taken by the worker, and one delivered at once
 			t.Errorf("got %d events of the large tenant delivered within the first lease, want at most %d", got, most)
 		}
 		b.pass(40 * lease)
@@ -163,11 +163,11 @@ func TestAStopReleasesSlowEvents(t *testing.T) {
 		began := time.Now()
 		b.stop()
 		if got, most := time.Since(began), 7*time.Second; got > most {
-			t.Errorf("took %s, want at most %s: the drain and what had begun", got, most)
+			t.Errorf("took %s, want at most %s: the drain timeout and the running scripts", got, most)
 		}
 		got := b.statuses()
 		if got[eventhook.EventDelivered] < 4 || got[eventhook.EventDelivered]+got[eventhook.EventPending] != 20 {
-			t.Errorf("got %v, want some delivered and the others given back", got)
+			t.Errorf("got %v, want at least 4 delivered and the others released", got)
 		}
 	})
 }

@@ -48,12 +48,12 @@ func TestAnEventIsStoredWithItsPlan(t *testing.T) {
 		b.pass(2 * lease)
 		b.wantStatuses(states{eventhook.EventDelivered: 1})
 		if !a.IsPlanned() || b.planned != 1 || len(b.settles) != 0 || namesOf(b.rows[b.order[0]].actions) != "r" {
-			t.Errorf("got planned %t, %d told, %d settles; want it told once and settled from birth", a.IsPlanned(), b.planned, len(b.settles))
+			t.Errorf("got planned %t, %d reported, %d settles; want it reported once and no settle", a.IsPlanned(), b.planned, len(b.settles))
 		}
 	}, newRoute("r", "", "task"))
 }
 
-// The event is planned by the routes of one version, never by a mixture.
+// An event is planned by routes of one generation only.
 func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *harness) {
 		b.makers()
@@ -61,14 +61,14 @@ func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
 			[]eventhook.Route{newRoute("a2", "", "task"), newRoute("b2", "", "task")})
 		b.run()
 		b.load()
-		a := b.arrive(newEvent("push"), func() { b.change(eventhook.TenantID{}) }) // and nobody tells of it
+		a := b.arrive(newEvent("push"), func() { b.change(eventhook.TenantID{}) }) // without a notification
 		if a.IsPlanned() || b.planned != 0 {
-			t.Errorf("got planned %t, %d told; want a stale plan", a.IsPlanned(), b.planned)
+			t.Errorf("got planned %t, %d reported; want a stale plan", a.IsPlanned(), b.planned)
 		}
 		b.pass(0)
 		b.wantStatuses(states{eventhook.EventDelivered: 1})
 		if got := namesOf(b.rows[b.order[0]].actions); got != "a2 b2" || b.settled != 1 || len(b.settles) != 1 {
-			t.Errorf("got the actions of %q, told %d times after %d settles; want those of a2 b2, once", got, b.settled, len(b.settles))
+			t.Errorf("got the actions of %q, reported %d times after %d settles; want a2 b2, reported once", got, b.settled, len(b.settles))
 		}
 		if s := b.PlanArrival(newEvent("push")); s == nil || s.Generation != 1 {
 			t.Errorf("the next event: got %+v, want a plan by the new routes", s)
@@ -92,7 +92,7 @@ func TestAStaleSettlementIsPlannedAgain(t *testing.T) {
 		b.pass(time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 1})
 		if got := namesOf(b.rows[b.order[0]].actions); got != "a3 b3" || b.settled != 1 || settles != 3 {
-			t.Errorf("got the actions of %q, told %d times after %d settles; want those of a3 b3, once, after 3", got, b.settled, settles)
+			t.Errorf("got the actions of %q, reported %d times after %d settles; want a3 b3, reported once after 3", got, b.settled, settles)
 		}
 		if log := b.log.String(); strings.Contains(log, "lease ran out") {
 			t.Errorf("got the log %s, want no lost lease", log)
@@ -113,12 +113,12 @@ func TestAStalePlanDoesNotEvictNewerRoutes(t *testing.T) {
 		first.Plan.IsStale, second.Plan.IsStale = true, true
 		b.Processor.Planned([]*effects.Arrival{first})
 		if s := b.PlanArrival(newEvent("push")); s != nil {
-			t.Errorf("after a stale plan: got one by generation %d, want none: its routes are dropped", s.Generation)
+			t.Errorf("after a stale plan: got a plan of generation %d, want none: the routes are evicted", s.Generation)
 		}
 		b.load()
 		b.Processor.Planned([]*effects.Arrival{second})
 		if s := b.PlanArrival(newEvent("push")); s == nil || b.reads != 2 {
-			t.Errorf("after another by the former routes: got %+v and %d reads, want a plan by those that were read since", s, b.reads)
+			t.Errorf("after another stale plan of the same routes: got %+v and %d reads, want a plan of the newer routes", s, b.reads)
 		}
 	}, newRoute("r", "", "task"))
 }
@@ -131,7 +131,7 @@ func TestAfterARefusedPlanTheSourceUsesTheSlowQueue(t *testing.T) {
 		e.Status = eventhook.EventPending
 		b.Processor.Planned([]*effects.Arrival{{Event: e, Plan: b.PlanArrival(e), IsPlanRefused: true}})
 		if s := b.PlanArrival(newEvent("push")); s != nil || b.planned != 0 {
-			t.Errorf("got %+v and %d told, want no plan", s, b.planned)
+			t.Errorf("got %+v and %d reported, want no plan", s, b.planned)
 		}
 		b.pass(10 * time.Second)
 		if s := b.PlanArrival(newEvent("push")); s == nil {
@@ -154,7 +154,7 @@ func TestOnlyStoredPlansAreReported(t *testing.T) {
 		batch = append(batch, &effects.Arrival{Event: newEvent("push")})
 		b.Processor.Planned(batch)
 		if b.planned != 2 {
-			t.Errorf("got %d told, want 2: the delivered event and the one whose requests are owed", b.planned)
+			t.Errorf("got %d reported, want 2: the delivered event and the one with open requests", b.planned)
 		}
 	}, newRoute("r", "", "task"))
 }

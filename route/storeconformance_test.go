@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/route/routetest"
 )
 
-// The fake of this package's tests keeps the contract that internal/pg keeps.
+// The fake queue passes the same conformance tests as internal/pg.
 func TestTheFakeQueueConforms(t *testing.T) {
 	for name, check := range routetest.QueueCases {
 		t.Run(name, func(t *testing.T) {

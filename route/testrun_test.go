@@ -16,8 +16,8 @@ import (
 
 // oneProcess runs one script at a time, each for 400 ms.
 type oneProcess struct {
-	place chan struct{}
-	runs  atomic.Int64
+	slot chan struct{}
+	runs atomic.Int64
 }
 
 func (o *oneProcess) Run(ctx context.Context, _ script.Program, _ []byte) (json.RawMessage, error) {
@@ -26,13 +26,13 @@ func (o *oneProcess) Run(ctx context.Context, _ script.Program, _ []byte) (json.
 
 func (o *oneProcess) Check(ctx context.Context, _ script.Program) error {
 	select {
-	case o.place <- struct{}{}:
+	case o.slot <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	o.runs.Add(1)
 	time.Sleep(400 * time.Millisecond)
-	<-o.place
+	<-o.slot
 	return &script.Error{Reason: script.TimedOut, Message: "it was stopped"}
 }
 
@@ -41,7 +41,7 @@ var mine, theirs = eventhook.TenantID{1}, eventhook.TenantID{2}
 func withTestRunner(t *testing.T, f func(t *testing.T, o *oneProcess, runner *testRunner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o := &oneProcess{place: make(chan struct{}, 1)}
+		o := &oneProcess{slot: make(chan struct{}, 1)}
 		f(t, o, newTestRunner(o))
 	})
 }
@@ -59,47 +59,47 @@ func TestATenantsTestsWaitForEachOther(t *testing.T) {
 				case e != nil && e.Kind == eventhook.KindUnavailable && e.RetryAfter > 0:
 					refused.Add(1)
 				default:
-					t.Errorf("got %v, want an answer, or that it is unavailable for a time", err)
+					t.Errorf("got %v, want a result or KindUnavailable with RetryAfter", err)
 				}
 			})
 		}
 		synctest.Wait()
 		began := time.Now()
 		if err := runner.check(t.Context(), theirs, script.Program{}); !isScriptResult(err) {
-			t.Errorf("another tenant: got %v, want an answer", err)
+			t.Errorf("another tenant: got %v, want a result", err)
 		}
 		if got, most := time.Since(began), 800*time.Millisecond; got > most {
-			t.Errorf("another tenant: got an answer after %s, want at most %s: one run of the first, and its own", got, most)
+			t.Errorf("another tenant: got a result after %s, want at most %s: one run of the first tenant and its own", got, most)
 		}
 		callers.Wait()
 		if got, most := time.Since(began), maxTestWait+400*time.Millisecond; got > most {
-			t.Errorf("the first: got the last answer after %s, want at most %s", got, most)
+			t.Errorf("the first tenant: got the last result after %s, want at most %s", got, most)
 		}
 		if answered.Load() < 10 || answered.Load()+refused.Load() != 60 {
 			t.Errorf("got %d answered and %d refused, want at least 10, and 60 together", answered.Load(), refused.Load())
 		}
 		if got := runner.queues.Callers(mine) + runner.queues.Callers(theirs); got != 0 {
-			t.Errorf("got %d tenants kept in mind, want none", got)
+			t.Errorf("got %d callers in the queues, want none", got)
 		}
 	})
 }
 
 func TestATestIsNotRunAfterItsContextEnded(t *testing.T) {
 	withTestRunner(t, func(t *testing.T, o *oneProcess, runner *testRunner) {
-		gone, leave := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		for _, tenant := range []eventhook.TenantID{mine, mine, mine, theirs, theirs} {
 			callers.Go(func() {
-				if _, err := runner.run(gone, tenant, script.Program{}, nil); !isScriptResult(err) && !errors.Is(err, context.Canceled) {
-					t.Errorf("got %v, want an answer or that it was called off", err)
+				if _, err := runner.run(ctx, tenant, script.Program{}, nil); !isScriptResult(err) && !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v, want a result or context.Canceled", err)
 				}
 			})
 		}
 		synctest.Wait()
-		leave()
+		cancel()
 		callers.Wait()
 		if got := o.runs.Load(); got != 1 {
-			t.Errorf("got %d runs, want the one that had begun", got)
+			t.Errorf("got %d runs, want only the one that had started", got)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestTestsOfManyTenantsWaitForABoundedTime(t *testing.T) {
 		began := time.Now()
 		callers.Wait()
 		if got, most := time.Since(began), maxTestWait+400*time.Millisecond; got > most || refused.Load() == 0 {
-			t.Errorf("got the last answer after %s, %d refused; want at most %s, and some", got, refused.Load(), most)
+			t.Errorf("got the last result after %s, %d refused; want at most %s, and at least 1 refused", got, refused.Load(), most)
 		}
 	})
 }

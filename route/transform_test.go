@@ -15,8 +15,8 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// shaped is a route with a transform, a workflow, and promises with and
-// without a path to their value.
+// shaped returns a route with a transform and three targets: a workflow, and promises without and with
+// a path to their value.
 func shaped(kind, expression string) eventhook.Route {
 	return enabled(eventhook.Route{Name: "r", Transform: &eventhook.Transform{Type: kind, Expression: expression}, Targets: []eventhook.Target{
 		{Type: eventhook.TargetWorkflow, Settings: []byte(`{"idempotency_key_path":"body.id","workflow_kind":"pay"}`)},
@@ -37,7 +37,7 @@ func TestTransforms(t *testing.T) {
 		{"JavaScript over the event", "javascript", "function transform(e) { return {t: e.type, env: e.headers['x-env'], n: e.body.data.n + 1} }", `{"id":"p1","data":{"n":5}}`, `{"t":"push","env":"live","n":6}`},
 		{"an arrow function", "javascript", "const transform = e => e.body.data", `{"id":"p1","data":[1]}`, `[1]`},
 		{"null", "jmespath", "nothing", `{"id":"p1","data":1}`, `null`},
-		{"a text", "javascript", "function transform() { return 'é<\\u0000' }", `{"id":"p1","data":1}`, `"é<\u0000"`},
+		{"a string", "javascript", "function transform() { return 'é<\\u0000' }", `{"id":"p1","data":1}`, `"é<\u0000"`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := shaped(c.kind, c.expression)
@@ -67,14 +67,14 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-func TestTheTargetsOfARouteGetTheSame(t *testing.T) {
+func TestAllTargetsOfARouteGetTheSameOutput(t *testing.T) {
 	p := compileReal(shaped("javascript", "const transform = () => Math.random()"))
 	actions := p.Settle(nil, carrying(`{"id":"p1"}`), nil, noon).Actions
-	for actions[0].Failure != "" && !actions[0].Permanent { // on a machine that is busy
+	for actions[0].Failure != "" && !actions[0].Permanent { // on a busy machine
 		actions = p.Settle(nil, carrying(`{"id":"p1"}`), nil, noon).Actions
 	}
 	if one, other := actions[0].Effect.Execution.Input, actions[1].Effect.Promise.Value; string(one) != string(other) {
-		t.Errorf("got %s and %s, want that it is made once", one, other)
+		t.Errorf("got %s and %s, want the same output: the transform runs once", one, other)
 	}
 }
 
@@ -111,25 +111,25 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 		transient bool
 	}{
 		{"a transform that throws", transformed(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", false},
-		{"one that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned a value without a JSON form, such as undefined", false},
-		{"one that does not end", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", false},
-		{"one that needs too much", transformed(js, "const transform = () => new ArrayBuffer(1e9)"), "transform: it was stopped: it used more than 32 MiB", false},
-		{"one that throws and is to be retried", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},
-		{"one that does not end and is to be retried", retried(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", true},
-		{"one that no longer compiles", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
-		{"one in another language", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
-		{"one of no known kind", transformed("xslt", "x"), "transform", false},
-		{"JMESPath that does not fit", transformed(jp, "abs(@)"), "transform: invalid type for", false},
-		{"a filter that does not end", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 1s", true},
-		{"a filter that needs too much", function("function filter() { return new ArrayBuffer(1e9) }"), "filter_function: it was stopped: it used more than 32 MiB", false},
-		{"a filter that is none", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
+		{"a transform that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned a value without a JSON form, such as undefined", false},
+		{"a transform that hangs", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", false},
+		{"a transform that needs too much memory", transformed(js, "const transform = () => new ArrayBuffer(1e9)"), "transform: it was stopped: it used more than 32 MiB", false},
+		{"a transform with retry that throws", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},
+		{"a transform with retry that hangs", retried(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", true},
+		{"a transform that does not compile", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
+		{"a JMESPath transform that does not compile", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
+		{"a transform of an unknown type", transformed("xslt", "x"), "transform", false},
+		{"a JMESPath function with the wrong type", transformed(jp, "abs(@)"), "transform: invalid type for", false},
+		{"a filter that hangs", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 1s", true},
+		{"a filter that needs too much memory", function("function filter() { return new ArrayBuffer(1e9) }"), "filter_function: it was stopped: it used more than 32 MiB", false},
+		{"a misspelled filter", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			s := compile(c.route, good).Settle(nil, newEvent("push"), nil, noon)
 			if s.Matched != 3 || len(s.Actions) != 3 {
 				t.Fatalf("got %d matched, %d actions, want 3: the bad route's two, and the good one's", s.Matched, len(s.Actions))
 			}
-			// A busy machine has nothing to do with the route.
+			// On a busy machine the run may be starved, which is transient.
 			either := strings.Contains(c.want, "ran longer") && !c.transient
 			for _, a := range s.Actions[:2] {
 				if !strings.HasPrefix(a.Failure, c.want) || a.Permanent == c.transient && !either {
@@ -149,13 +149,13 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 }
 
 // Which limit a script exceeds first depends on the machine.
-func TestScriptsThatAreStoppedFailTheirActionsAlone(t *testing.T) {
+func TestStoppedScriptsFailOnlyTheirActions(t *testing.T) {
 	for claim, set := range map[string]func(*eventhook.Route){
 		"a filter that calls itself": func(r *eventhook.Route) { r.FilterFunction = "function filter(e) { return filter(e) }" },
-		"a transform that does": func(r *eventhook.Route) {
+		"a transform that calls itself": func(r *eventhook.Route) {
 			r.Transform = &eventhook.Transform{Type: "javascript", Expression: "function transform(e) { return {e: transform(e)} }"}
 		},
-		"one that keeps more and more": func(r *eventhook.Route) {
+		"a transform that allocates in a loop": func(r *eventhook.Route) {
 			r.Transform = &eventhook.Transform{Type: "javascript", Expression: "function transform(e) { for (const all = [];;) all.push(new ArrayBuffer(1e6)) }"}
 		},
 	} {
@@ -164,13 +164,13 @@ func TestScriptsThatAreStoppedFailTheirActionsAlone(t *testing.T) {
 			set(&bad)
 			s := compile(bad, newRoute("good", "", "b")).Settle(nil, newEvent("push"), nil, noon)
 			if len(s.Actions) != 2 || !strings.Contains(s.Actions[0].Failure, "it was stopped: ") || s.Actions[1].Failure != "" {
-				t.Errorf("got %+v, want the first stopped, and the second well", s.Actions)
+				t.Errorf("got %+v, want the first stopped, and no failure of the second", s.Actions)
 			}
 		})
 	}
 }
 
-func TestWhatIsDoneIsNotTransformedAgain(t *testing.T) {
+func TestNoTransformRunsForFinishedActions(t *testing.T) {
 	r := newRoute("r", "", "a")
 	r.Transform = &eventhook.Transform{Type: "javascript", Expression: "function transform() { for (;;); }"}
 	done := []eventhook.Action{{RouteID: r.ID, TargetIndex: 0, Status: eventhook.ActionSuccess}}
@@ -190,7 +190,7 @@ func TestFiltersThatNoLongerCompileFailTheirActions(t *testing.T) {
 		set(&r)
 		s := compile(r).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || !strings.HasPrefix(s.Actions[0].Failure, claim[:6]) || !s.Actions[0].Permanent {
-			t.Errorf("%s: got %+v, want one action that failed for good", claim, s.Actions)
+			t.Errorf("%s: got %+v, want one permanent failure", claim, s.Actions)
 		}
 		if s := compile(r).Settle(nil, newEvent("pull"), nil, noon); s.Matched != 0 {
 			t.Errorf("%s: got %d matched of another type, want none", claim, s.Matched)
@@ -198,7 +198,7 @@ func TestFiltersThatNoLongerCompileFailTheirActions(t *testing.T) {
 	}
 }
 
-func TestScriptsKeepNothingFromRunToRun(t *testing.T) {
+func TestScriptsShareNoState(t *testing.T) {
 	r := newRoute("r", "", "a")
 	r.FilterFunction = "let seen = 0; globalThis.all ??= 0; function filter() { return ++seen + ++all > 2 }"
 	p := compile(r)
@@ -209,7 +209,7 @@ func TestScriptsKeepNothingFromRunToRun(t *testing.T) {
 	}
 }
 
-func TestATransformThatCouldNotRunIsTriedAgain(t *testing.T) {
+func TestATransformThatCouldNotRunIsRetried(t *testing.T) {
 	for reason, transient := range map[script.Reason]bool{script.NotStarted: true, script.Starved: true, script.Lost: false, script.TimedOut: false, script.Failed: false} {
 		r := newRoute("r", "", "a")
 		r.Transform = &eventhook.Transform{Type: "jmespath", Expression: "a"}

@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestRoutesThatTakeATypeKeepTheirOrder(t *testing.T) {
+func TestMatchingRoutesKeepTheirOrder(t *testing.T) {
 	var routes []eventhook.Route
 	for i, types := range []string{"a.b.c", "x", "a.*", "", "a.b.*", "a.b", "*", "a.b.c a.* *", "a.b.c.*", "a.b.c a.b.c"} {
 		routes = append(routes, newRoute(fmt.Sprint(i), types, "a"))
@@ -30,7 +30,7 @@ func TestRoutesThatTakeATypeKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// manyRoutes are routes of which few take events of type "wanted".
+// manyRoutes returns routes of which few accept events of type "wanted".
 func manyRoutes(all, few int, filter string) []eventhook.Route {
 	routes := make([]eventhook.Route, all)
 	for i := range routes {

@@ -7,8 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// sent is an event as it came: headers, of which one may be Content-Type, an
-// empty line, and the body.
+// sent parses an event from an HTTP message: headers, an empty line, and the body.
 func sent(text string) *eventhook.Event {
 	head, body, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(head, "\n")
@@ -57,7 +56,7 @@ func TestOtherEventsHaveNoCloudEventAttributes(t *testing.T) {
 	r := enabled(newRoute("r", "", "a"))
 	r.FilterExpression = "cloudevent.type == 'x'"
 	if got, reason := verdict(t, r, sent("X-A: b\n\n{}")); got || !strings.Contains(reason, "no such key: type") {
-		t.Errorf("got %t (%s), want a no for want of a type", got, reason)
+		t.Errorf("got %t (%s), want no match because of the missing type", got, reason)
 	}
 }
 
@@ -69,7 +68,7 @@ func TestCloudEventPathsAreChecked(t *testing.T) {
 	}
 }
 
-// Numbers that a float64 would change are whole, or stay what they are.
+// Whole numbers are compared exactly, even if a float64 cannot represent them.
 func TestNumbersInExpressionsAreExact(t *testing.T) {
 	for _, c := range []struct {
 		number, expression string
@@ -102,7 +101,7 @@ func TestNumbersInExpressionsAreExact(t *testing.T) {
 	}
 }
 
-// Filters, scripts and transforms must not read different members of one name.
+// If an object repeats a name, filters, scripts and transforms must read the same member.
 func TestTheFirstOfRepeatedMembersCounts(t *testing.T) {
 	const body = `{"id":"p1","amount":10,"amount":9000,"data":{"x":1,"x":2}}`
 	r := enabled(newRoute("r", "", "a"))
@@ -129,11 +128,11 @@ func TestUnusualBodies(t *testing.T) {
 		claim, contentType, body string
 		matches                  bool
 	}{
-		{"JSON 100 000 deep", "application/json", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), false},
+		{"JSON nested 100 000 deep", "application/json", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), false},
 		{"a name of 1 MB", "application/json", `{"` + key + `":0,"a":"x"}`, true},
-		{"a mark", "application/json", "\xef\xbb\xbf" + `{"a":"x"}`, true},
+		{"a byte order mark", "application/json", "\xef\xbb\xbf" + `{"a":"x"}`, true},
 		{"UTF-16", "application/json", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x00\"\x00x\x00\"\x00}\x00", true},
-		{"a byte that is no text", "application/json", "{\"b\":\"\xff\",\"a\":\"x\"}", true},
+		{"a byte that is not UTF-8", "application/json", "{\"b\":\"\xff\",\"a\":\"x\"}", true},
 		{"a NUL", "application/json", "{\"a\":\"x\"\x00}", false},
 		{"an entity in XML", "text/xml", `<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>`, false},
 	} {

@@ -21,14 +21,14 @@ func (publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (eff
 
 func compilePublisher(eventhook.Target) (route.Effector, error) { return publisher{}, nil }
 
-// sized is an event whose body has n bytes.
+// sized returns an event whose body has n bytes.
 func sized(n int) *eventhook.Event {
 	e := newEvent("push")
 	e.Body = json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`)
 	return e
 }
 
-// kinds are n of them.
+// kinds returns n kinds of tasks.
 func kinds(n int) []string { return strings.Fields(strings.Repeat("k ", n)) }
 
 func TestTheEffectsOfAnEventAreBounded(t *testing.T) {
@@ -112,13 +112,13 @@ func TestExplanationsAreBounded(t *testing.T) {
 	wide.IsEnabled = true
 	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{wide}, compilePublisher)
 	x := explain(t, p, sized(3<<20))
-	told := 0
+	inputs := 0
 	for _, a := range x[0].Actions {
 		if !a.IsLeftOut {
-			told++
+			inputs++
 		}
 	}
-	if len(x[0].Actions) != 10 || told != 2 {
-		t.Errorf("got %d inputs of %d, want 2 of 3 MiB each", told, len(x[0].Actions))
+	if len(x[0].Actions) != 10 || inputs != 2 {
+		t.Errorf("got %d inputs of %d actions, want 2 of 3 MiB each", inputs, len(x[0].Actions))
 	}
 }

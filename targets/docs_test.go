@@ -34,13 +34,13 @@ func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 		names = append(names, name)
 		k, ok := kinds.find(name)
 		if !ok {
-			t.Errorf("there is no kind %q", name)
+			t.Errorf("the page has a section for %q, which is not a kind of target", name)
 			continue
 		}
-		about, _, _ := strings.Cut(text[m[1]:], "\n## ")
+		description, _, _ := strings.Cut(text[m[1]:], "\n## ")
 		for _, member := range k.members() {
-			if !strings.Contains(about, "\n| `"+member.name+"`") {
-				t.Errorf("%s: says nothing of %s", name, member.name)
+			if !strings.Contains(description, "\n| `"+member.name+"`") {
+				t.Errorf("%s: the page does not describe %s", name, member.name)
 			}
 		}
 	}
@@ -60,12 +60,12 @@ func TestTheTargetsOfThePageAreValid(t *testing.T) {
 		}
 	}
 	if checked < len(kinds) {
-		t.Errorf("got %d targets, want one of each kind at least", checked)
+		t.Errorf("got %d targets, want at least one of each kind", checked)
 	}
 }
 
-// TestTheExampleOfThePageWorks holds that the code on the page is that of
-// reminder_test.go, and that its line makes a kind of it.
+// TestTheExampleOfThePageWorks checks that the code on the page equals reminder_test.go, and that the
+// line on the page adds the example as a kind.
 func TestTheExampleOfThePageWorks(t *testing.T) {
 	source, err := os.ReadFile("reminder_test.go")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 		}
 	}
 	if len(code) != 2 || code[1] != line || !strings.HasSuffix(string(source), "\n\n"+code[0]+"\n") {
-		t.Fatalf("got %d blocks of code, want that of reminder_test.go and %s", len(code), line)
+		t.Fatalf("got %d blocks of code, want the code of reminder_test.go and %s", len(code), line)
 	}
 	all := table{
 		{"reminder", func() Settings { return new(reminder) }},
@@ -103,6 +103,6 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	target.Secrets = eventhook.Secret{}
 	stored, _ := all.read([]byte(`{"type":"reminder","who":"ops","token":"hush"}`), nil)
 	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "who") {
-		t.Errorf("given to somebody else: got %v", faults)
+		t.Errorf("another recipient of the secret: got %v, want a fault that names who", faults)
 	}
 }

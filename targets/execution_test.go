@@ -26,7 +26,7 @@ func TestExecutions(t *testing.T) {
 			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "default", MaxAttempts: 4},
 		},
 		{
-			"all that can be said", `{"type":"task","task_kind":"build","queue":"ci","max_attempts":1,"idempotency_key_path":"body.id","idempotency_key_prefix":"gh:"}`,
+			"a task with all settings", `{"type":"task","task_kind":"build","queue":"ci","max_attempts":1,"idempotency_key_path":"body.id","idempotency_key_prefix":"gh:"}`,
 			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "ci", MaxAttempts: 1, IdempotencyKey: "gh:7"},
 		},
 	} {
@@ -56,12 +56,12 @@ func TestIdempotencyKeysOfExecutions(t *testing.T) {
 		{"a number as written", "body.id", "", `{"id":9007199254740993}`, "9007199254740993"},
 		{"a header", "header.x-ID", "p:", `{}`, "p:7"},
 		{"with a prefix", "body.id", "stripe:", `{"id":"a"}`, "stripe:a"},
-		{"nothing there", "body.id", "stripe:", `{}`, ""},
+		{"a missing value", "body.id", "stripe:", `{}`, ""},
 		{"an empty string", "body.id", "stripe:", `{"id":""}`, ""},
 		{"a boolean", "body.id", "stripe:", `{"id":true}`, ""},
 		{"null", "body.id", "stripe:", `{"id":null}`, ""},
 		{"an object", "body.id", "stripe:", `{"id":{"a":1}}`, ""},
-		{"no JSON", "body.id", "stripe:", `hello`, ""},
+		{"a body that is not JSON", "body.id", "stripe:", `hello`, ""},
 		{"too long", "body.id", "p:", `{"id":"` + long + `"}`, eventhook.NormalizeKey("p:" + long)},
 		{"not storable", "body.id", "p:", `{"id":"a\u0000"}`, eventhook.NormalizeKey("p:a\x00")},
 	} {

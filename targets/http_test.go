@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// httpTarget is one with more members, such as `"body":"raw"`.
+// httpTarget returns an http target with additional members, such as `"body":"raw"`.
 func httpTarget(more ...string) string {
 	return `{"type":"http","url":"https://internal.example/hook"` + strings.Join(append([]string{""}, more...), ",") + `}`
 }
@@ -44,7 +44,7 @@ func TestHTTPFaults(t *testing.T) {
 		claim, text string
 		want        []string
 	}{
-		{"the least", httpTarget(), nil},
+		{"only a URL", httpTarget(), nil},
 		{"http, a port and a query", url("http://10.0.0.1:8080/a?b=c"), nil},
 		{"an IPv6 address", url("http://[::1]:8080/"), nil},
 		{"no URL", `{"type":"http"}`, []string{"url"}},
@@ -52,14 +52,14 @@ func TestHTTPFaults(t *testing.T) {
 		{"another scheme", url("ftp://internal.example/hook"), []string{"url"}},
 		{"no host", url("https:///hook"), []string{"url"}},
 		{"only a port", url("https://:443/hook"), []string{"url"}},
-		{"an opaque one", url("https:internal.example"), []string{"url"}},
-		{"a port that is none", url("https://internal.example:x/"), []string{"url"}},
+		{"an opaque URL", url("https:internal.example"), []string{"url"}},
+		{"an invalid port", url("https://internal.example:x/"), []string{"url"}},
 		{"a user", url("https://user@internal.example/"), []string{"url"}},
 		{"a password", url("https://user:" + strings.TrimSuffix(hush, "&<>") + "@internal.example/"), []string{"url"}},
 		{"a fragment", url("https://internal.example/#a"), []string{"url"}},
 		{"an empty fragment", url("https://internal.example/#"), []string{"url"}},
 		{"two lines", url(`https://internal.example/\r\nX: y`), []string{"url"}},
-		{"a long one", url("https://internal.example/" + strings.Repeat("x", 2048)), []string{"url"}},
+		{"a long URL", url("https://internal.example/" + strings.Repeat("x", 2048)), []string{"url"}},
 		{"another method", httpTarget(`"method":"GET"`), []string{"method"}},
 		{"a method in lower case", httpTarget(`"method":"post"`), []string{"method"}},
 		{"too little time", httpTarget(`"timeout_seconds":-1`), []string{"timeout_seconds"}},
@@ -70,19 +70,19 @@ func TestHTTPFaults(t *testing.T) {
 		{"too many headers", httpTarget(`"headers":` + string(tooMany)), []string{"headers"}},
 		{"a header", header("X-Env", "prod, \"test\""), nil},
 		{"a header twice", httpTarget(`"headers":{"X-Env":"a","x-env":"b"}`), []string{"headers.x-env"}},
-		{"a header's name that is none", header("X Env", "a"), []string{"headers.X Env"}},
+		{"an invalid header name", header("X Env", "a"), []string{"headers.X Env"}},
 		{"a header without a name", header("", "a"), []string{"headers."}},
 		{"a header without a value", header("X-Env", ""), []string{"headers.X-Env"}},
 		{"a header of two lines", header("X-Env", "a\r\nX-Other: b"), []string{"headers.X-Env"}},
-		{"a header of no text", header("X-Env", "a\x00"), []string{"headers.X-Env"}},
+		{"a header with NUL", header("X-Env", "a\x00"), []string{"headers.X-Env"}},
 		{"a long header", header("X-Env", strings.Repeat("x", 4097)), []string{"headers.X-Env"}},
-		{"the secret in the open", header("authorization", hush), []string{"headers.authorization"}},
+		{"an authorization header", header("authorization", hush), []string{"headers.authorization"}},
 		{"a cookie", header("Cookie", hush), []string{"headers.Cookie"}},
-		{"a header of ours", header("x-eventhook-event-id", "a"), []string{"headers.x-eventhook-event-id"}},
-		{"the key", header("Idempotency-Key", "a"), []string{"headers.Idempotency-Key"}},
+		{"a header of the gateway", header("x-eventhook-event-id", "a"), []string{"headers.x-eventhook-event-id"}},
+		{"the idempotency key", header("Idempotency-Key", "a"), []string{"headers.Idempotency-Key"}},
 		{"the content type", header("Content-Type", "text/plain"), []string{"headers.Content-Type"}},
 		{"the trace", header("Traceparent", "a"), []string{"headers.Traceparent"}},
-		{"one of the connection", header("Transfer-Encoding", "chunked"), []string{"headers.Transfer-Encoding"}},
+		{"a hop-by-hop header", header("Transfer-Encoding", "chunked"), []string{"headers.Transfer-Encoding"}},
 		{"the host", header("Host", "a"), []string{"headers.Host"}},
 		{"the length", header("content-length", "7"), []string{"headers.content-length"}},
 		{"all at once", `{"type":"http","url":"x","method":"x","body":"x","timeout_seconds":99,"auth_header":"\n","headers":{"Host":"x"}}`,
@@ -94,11 +94,11 @@ func TestHTTPFaults(t *testing.T) {
 }
 
 var (
-	routeID  = eventhook.RouteID{1}
-	sentByUs = []string{"Content-Type", "Idempotency-Key", "Traceparent", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
+	routeID    = eventhook.RouteID{1}
+	alwaysSent = []string{"Content-Type", "Idempotency-Key", "Traceparent", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
 )
 
-// requested compiles an http target, and returns it with what it asks for an event.
+// requested compiles an http target and returns it with its request for an event.
 func requested(t *testing.T, text string, e *eventhook.Event, v *payload.View) (*targets.HTTP, *effects.Request) {
 	t.Helper()
 	target := read(t, text)
@@ -114,7 +114,7 @@ func requested(t *testing.T, text string, e *eventhook.Event, v *payload.View) (
 	return x, effect.Request
 }
 
-// sent is the request of an attempt at an event, with its body.
+// sent returns the HTTP request of an attempt, and its body.
 func sent(t *testing.T, text string, e *eventhook.Event, attempt int) (*http.Request, string) {
 	t.Helper()
 	x, request := requested(t, text, e, view(e))
@@ -141,7 +141,7 @@ func composed(t *testing.T, x *targets.HTTP, d *eventhook.Delivery, attempt int)
 	return q, string(body)
 }
 
-// flat are headers by their names, without the traceparent, which has a random span.
+// flat returns headers by name, without the traceparent, which has a random span.
 func flat(h http.Header) map[string]string {
 	all := map[string]string{}
 	for name, values := range h {
@@ -159,7 +159,7 @@ func TestInputIsSentAsJSON(t *testing.T) {
 	e.Headers = []byte("X-Id: 7\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00\r\n")
 	x, request := requested(t, httpTarget(`"method":"PUT"`, `"headers":{"x-env":"prod"}`, `"auth_header":"Bearer `+hush+`"`, `"timeout_seconds":7`), e, view(e))
 	if request.Body != nil {
-		t.Errorf("got %s to be stored, want nothing: it is composed of the event", request.Body)
+		t.Errorf("got the stored body %s, want none: the body is composed from the event", request.Body)
 	}
 	d := &eventhook.Delivery{ID: eventhook.NewID[eventhook.Delivery](noon), Event: e}
 	q, body := composed(t, x, d, 3)
@@ -167,7 +167,7 @@ func TestInputIsSentAsJSON(t *testing.T) {
 		t.Errorf("got %s %s for %s with %s", q.Method, q.URL, q.Host, body)
 	}
 	if x.Timeout() != 7*time.Second {
-		t.Errorf("it may take %s, want 7s", x.Timeout())
+		t.Errorf("got a timeout of %s, want 7s", x.Timeout())
 	}
 	parent := q.Header.Get("Traceparent")
 	want := map[string]string{
@@ -179,7 +179,7 @@ func TestInputIsSentAsJSON(t *testing.T) {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 	if !strings.HasPrefix(parent, "00-"+e.TraceID+"-") || !strings.HasSuffix(parent, "-00") || strings.Contains(parent, "b7ad6b7169203331") {
-		t.Errorf("got the traceparent %s, want the trace, the flags it came with and a span of its own", parent)
+		t.Errorf("got the traceparent %s, want the trace and the flags of the event, and a new span", parent)
 	}
 	q, again := composed(t, x, d, 4)
 	if again != body || q.Header.Get("Idempotency-Key") != want["Idempotency-Key"] || q.Header.Get("X-Eventhook-Attempt") != "4" {
@@ -194,11 +194,11 @@ func TestEveryRequestHasATrace(t *testing.T) {
 	e := newEvent("application/json", `{}`)
 	q, _ := sent(t, httpTarget(), e, 1)
 	if parent, want := q.Header.Get("Traceparent"), "00-"+strings.ReplaceAll(e.ID.String(), "-", "")+"-"; !strings.HasPrefix(parent, want) || !strings.HasSuffix(parent, "-01") {
-		t.Errorf("an event that came without a trace: got the traceparent %q, want %s…-01", parent, want)
+		t.Errorf("an event without a trace: got the traceparent %q, want %s…-01", parent, want)
 	}
 }
 
-// Another instance composes the same body of the event as it is stored.
+// Each attempt, on any instance, has the same body.
 func TestEveryAttemptHasThePlannedBody(t *testing.T) {
 	for _, c := range []struct{ claim, target, contentType, body, made, want string }{
 		{"JSON", httpTarget(), "application/json", ` {"n":  12345678901234567890.10} `, "", ` {"n":  12345678901234567890.10} `},
@@ -214,8 +214,8 @@ func TestEveryAttemptHasThePlannedBody(t *testing.T) {
 			v = v.WithTransformed([]byte(c.made))
 		}
 		_, request := requested(t, c.target, e, v)
-		if stores := c.want == c.made; (request.Body != nil) != stores {
-			t.Errorf("%s: got %q to be stored, want a body: %t", c.claim, request.Body, stores)
+		if isStored := c.want == c.made; (request.Body != nil) != isStored {
+			t.Errorf("%s: got the stored body %q, want one: %t", c.claim, request.Body, isStored)
 		}
 		other, _ := requested(t, c.target, e, v)
 		for attempt := range 3 {
@@ -228,14 +228,14 @@ func TestEveryAttemptHasThePlannedBody(t *testing.T) {
 
 func TestHeadersWithoutValueAreNotSent(t *testing.T) {
 	e := newEvent("application/json", `{}`)
-	e.EventType = "a\nb" // no header's value
+	e.EventType = "a\nb" // not a valid header value
 	q, _ := sent(t, httpTarget(), e, 1)
 	var names []string
 	for name := range q.Header {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff(sentByUs, names); diff != "" {
+	if diff := cmp.Diff(alwaysSent, names); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 }
@@ -246,11 +246,11 @@ func TestRawSendsTheReceivedBodyAndHeaders(t *testing.T) {
 	e.Headers = []byte(strings.Join([]string{
 		"Content-Type: text/x-odd", "X-Hub-Signature-256: sha256=00ff", "X-Many: one", "X-Many: two", "webhook-id: msg_1",
 		"Authorization: [redacted]", "X-Api-Key: [redacted]", "Cookie: a=b", // credentials
-		"Connection: keep-alive, X-Hop", "X-Hop: 1", "Keep-Alive: 5", "Transfer-Encoding: chunked", "TE: trailers", "Upgrade: h2c", // of the connection
-		"Host: hooks.example", "Content-Length: 11", "Accept-Encoding: gzip", "User-Agent: Provider/1", // of the transport
-		"X-Forwarded-For: 192.0.2.1", "x-forwarded-proto: https", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy", "X-Real-IP: 192.0.2.1", // of the way
-		"X-Eventhook-Event-Id: forged", "X-Eventhook-Signature: forged", "Idempotency-Key: theirs", "Traceparent: theirs", // ours
-		"X-HTTP-Method: GET", "x-http-method-override: DELETE", "X-Method-Override: PUT", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Original-Host: a", // what is meant
+		"Connection: keep-alive, X-Hop", "X-Hop: 1", "Keep-Alive: 5", "Transfer-Encoding: chunked", "TE: trailers", "Upgrade: h2c", // hop-by-hop
+		"Host: hooks.example", "Content-Length: 11", "Accept-Encoding: gzip", "User-Agent: Provider/1", // set by the transport
+		"X-Forwarded-For: 192.0.2.1", "x-forwarded-proto: https", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy", "X-Real-IP: 192.0.2.1", // forwarding
+		"X-Eventhook-Event-Id: forged", "X-Eventhook-Signature: forged", "Idempotency-Key: theirs", "Traceparent: theirs", // set by the gateway
+		"X-HTTP-Method: GET", "x-http-method-override: DELETE", "X-Method-Override: PUT", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Original-Host: a", // rewriting
 		"Proxy: evil.example", "Proxy-Anything: a", "X-Envoy-Original-Path: /admin", "X-Accel-Redirect: /secret", "X-Sendfile: /secret", "X-Sendfile-Type: a",
 		"X_HTTP_Method_Override: DELETE", "X_Forwarded_For: 192.0.2.1", "X-Forwarded: a", "True-Client-IP: 192.0.2.1", "CF-Connecting-IPv6: 2001:db8::1", "CF-IPCountry: DE", "CF-Ray: 1",
 		"Cf-Access-Jwt-Assertion: forged", "Expect: 100-continue", "Trailer: X-Last",
@@ -289,7 +289,7 @@ func TestRetryPolicyOfATarget(t *testing.T) {
 	e := newEvent("", "")
 	x, _ := requested(t, httpTarget(), e, view(e))
 	if got, isOwn := x.Retry(); isOwn {
-		t.Errorf("without the setting: got %+v, want the source's", got)
+		t.Errorf("without the setting: got %+v, want the policy of the source", got)
 	}
 	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2]}`), e, view(e))
 	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}}
@@ -319,11 +319,11 @@ func TestPreviewOfARequest(t *testing.T) {
 	big := strings.Repeat("x", 70_000)
 	for _, c := range []struct{ claim, target, body, want string }{
 		{"JSON as JSON", httpTarget(), `{"n":9007199254740993}`, `"body":{"n":9007199254740993}}`},
-		{"raw as a text", httpTarget(`"body":"raw"`), `{"a": "<&>"}`, `"body":"{\"a\": \"<&>\"}"}`},
-		{"raw that is no text", httpTarget(`"body":"raw"`), "\xff", `"body_base64":"/w=="}`},
-		{"what is large by its size", httpTarget(`"body":"raw"`), big, `"body_size":70000}`},
+		{"raw text as a string", httpTarget(`"body":"raw"`), `{"a": "<&>"}`, `"body":"{\"a\": \"<&>\"}"}`},
+		{"raw bytes in base64", httpTarget(`"body":"raw"`), "\xff", `"body_base64":"/w=="}`},
+		{"the size of a large body", httpTarget(`"body":"raw"`), big, `"body_size":70000}`},
 		{"no secret", httpTarget(`"auth_header":"` + hush + `"`), `{}`, `"Authorization":"[redacted]"`},
-		{"where to", httpTarget(), `{}`, `{"method":"POST","url":"https://internal.example/hook"`},
+		{"method and URL", httpTarget(), `{}`, `{"method":"POST","url":"https://internal.example/hook"`},
 	} {
 		e := newEvent("application/json", c.body)
 		_, request := requested(t, c.target, e, view(e))

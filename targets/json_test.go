@@ -12,14 +12,15 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// wantFaults holds that faults are at some members, in any order.
+// wantFaults compares the locations of faults, in any order. It requires that each fault has a message
+// without a secret.
 func wantFaults(t *testing.T, claim string, faults eventhook.Faults, want ...string) {
 	t.Helper()
 	var got []string
 	for _, f := range faults {
 		got = append(got, f.Location)
 		if f.Message == "" || strings.Contains(f.Message, "hush") {
-			t.Errorf("%s: %s says %q, want why, and no secret", claim, f.Location, f.Message)
+			t.Errorf("%s: the fault at %s has the message %q, want a reason without the secret", claim, f.Location, f.Message)
 		}
 	}
 	slices.Sort(got)
@@ -35,43 +36,43 @@ func TestParseReportsEveryFault(t *testing.T) {
 		claim, text string
 		want        []string
 	}{
-		{"nothing", ``, []string{""}},
-		{"a text", `"task"`, []string{""}},
+		{"an empty text", ``, []string{""}},
+		{"a string", `"task"`, []string{""}},
 		{"null", `null`, []string{""}},
 		{"no type", `{}`, []string{"type"}},
-		{"a type that is no text", `{"type":7,"task_kind":7}`, []string{"type"}},
+		{"a type that is not a string", `{"type":7,"task_kind":7}`, []string{"type"}},
 		{"a type in capitals", `{"type":"Task","task_kind":"k"}`, []string{"type"}},
 		{"no kind", `{"type":"workflow"}`, []string{"workflow_kind"}},
-		{"the other's kind", `{"type":"task","workflow_kind":"k"}`, []string{"task_kind", "workflow_kind"}},
-		{"null says nothing", `{"type":"task","task_kind":"k","queue":null,"url":null,"no":null}`, nil},
+		{"the kind of a workflow", `{"type":"task","workflow_kind":"k"}`, []string{"task_kind", "workflow_kind"}},
+		{"null is ignored", `{"type":"task","task_kind":"k","queue":null,"url":null,"no":null}`, nil},
 		{"long names", `{"type":"task","task_kind":"` + long + `","queue":"` + long + `"}`, []string{"task_kind", "queue"}},
-		{"names that are no text", `{"type":"task","task_kind":"\u0000","queue":"a\u0000"}`, []string{"task_kind", "queue"}},
+		{"names with NUL", `{"type":"task","task_kind":"\u0000","queue":"a\u0000"}`, []string{"task_kind", "queue"}},
 		{"too many attempts", `{"type":"task","task_kind":"k","max_attempts":101}`, []string{"max_attempts"}},
 		{"no attempts", `{"type":"task","task_kind":"k","max_attempts":0}`, []string{"max_attempts"}},
-		{"fewer than none", `{"type":"task","task_kind":"k","max_attempts":-1}`, []string{"max_attempts"}},
-		{"attempts that are not told", `{"type":"task","task_kind":"k","max_attempts":null}`, nil},
-		{"a task with a promise's members", `{"type":"task","task_kind":"k","resolve":true,"value_path":"body.a","error_path":"body.b","on_missing":"hold"}`,
+		{"negative attempts", `{"type":"task","task_kind":"k","max_attempts":-1}`, []string{"max_attempts"}},
+		{"attempts that are null", `{"type":"task","task_kind":"k","max_attempts":null}`, nil},
+		{"a task with members of a promise", `{"type":"task","task_kind":"k","resolve":true,"value_path":"body.a","error_path":"body.b","on_missing":"hold"}`,
 			[]string{"resolve", "value_path", "error_path", "on_missing"}},
-		{"a promise with an execution's", `{"type":"promise","idempotency_key_path":"body.id","workflow_kind":"k","task_kind":"k","queue":"q","max_attempts":3}`,
+		{"a promise with members of an execution", `{"type":"promise","idempotency_key_path":"body.id","workflow_kind":"k","task_kind":"k","queue":"q","max_attempts":3}`,
 			[]string{"workflow_kind", "task_kind", "queue", "max_attempts"}},
-		{"a promise without a name", `{"type":"promise"}`, []string{"idempotency_key_path"}},
+		{"a promise without a key", `{"type":"promise"}`, []string{"idempotency_key_path"}},
 		{"bad paths", `{"type":"promise","idempotency_key_path":"id","value_path":"body","error_path":"body..a","on_missing":"wait"}`,
 			[]string{"idempotency_key_path", "value_path", "error_path", "on_missing"}},
-		{"a prefix of nothing", `{"type":"task","task_kind":"k","idempotency_key_prefix":"p"}`, []string{"idempotency_key_prefix"}},
+		{"a prefix without a path", `{"type":"task","task_kind":"k","idempotency_key_prefix":"p"}`, []string{"idempotency_key_prefix"}},
 		{"a long prefix", `{"type":"task","task_kind":"k","idempotency_key_path":"body.a","idempotency_key_prefix":"` + long + `"}`, []string{"idempotency_key_prefix"}},
-		{"wrong types, beside a rule", `{"type":"task","task_kind":7,"queue":[],"max_attempts":1e3,"idempotency_key_path":"id"}`,
+		{"wrong types and an invalid value", `{"type":"task","task_kind":7,"queue":[],"max_attempts":1e3,"idempotency_key_path":"id"}`,
 			[]string{"task_kind", "queue", "max_attempts", "idempotency_key_path"}},
 		{"more wrong types", `{"type":"http","url":{},"headers":{"A":1,"B":"b","C":[]},"auth_header":{"` + hush + `":1},"timeout_seconds":"7"}`,
 			[]string{"url", "headers.A", "headers.C", "auth_header", "timeout_seconds"}},
-		{"headers that are none", httpTarget(`"headers":"A: b"`), []string{"headers"}},
-		{"a wrong type of a truth", `{"type":"promise","idempotency_key_path":"body.id","resolve":"no"}`, []string{"resolve"}},
+		{"headers that are not an object", httpTarget(`"headers":"A: b"`), []string{"headers"}},
+		{"a boolean of the wrong type", `{"type":"promise","idempotency_key_path":"body.id","resolve":"no"}`, []string{"resolve"}},
 		{"a member in capitals", `{"type":"task","Task_Kind":"k"}`, []string{"task_kind", "Task_Kind"}},
 		{"an unknown member with a secret", `{"type":"http","url":"https://a.example","authorization":"` + hush + `"}`, []string{"authorization"}},
 		{"no event type", `{"type":"publish"}`, []string{"event_type"}},
 		{"a pattern as a type", `{"type":"publish","event_type":"payment.*"}`, []string{"event_type"}},
 		{"all types", `{"type":"publish","event_type":"*"}`, []string{"event_type"}},
-		{"one of the gateway's own", `{"type":"publish","event_type":"tenant.closed"}`, []string{"event_type"}},
-		{"one that begins like them", `{"type":"publish","event_type":"tenant.reopened"}`, []string{"event_type"}},
+		{"a system event type", `{"type":"publish","event_type":"tenant.closed"}`, []string{"event_type"}},
+		{"a prefix of system event types", `{"type":"publish","event_type":"tenant.reopened"}`, []string{"event_type"}},
 		{"a type with white space", `{"type":"publish","event_type":"payment.made "}`, []string{"event_type"}},
 		{"a long event type", `{"type":"publish","event_type":"` + strings.Repeat("x", 256) + `"}`, []string{"event_type"}},
 	} {
@@ -96,7 +97,7 @@ func TestParseSeparatesSecrets(t *testing.T) {
 func TestParseChecksReplacedSecrets(t *testing.T) {
 	const written = `{"type":"http","url":"https://a.example","auth_header":"file:x"}`
 	got, faults := targets.Parse([]byte(written), func(member, text string) string { return member + " is " + text })
-	wantFaults(t, "what it stands for", faults)
+	wantFaults(t, "replaced", faults)
 	if want := `{"auth_header":"auth_header is file:x"}`; got.Secrets.Reveal() != want {
 		t.Errorf("got %s, want %s", got.Secrets.Reveal(), want)
 	}
@@ -113,27 +114,27 @@ func TestKeepSecrets(t *testing.T) {
 	for _, c := range []struct {
 		claim      string
 		have, want []string
-		secrets    []string // of what is wanted, or the fault's location and a word of it
+		secrets    []string // of the updated targets; or the location of the fault and a word of its message
 	}{
-		{"as it was", []string{to("a", "1")}, []string{to("a", keep)}, []string{"1"}},
+		{"unchanged", []string{to("a", "1")}, []string{to("a", keep)}, []string{"1"}},
 		{"another timeout", []string{to("a", "1")}, []string{to("a", keep, `"timeout_seconds":3`)}, []string{"1"}},
 		{"a new secret", []string{to("a", "1")}, []string{to("a", "2")}, []string{"2"}},
-		{"none any more", []string{to("a", "1")}, []string{task}, []string{""}},
-		{"at another place", []string{task, to("a", "1")}, []string{to("a", keep), task}, []string{"1", ""}},
-		{"several, each its own", []string{to("a", "1"), to("b", "2")}, []string{to("b", keep), to("a", keep), to("a", "3")}, []string{"2", "1", "3"}},
-		{"of several the one that is the same", []string{to("a", "1", `"body":"raw"`), to("a", "2")}, []string{to("a", keep), task}, []string{"2", ""}},
-		{"of several at the same place", []string{to("a", "1"), to("a", "2")}, []string{to("a", keep), to("a", keep), task}, []string{"1", "2", ""}},
-		{"of several that share it", []string{to("a", "1"), to("a", "1", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"", "", "1"}},
-		{"which of several cannot be told", []string{to("a", "1"), to("a", "2", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"[2].auth_header several"}},
-		{"sent elsewhere", []string{to("a", "1")}, []string{to("evil", keep)}, []string{"[0].auth_header url"}},
+		{"removed", []string{to("a", "1")}, []string{task}, []string{""}},
+		{"at another index", []string{task, to("a", "1")}, []string{to("a", keep), task}, []string{"1", ""}},
+		{"several hosts", []string{to("a", "1"), to("b", "2")}, []string{to("b", keep), to("a", keep), to("a", "3")}, []string{"2", "1", "3"}},
+		{"several targets, one with the same settings", []string{to("a", "1", `"body":"raw"`), to("a", "2")}, []string{to("a", keep), task}, []string{"2", ""}},
+		{"several targets, one at the same index", []string{to("a", "1"), to("a", "2")}, []string{to("a", keep), to("a", keep), task}, []string{"1", "2", ""}},
+		{"several targets with the same secret", []string{to("a", "1"), to("a", "1", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"", "", "1"}},
+		{"several targets, ambiguous", []string{to("a", "1"), to("a", "2", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"[2].auth_header several"}},
+		{"another host", []string{to("a", "1")}, []string{to("evil", keep)}, []string{"[0].auth_header url"}},
 		{"another path of the same host", []string{to("a", "1")}, []string{`{"type":"http","url":"https://A.example:443/b?c","auth_header":"[redacted]"}`}, []string{"1"}},
 		{"another port", []string{to("a", "1")}, []string{`{"type":"http","url":"https://a.example:444","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
 		{"another scheme", []string{to("a", "1")}, []string{`{"type":"http","url":"http://a.example","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
-		{"a host that only looks the same", []string{to("a", "1")}, []string{`{"type":"http","url":"https://a.example.evil.test","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
-		{"a copy elsewhere, beside the one", []string{to("a", "1")}, []string{to("a", keep), to("evil", keep)}, []string{"[1].auth_header url"}},
-		{"of nothing", nil, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
-		{"of one that had none", []string{`{"type":"http","url":"https://a.example"}`}, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
-		{"lost, and as it was", []string{lost(to("a", "1")), task}, []string{to("a", keep), task}, []string{"", ""}},
+		{"a host with the same prefix", []string{to("a", "1")}, []string{`{"type":"http","url":"https://a.example.evil.test","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
+		{"a copy with another host", []string{to("a", "1")}, []string{to("a", keep), to("evil", keep)}, []string{"[1].auth_header url"}},
+		{"nothing is stored", nil, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
+		{"the stored target has no secret", []string{`{"type":"http","url":"https://a.example"}`}, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
+		{"lost, and unchanged", []string{lost(to("a", "1")), task}, []string{to("a", keep), task}, []string{"", ""}},
 		{"lost, and changed", []string{lost(to("a", "1"))}, []string{to("a", keep, `"method":"PUT"`)}, []string{"[0].auth_header configured"}},
 		{"lost, and set again", []string{lost(to("a", "1"))}, []string{to("a", "2")}, []string{"2"}},
 		{"lost, and one of two set again", []string{lost(to("a", "1")), lost(to("b", "2"))}, []string{to("a", "3"), to("b", keep)}, []string{"[1].auth_header configured"}},
@@ -153,7 +154,7 @@ func TestKeepSecrets(t *testing.T) {
 			kept, faults := targets.KeepSecrets(want, have)
 			if at, word, isFault := strings.Cut(c.secrets[0], " "); isFault {
 				if len(faults) != 1 || faults[0].Location != at || !strings.Contains(faults[0].Message, word) {
-					t.Errorf("got %v, want one at %s that says %q", faults, at, word)
+					t.Errorf("got %v, want one at %s with the word %q", faults, at, word)
 				}
 				return
 			}
@@ -170,10 +171,10 @@ func TestKeepSecrets(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that whatever is read without a fault compiles, and is stored,
-// shown and read again as it was.
+// FuzzParse checks that a target that is parsed without a fault compiles, and is the same after it was
+// formatted and parsed again, or stored and read again.
 func FuzzParse(f *testing.F) {
-	for _, text := range whole {
+	for _, text := range completeTargets {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -182,7 +183,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if _, faults = targets.KeepSecrets([]eventhook.Target{target}, nil); len(faults) > 0 {
-			return // it says that a secret is stored
+			return // it refers to a stored secret
 		}
 		if _, err := targets.New(target, targets.Deps{}); err != nil {
 			t.Fatalf("%s: got %v", text, err)

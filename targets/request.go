@@ -46,7 +46,8 @@ func NewHTTP(t eventhook.Target) (*HTTP, error) {
 // URL returns the URL of requests. The caller must not modify it.
 func (r *HTTP) URL() *url.URL { return r.url }
 
-// Authorization returns the value of the Authorization header, zero if none is configured.
+// Authorization returns the value of the Authorization header. It is zero if the target has no
+// auth_header.
 func (r *HTTP) Authorization() eventhook.Secret { return r.authorization }
 
 // Timeout is how long to wait for a response.
@@ -76,7 +77,7 @@ func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 }
 
 // content returns the headers and the body according to the settings. stored is the output of the
-// transform, nil if there was none.
+// transform; it is nil if the route has no transform.
 func (r *HTTP) content(e *eventhook.Event, v *payload.View, stored []byte) (http.Header, []byte) {
 	header := http.Header{}
 	body := stored

@@ -20,8 +20,8 @@ var _ route.Effector = targets.Effector(nil)
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// whole is a target of each kind with all that it can be told, for the suite.
-var whole = map[string]string{
+// completeTargets has a target of each kind with all its settings.
+var completeTargets = map[string]string{
 	"workflow": `{"type":"workflow","workflow_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"task":     `{"type":"task","task_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"promise": `{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
@@ -31,10 +31,10 @@ var whole = map[string]string{
 		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"body":"raw"}`,
 }
 
-// hush is in every secret, and nowhere else.
+// hush is a part of every secret and of no other value.
 const hush = "hush-7f3a9c&<>"
 
-// read reads a target that is as it should be.
+// read parses a valid target.
 func read(t *testing.T, text string) eventhook.Target {
 	t.Helper()
 	target, faults := targets.Parse([]byte(text), nil)
@@ -44,7 +44,7 @@ func read(t *testing.T, text string) eventhook.Target {
 	return target
 }
 
-// compile compiles a target that is as it should be.
+// compile compiles a valid target.
 func compile(t *testing.T, text string) targets.Effector {
 	t.Helper()
 	x, err := targets.New(read(t, text), targets.Deps{})
@@ -65,7 +65,7 @@ func view(e *eventhook.Event) *payload.View {
 	return payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 }
 
-// effectOf compiles a target and asks it about an event with a JSON body.
+// effectOf compiles a target and returns its effect for an event with a JSON body.
 func effectOf(t *testing.T, target, body string) (effects.Effect, error) {
 	t.Helper()
 	e := newEvent("application/json", body)
@@ -77,31 +77,31 @@ func TestEveryKind(t *testing.T) {
 		t.Fatal("there are no target types")
 	}
 	for _, kind := range targets.Types() {
-		text, ok := whole[kind]
+		text, ok := completeTargets[kind]
 		if !ok {
-			t.Errorf("%s: has no line in whole", kind)
+			t.Errorf("%s: missing in completeTargets", kind)
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Run("settings", func(t *testing.T) { settingsSuite(t, kind, text) })
-			t.Run("effects", func(t *testing.T) { suite(t, text) })
+			t.Run("effects", func(t *testing.T) { effectsSuite(t, text) })
 		})
 	}
 }
 
-// settingsSuite is what the settings of every kind promise.
+// settingsSuite tests the contract of Settings.
 func settingsSuite(t *testing.T, kind, text string) {
 	target := read(t, text)
 	blank := reflect.TypeOf(targets.NewSettings(kind)).Elem()
 	for _, f := range reflect.VisibleFields(blank) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(text, `"`+name+`":`)) {
-			t.Errorf("%s: has no doc, or no place in whole", name)
+			t.Errorf("%s: has no doc tag, or is missing in completeTargets", name)
 		}
 	}
-	for what, seen := range map[string]string{"printed": fmt.Sprintf("%v %+v %#v", target, target, target), "marshalled": marshal(t, target), "settings": string(target.Settings)} {
+	for form, seen := range map[string]string{"printed": fmt.Sprintf("%v %+v %#v", target, target, target), "marshalled": marshal(t, target), "settings": string(target.Settings)} {
 		if strings.Contains(seen, "hush") {
-			t.Errorf("%s: %s shows the secret", what, seen)
+			t.Errorf("%s: %s shows the secret", form, seen)
 		}
 	}
 	var again eventhook.Target
@@ -116,7 +116,7 @@ func settingsSuite(t *testing.T, kind, text string) {
 		t.Errorf("without its secrets: got %v", err)
 	}
 	if _, faults := targets.Parse([]byte(`{"type":"`+kind+`","nothing":1}`), nil); len(faults) < 2 || faults[len(faults)-1].Location != "nothing" {
-		t.Errorf("nothing of its own and an unknown member: got %v, want both told", faults)
+		t.Errorf("no settings but an unknown member: got %v, want a fault of both", faults)
 	}
 }
 
@@ -131,8 +131,8 @@ func marshal(t *testing.T, v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// suite is what the effects of every kind promise.
-func suite(t *testing.T, target string) {
+// effectsSuite tests the contract of Effector.
+func effectsSuite(t *testing.T, target string) {
 	x := compile(t, target)
 	bodies := []string{
 		`{"id":1,"a":{"b":2}}`, "", "null", "[]", `"x"`, "7", "{", "hello", "\xff\x00", "\xef\xbb\xbf{}", `{"id":null,"error":null}`,
@@ -142,35 +142,35 @@ func suite(t *testing.T, target string) {
 		for _, contentType := range []string{"", "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "image/png", "\xff"} {
 			e := newEvent(contentType, body)
 			before := *e
-			one, oneErr := x.Effect(e, view(e), noon)
-			two, twoErr := x.Effect(e, view(e), noon)
+			first, firstErr := x.Effect(e, view(e), noon)
+			second, secondErr := x.Effect(e, view(e), noon)
 			// Not cmp.Equal: it takes seconds for bodies of this size.
-			if !reflect.DeepEqual(withoutID(one), withoutID(two)) || (oneErr == nil) != (twoErr == nil) {
-				t.Errorf("%s %.40q: got %+v, %v and then %+v, %v; want the same twice", contentType, body, one, oneErr, two, twoErr)
+			if !reflect.DeepEqual(withoutID(first), withoutID(second)) || (firstErr == nil) != (secondErr == nil) {
+				t.Errorf("%s %.40q: got %+v, %v and then %+v, %v; want the same twice", contentType, body, first, firstErr, second, secondErr)
 			}
 			if !reflect.DeepEqual(before, *e) || string(e.Body) != body {
 				t.Errorf("%s %.40q: got the event %+v afterwards, want %+v", contentType, body, *e, before)
 			}
-			if oneErr == nil {
-				checkEffect(t, body, one)
+			if firstErr == nil {
+				checkEffect(t, body, first)
 			}
-			if a, b := idOf(one), idOf(two); a == b && a != "" {
-				t.Errorf("%.40q: two effects made the one id %s", body, a)
+			if a, b := idOf(first), idOf(second); a == b && a != "" {
+				t.Errorf("%.40q: two effects have the same id %s", body, a)
 			}
-			if len(body) < 1000 && shows(one, oneErr) {
+			if len(body) < 1000 && showsSecret(first, firstErr) {
 				t.Errorf("%.40q: the effect shows the secret", body)
 			}
 		}
 	}
 }
 
-// shows reports whether an effect, its call or its error tells a secret.
-func shows(e effects.Effect, err error) bool {
-	said := fmt.Sprintf("%+v %#v %v", e, e, err)
+// showsSecret reports whether an effect, its request or its error contains a secret.
+func showsSecret(e effects.Effect, err error) bool {
+	text := fmt.Sprintf("%+v %#v %v", e, e, err)
 	if e.Request != nil {
-		said += fmt.Sprintf("%s %s", e.Request.Body, e.Request.Preview())
+		text += fmt.Sprintf("%s %s", e.Request.Body, e.Request.Preview())
 	}
-	return strings.Contains(said, "hush")
+	return strings.Contains(text, "hush")
 }
 
 func checkEffect(t *testing.T, body string, e effects.Effect) {
@@ -183,11 +183,11 @@ func checkEffect(t *testing.T, body string, e effects.Effect) {
 	if p := e.Promise; p != nil {
 		set++
 		if (p.Status == eventhook.PromiseResolved) != json.Valid(p.Value) || (p.Status == eventhook.PromiseRejected) != (p.Error != "") {
-			t.Errorf("%.40q: got %s with value %s, error %q; want what fits the state", body, p.Status, p.Value, p.Error)
+			t.Errorf("%.40q: got %s with value %s, error %q; want a value if resolved, and an error if rejected", body, p.Status, p.Value, p.Error)
 		}
 		checkKey(t, body, p.Key)
 		if p.Error != eventhook.SanitizeText(p.Error) {
-			t.Errorf("%.40q: got error %q; want what can be stored", body, p.Error)
+			t.Errorf("%.40q: got error %q, which cannot be stored", body, p.Error)
 		}
 	}
 	if p := e.Publication; p != nil {
@@ -200,7 +200,7 @@ func checkEffect(t *testing.T, body string, e effects.Effect) {
 	if q := e.Request; q != nil {
 		set++
 		if !json.Valid(q.Preview()) || len(q.Preview()) > 1<<20 {
-			t.Errorf("%.40q: got a request with %.100s; want JSON that can be shown", body, q.Preview())
+			t.Errorf("%.40q: got a request with %.100s; want JSON of at most 1 MiB", body, q.Preview())
 		}
 	}
 	if set != 1 {
@@ -211,7 +211,7 @@ func checkEffect(t *testing.T, body string, e effects.Effect) {
 func checkKey(t *testing.T, body, key string) {
 	t.Helper()
 	if key != eventhook.NormalizeKey(key) {
-		t.Errorf("%.40q: got key %q, want what can be stored", body, key)
+		t.Errorf("%.40q: got key %q, which cannot be stored", body, key)
 	}
 }
 
@@ -225,7 +225,7 @@ func idOf(e effects.Effect) string {
 	return ""
 }
 
-// withoutID is an effect as it is whenever it is made.
+// withoutID returns an effect without the ids and functions that differ from call to call.
 func withoutID(e effects.Effect) effects.Effect {
 	if e.Execution != nil {
 		x := *e.Execution
@@ -255,7 +255,7 @@ func TestNewRefusesFaults(t *testing.T) {
 		if x, err := targets.New(target, targets.Deps{}); err == nil || x != nil {
 			t.Errorf("%s: got %v, %v; want an error", claim, x, err)
 		} else if isUnknown := claim == "no type" || claim == "an unknown type"; errors.Is(err, eventhook.ErrUnknownTarget) != isUnknown {
-			t.Errorf("%s: got %v; want that it is of an unknown type: %t", claim, err, isUnknown)
+			t.Errorf("%s: got %v; want ErrUnknownTarget: %t", claim, err, isUnknown)
 		}
 	}
 }
@@ -264,23 +264,23 @@ func TestTargetsUseTheOutputOfTheTransform(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
 	v := view(e).WithTransformed([]byte(`{"made":true}`))
 	effect := func(target string) effects.Effect {
-		made, err := compile(t, target).Effect(e, v, noon)
+		got, err := compile(t, target).Effect(e, v, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made
+		return got
 	}
 	task := effect(`{"type":"task","task_kind":"k","idempotency_key_path":"body.id"}`).Execution
 	if string(task.Input) != `{"made":true}` || task.IdempotencyKey != "k" {
-		t.Errorf("task: got input %s, key %q; want what was made, and the event's key", task.Input, task.IdempotencyKey)
+		t.Errorf("task: got input %s, key %q; want the output of the transform, and the key of the event", task.Input, task.IdempotencyKey)
 	}
 	whole := effect(promiseTarget()).Promise
 	part := effect(promiseTarget(`"value_path":"body.value"`)).Promise
 	if string(whole.Value) != `{"made":true}` || string(part.Value) != "1" {
-		t.Errorf("promise: got %s and, by path, %s; want what was made, and the event's own 1", whole.Value, part.Value)
+		t.Errorf("promise: got %s and, by path, %s; want the output of the transform, and 1 from the event", whole.Value, part.Value)
 	}
 	published := effect(`{"type":"publish","event_type":"a.b","idempotency_key_path":"body.id"}`).Publication
 	if string(published.Data) != `{"made":true}` || published.IdempotencyKey != "k" {
-		t.Errorf("publish: got %+v; want what was made, and the event's key", published)
+		t.Errorf("publish: got %+v; want the output of the transform, and the key of the event", published)
 	}
 }

@@ -175,7 +175,7 @@ func TestATenantHasOneSlowEvaluationAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := refused.Load(); got != 200-64 {
-			t.Errorf("refused at once: got %d, want all but the 64 that may wait", got)
+			t.Errorf("refused at once: got %d, want 136: 64 callers may wait", got)
 		}
 		if err := all.Evaluate(t.Context(), other, cpushare.Subscriptions, work(1000)); err != nil {
 			t.Errorf("another tenant: got %v", err)
@@ -184,7 +184,7 @@ func TestATenantHasOneSlowEvaluationAtATime(t *testing.T) {
 		if most.Load() != 1 {
 			t.Errorf("got %d concurrent evaluations, want 1", most.Load())
 		}
-		// 5 events from the burst, and one every 0.4 s while callers wait for 5 s.
+		// 5 evaluations from the burst, and one every 0.4 s while callers wait for 5 s.
 		if got := done.Load(); got < 15 || got > 19 || got+refused.Load() != 200 {
 			t.Errorf("got %d done and %d refused, want 15 to 19 done and the rest refused", got, refused.Load())
 		}

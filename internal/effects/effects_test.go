@@ -18,43 +18,43 @@ func TestConclude(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	good, skipped := action(eventhook.ActionSuccess, ""), action(eventhook.ActionSkipped, "")
 	bad, worse := action(eventhook.ActionFailed, "bad"), action(eventhook.ActionFailed, "worse")
-	hopeless := action(eventhook.ActionFailed, "hopeless")
-	hopeless.Permanent = true
+	permanent := action(eventhook.ActionFailed, "permanent")
+	permanent.Permanent = true
 	pending := action(eventhook.ActionPending, "")
 	type outcome struct {
 		Status     eventhook.EventStatus
 		RetryCount int
-		Retry      time.Duration // from now; 0: none
+		Retry      time.Duration // from now; 0 if there is no retry
 		LastError  string
 	}
 	for _, c := range []struct {
 		claim   string
 		retried int
 		matched int
-		open    int // requests of earlier tries
+		open    int // open requests of earlier attempts
 		actions []effects.PlannedAction
 		want    outcome
 	}{
 		{"no route matched", 0, 0, 0, nil, outcome{Status: eventhook.EventUnrouted}},
 		{"no route matches any more", 2, 0, 0, nil, outcome{Status: eventhook.EventUnrouted, RetryCount: 2}},
 		{"all succeeded", 0, 2, 0, list(good, good), outcome{Status: eventhook.EventDelivered}},
-		{"what existed already counts", 0, 2, 0, list(good, skipped), outcome{Status: eventhook.EventDelivered}},
+		{"a skipped action counts as a success", 0, 2, 0, list(good, skipped), outcome{Status: eventhook.EventDelivered}},
 		{"a retry succeeded", 1, 1, 0, list(good), outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
-		{"an earlier try has done it all", 1, 2, 0, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
-		{"one failed", 0, 2, 0, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
-		{"the first failure is told", 0, 3, 0, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
+		{"all actions succeeded in an earlier attempt", 1, 2, 0, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
+		{"one action failed", 0, 2, 0, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"the error of the first failed action is reported", 0, 3, 0, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
 		{"a failed action takes precedence over a pending one", 0, 3, 0, list(good, pending, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
-		{"and one that is final, too", 0, 2, 0, list(pending, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
-		{"a request is owed", 0, 2, 0, list(good, pending), outcome{Status: eventhook.EventProcessing}},
-		{"a request of an earlier try is owed", 1, 2, 1, list(good), outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
-		{"nothing but a request of an earlier try is owed", 1, 1, 1, nil, outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
-		{"one failed while a request of an earlier try is owed", 1, 2, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
-		{"a second time", 1, 1, 0, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
-		{"the last time", 2, 1, 0, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
-		{"retries used up", 3, 2, 0, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
-		{"no retry can help", 0, 2, 0, list(good, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
-		{"a retry can help one action", 0, 2, 0, list(bad, hopeless), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
-		{"a retry can help another action", 0, 2, 0, list(hopeless, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "hopeless"}},
+		{"a permanently failed action takes precedence over a pending one", 0, 2, 0, list(pending, permanent), outcome{Status: eventhook.EventDead, LastError: "permanent"}},
+		{"a request is open", 0, 2, 0, list(good, pending), outcome{Status: eventhook.EventProcessing}},
+		{"a request of an earlier attempt is open", 1, 2, 1, list(good), outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
+		{"only a request of an earlier attempt is open", 1, 1, 1, nil, outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
+		{"one action failed while a request of an earlier attempt is open", 1, 2, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
+		{"the first retry failed", 1, 1, 0, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
+		{"the second retry failed", 2, 1, 0, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
+		{"the last retry failed", 3, 2, 0, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
+		{"the failure is permanent", 0, 2, 0, list(good, permanent), outcome{Status: eventhook.EventDead, LastError: "permanent"}},
+		{"the first of two failures can be retried", 0, 2, 0, list(bad, permanent), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"the second of two failures can be retried", 0, 2, 0, list(permanent, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "permanent"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			event := eventhook.Event{Status: eventhook.EventProcessing, RetryCount: c.retried}
@@ -84,7 +84,7 @@ func TestConcludeReplacesAnEarlierResult(t *testing.T) {
 	s.Actions = list(action(eventhook.ActionSuccess, ""))
 	s.Conclude(now)
 	if s.Status != eventhook.EventDelivered || s.RetryCount != 0 || !s.NextRetryAt.IsZero() || s.LastError != "" {
-		t.Errorf("got %s, %d retries, next %s, error %q; want delivered and nothing else", s.Status, s.RetryCount, s.NextRetryAt, s.LastError)
+		t.Errorf("got %s, %d retries, next %s, error %q; want delivered, 0 retries, no next retry and no error", s.Status, s.RetryCount, s.NextRetryAt, s.LastError)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestAnEventThatFailsAsAWholeIsRetried(t *testing.T) {
 		s := &effects.Settlement{Event: &eventhook.Event{RetryCount: retries}, Failure: "was leased too often", Retry: eventhook.EventRetry}
 		s.Conclude(now)
 		if s.Status != want || s.LastError != "was leased too often" {
-			t.Errorf("after %d retries: got %s, %q; want %s with the reason", retries, s.Status, s.LastError, want)
+			t.Errorf("after %d retries: got %s, %q; want %s with the failure", retries, s.Status, s.LastError, want)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/eventhook/eventhook/internal/filter"
 )
 
-// FuzzFilter holds filters against what must be true of all of them: what
-// Compile accepts says why it does not hold, and follows logic.
+// FuzzFilter checks properties of all filters that Compile accepts: there is a reason if and only if the
+// filter does not match, and $and, $or and $not follow logic.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range [][3]string{
 		{`{"body.order.@id":"7"}`, `<order id="7"/>`, "text/xml"}, {`{"cloudevent.data.0":1}`, `{"specversion":"1.0","id":"1","source":"s","type":"t","data":[1]}`, "application/cloudevents+json"},
@@ -29,7 +29,7 @@ func FuzzFilter(f *testing.F) {
 		e.Body, e.ContentType = body, contentType
 		holds, reason := verdict(t, string(text), e)
 		if (reason == "") != holds || !utf8.ValidString(reason) {
-			t.Errorf("%q on %q: got %t with reason %q, want a reason in text of what does not hold", text, body, holds, reason)
+			t.Errorf("%q on %q: got %t with reason %q, want a reason in UTF-8 if and only if the filter does not match", text, body, holds, reason)
 		}
 		for _, wrap := range []struct {
 			text string
@@ -46,15 +46,15 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// FuzzNumbers holds the order of numbers against that of big.Rat.
+// FuzzNumbers compares the order of numbers with the order of big.Rat.
 func FuzzNumbers(f *testing.F) {
 	for _, seed := range [][2]string{{"0", "-0.0"}, {"1e3", "1000.00"}, {"9007199254740993", "9007199254740992"}, {"-1.5e-3", "-0.00150000000000000000001"}, {"100", "99.9"}, {"0.10", "1e-1"}, {"123456789012345", "1234567890123456"}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		x, ok := rational(a)
-		y, also := rational(b)
-		if !ok || !also {
+		x, isRatA := rational(a)
+		y, isRatB := rational(b)
+		if !isRatA || !isRatB {
 			return
 		}
 		for _, c := range []struct {
@@ -68,7 +68,7 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// rational is a JSON number whose exponent big.Rat can bear.
+// rational parses a JSON number. It reports false if the exponent is too large for big.Rat.
 func rational(s string) (*big.Rat, bool) {
 	if len(s) > 200 || !json.Valid([]byte(s)) || strings.ContainsAny(s, " \t\r\n") || !strings.ContainsAny(s[:1], "-0123456789") {
 		return nil, false

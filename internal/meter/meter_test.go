@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// share has so many steps left.
+// share is a Share with a fixed number of steps.
 type share struct{ left, takes int }
 
 func (s *share) Take(steps int) bool {
@@ -48,7 +48,7 @@ func TestWorkBeyondTheLimitIsNotStarted(t *testing.T) {
 		t.Errorf("got %v, want ErrLimit", err)
 	}
 	if err := m.Use(10); !errors.Is(err, meter.ErrLimit) {
-		t.Errorf("after an error: got %v, want the same", err)
+		t.Errorf("after an error: got %v, want the same error", err)
 	}
 	if m.Steps() != 10 || s.left != 999_990 {
 		t.Errorf("got %d steps and %d left in the share, want 10 and 999990", m.Steps(), s.left)
@@ -70,7 +70,7 @@ func TestStepsAreTakenInSlicesAndReturned(t *testing.T) {
 		t.Errorf("after Close: got %d left of %d steps, want %d", s.left, m.Steps(), want)
 	}
 	if err := m.Use(5 * meter.Slice); err != nil || s.takes != 3 {
-		t.Errorf("one large piece of work: got %v with %d slices, want it in one more", err, s.takes)
+		t.Errorf("one large piece of work: got %v with %d slices, want one more slice", err, s.takes)
 	}
 	if err := m.Use(20 * meter.Slice); !errors.Is(err, meter.ErrShare) {
 		t.Errorf("a share that is used up: got %v, want ErrShare", err)
@@ -104,11 +104,11 @@ func TestNilMeterNeverStops(t *testing.T) {
 	var m *meter.Meter
 	m.Close()
 	if err := errors.Join(m.Use(1<<60), m.UseBytes(1), m.UseTime(time.Hour), m.Spend(1), m.SpendTime(1), m.Err()); err != nil || m.Steps() != 0 {
-		t.Errorf("got %v and %d steps, want nothing", err, m.Steps())
+		t.Errorf("got %v and %d steps, want no error and no steps", err, m.Steps())
 	}
 }
 
-// charged is a share that work which was done may overdraw.
+// charged is a share that can be overdrawn with Charge.
 type charged struct{ share }
 
 func (s *charged) Charge(steps int) { s.left -= steps }
@@ -121,12 +121,12 @@ func TestTheShareIsChargedForFinishedWork(t *testing.T) {
 		steps       int
 		want        error
 	}{
-		"within the limit":             {1_000_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, nil},
-		"beyond the limit":             {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.Spend(900_000) }, 900_000, meter.ErrLimit},
-		"beyond the share":             {150_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, meter.ErrShare},
-		"time within the share":        {1_000_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, nil},
-		"time beyond the share":        {150_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrShare},
-		"time that is not for a slice": {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrLimit},
+		"within the limit":      {1_000_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, nil},
+		"beyond the limit":      {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.Spend(900_000) }, 900_000, meter.ErrLimit},
+		"beyond the share":      {150_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, meter.ErrShare},
+		"time within the share": {1_000_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, nil},
+		"time beyond the share": {150_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrShare},
+		"time beyond a slice":   {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrLimit},
 	} {
 		s := &charged{share{left: c.left}}
 		m := meter.New(t.Context(), c.limit, s)
@@ -157,10 +157,10 @@ func TestAPartMayUseAllRemainingSteps(t *testing.T) {
 	_ = whole.Use(10)
 	part := meter.New(t.Context(), meter.EventLimit, whole)
 	if err := part.Use(meter.Slice - 10); err != nil {
-		t.Errorf("all that is left: got %v", err)
+		t.Errorf("all remaining steps: got %v", err)
 	}
 	if err := part.Use(1); err == nil || !errors.Is(whole.Err(), meter.ErrLimit) {
-		t.Errorf("one more: got %v, and %v of the whole; want its limit", err, whole.Err())
+		t.Errorf("one more step: got %v, and %v of the whole; want ErrLimit of the whole", err, whole.Err())
 	}
 }
 
@@ -179,26 +179,26 @@ func TestWithin(t *testing.T) {
 		t.Errorf("at the limit of the part: got %v", err)
 	}
 	if err := m.Within(300_000, use(m, 301_000)); !errors.Is(err, meter.ErrLimit) || m.Err() != nil {
-		t.Errorf("beyond it: got %v, and %v of the whole; want the limit of the part alone", err, m.Err())
+		t.Errorf("beyond the limit of the part: got %v, and %v of the whole; want ErrLimit of the part only", err, m.Err())
 	}
 	if got := m.Steps(); got != 600_000 {
 		t.Errorf("got %d steps, want 600000", got)
 	}
 	if err := m.Within(500_000, use(m, 500_000)); !errors.Is(err, meter.ErrLimit) || !errors.Is(m.Err(), meter.ErrLimit) {
-		t.Errorf("beyond the limit of the whole: got %v and %v, want it", err, m.Err())
+		t.Errorf("beyond the limit of the whole: got %v and %v, want ErrLimit", err, m.Err())
 	}
 	var none *meter.Meter
 	if err := none.Within(1, func() { _ = none.Use(5) }); err != nil {
-		t.Errorf("no meter: got %v", err)
+		t.Errorf("a nil meter: got %v", err)
 	}
 }
 
 func TestLongWorkStopsAMeterOfOneSlice(t *testing.T) {
 	m := meter.New(t.Context(), meter.Slice, nil)
 	if err := m.UseTime(meter.Slice * meter.StepTime); err != nil {
-		t.Errorf("a slice: got %v", err)
+		t.Errorf("one slice: got %v", err)
 	}
 	if err := m.UseTime(2 * meter.Slice * meter.StepTime); !errors.Is(err, meter.ErrLimit) {
-		t.Errorf("more: got %v, want ErrLimit", err)
+		t.Errorf("two slices: got %v, want ErrLimit", err)
 	}
 }

@@ -101,7 +101,7 @@ func TestAPipelineWhoseContextEndsIsAtomic(t *testing.T) {
 			cancel()
 			p.query(addInverse, number(1))
 		}, 0},
-		{"after an answer", func(p *pipeline, cancel func()) {
+		{"after a result", func(p *pipeline, cancel func()) {
 			p.query(addInverse, number(1))
 			cancel()
 			p.send(add, number(2))

@@ -117,9 +117,9 @@ func TestAPoolerInTransactionModeIsRefused(t *testing.T) {
 	}{
 		{"PostgreSQL itself", dsn, false},
 		{"a pooler that lends a session for a transaction", startPooler(t, dsn, 1, true), true},
-		{"and lends them in turn", startPooler(t, dsn, 3, true), true},
+		{"a pooler that lends sessions round robin", startPooler(t, dsn, 3, true), true},
 		{"a pooler that lends a session to a client", startPooler(t, dsn, 2, false), false},
-		{"nothing", "postgres://127.0.0.1:1/none?sslmode=disable&connect_timeout=1", false},
+		{"an address without a server", "postgres://127.0.0.1:1/none?sslmode=disable&connect_timeout=1", false},
 	} {
 		err := RefusePooler(t.Context(), c.url)
 		if (err != nil) != c.refused {

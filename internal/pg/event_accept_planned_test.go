@@ -117,17 +117,17 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 }
 
 func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
-	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
+	const senderTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	f := setUp(t)
 	s := f.insertSubscription()
-	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = came })
+	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = senderTrace })
 	want := map[eventhook.EventID]string{}
 	for _, e := range []*eventhook.Event{without, with} {
 		shared, other := f.publishAction("shared", "", string(e.Body), s), f.publishAction("other", "", `{"other":true}`, s)
 		want[shared.Effect.Publication.ID], want[other.Effect.Publication.ID] = e.Trace(), e.Trace()
 		f.accept(f.db, f.arrival(e, shared, other))
 	}
-	same(t, "trace of the sender", with.Trace(), came)
+	same(t, "trace of the sender", with.Trace(), senderTrace)
 	for id, trace := range want {
 		same(t, "trace in the API", f.storedEvent(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
 	}

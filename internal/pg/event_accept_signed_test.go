@@ -71,7 +71,7 @@ func TestHashesOfSignedBytesExpire(t *testing.T) {
 	f.clock.advance(time.Second)
 	again := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	same(t, "after the key expired", again.Status, eventhook.EventProcessing)
-	wantDuplicate(t, "claimed anew", f.acceptSignedBatch([2]string{"m", "h"})[0], again)
+	wantDuplicate(t, "claimed again after the expiry", f.acceptSignedBatch([2]string{"m", "h"})[0], again)
 }
 
 // Batches with and without hashes claim the same keys in opposite orders.

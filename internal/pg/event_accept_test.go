@@ -122,7 +122,7 @@ func TestKeysExpire(t *testing.T) {
 				return
 			}
 			same(t, "after the key expired", again.Status, eventhook.EventPending)
-			wantDuplicate(t, "claimed anew", accept(), again)
+			wantDuplicate(t, "claimed again after the expiry", accept(), again)
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // all tenants share a commit and must not wait for it.
 func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	f := setUp(t)
-	held := f.arrival(f.event(withKey("k")), f.executionAction(eventhook.Task, "busy"))
+	blocked := f.arrival(f.event(withKey("k")), f.executionAction(eventhook.Task, "busy"))
 	f.accept(f.db, f.arrival(f.event(), f.executionAction(eventhook.Task, "busy")))
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
@@ -22,24 +22,24 @@ func TestNewEventsDoNotWaitForTheKeyLockOfASettle(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.idempotency_key WHERE key = 'busy' FOR UPDATE`)
 	f.must(err)
 
-	plan := held.Plan
+	plan := blocked.Plan
 	others := []*effects.Arrival{f.arrival(f.event(), f.executionAction(eventhook.Task, "")), {Event: f.event(f.withLease)}}
 	accepted := make(chan error, 1)
-	go func() { accepted <- f.db.Accept(t.Context(), append(others, held)) }()
+	go func() { accepted <- f.db.Accept(t.Context(), append(others, blocked)) }()
 	select {
 	case err := <-accepted:
 		f.must(err)
 	case <-time.After(patient):
 		t.Fatal("a batch waits for a locked key")
 	}
-	same(t, "the event with the locked key is stored without its plan", []any{held.IsPlanRefused, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "the event with the locked key is stored without its plan", []any{blocked.IsPlanRefused, blocked.Event.Status, blocked.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
 	same(t, "other events of the batch", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
 		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
-	same(t, "executions of the event with the locked key", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
+	same(t, "executions of the event with the locked key", f.count("execution", "event_id = $1", [16]byte(blocked.Event.ID)), 0)
 
 	f.must(tx.Rollback(t.Context()))
 	f.settle(f.db, plan)
-	same(t, "action after the processor settled the event", f.actions(held.Event)[0].Status, eventhook.ActionSkipped)
+	same(t, "action after the processor settled the event", f.actions(blocked.Event)[0].Status, eventhook.ActionSkipped)
 }
 
 var indexScan = regexp.MustCompile(`Index (Only )?Scan using`)

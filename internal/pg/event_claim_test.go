@@ -169,15 +169,15 @@ func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 		return list[0]
 	}
 	claim("after the lease of the accept", 1)
-	held := claim("after another", 2)
-	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
-	held = claim("after one that was given back", 2)
-	held.NextRetryAt = new(f.clock.now().Add(time.Hour))
-	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
+	leased := claim("after another lost lease", 2)
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
+	leased = claim("after a release", 2)
+	leased.NextRetryAt = new(f.clock.now().Add(time.Hour))
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
 	f.clock.advance(time.Hour - lease)
 	same(t, "claimed before it is due", len(f.claimEvents(f.db, 1)), 0)
-	held = claim("after one that was given back for later", 2)
-	s := f.plan(held)
+	leased = claim("after a release with a later due time", 2)
+	s := f.plan(leased)
 	s.Failure = "was leased too often"
 	f.settle(f.db, s)
 	same(t, "status", f.storedEvent(e).Status, eventhook.EventFailed)

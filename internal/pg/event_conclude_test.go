@@ -52,14 +52,14 @@ func (f *fixture) eventWithRequests(n int, bodies ...string) (*eventhook.Event, 
 // claimInOrder claims the deliveries, and returns them in their order.
 func (f *fixture) claimInOrder(list []*eventhook.Delivery) []*eventhook.Delivery {
 	f.Helper()
-	held := make([]*eventhook.Delivery, len(list))
+	claimed := make([]*eventhook.Delivery, len(list))
 	for i, d := range list {
 		got, err := f.db.ClaimDeliveries(f.Context(), []outbound.Claim{{DestinationID: d.DestinationID, Max: 1, Lease: lease}})
 		f.must(err)
 		same(f, "claimed", len(got), 1)
-		held[i] = got[0]
+		claimed[i] = got[0]
 	}
-	return held
+	return claimed
 }
 
 func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
@@ -71,11 +71,11 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	for _, d := range due {
 		same(t, "its id", d.Destination().ID(), d.DestinationID)
 	}
-	held := f.claimInOrder(list)
-	same(t, "stored body", string(held[0].Body), `{"made":true}`)
-	same(t, "no body", held[1].Body == nil, true)
-	same(t, "the destination", held[1].Destination(), list[1].Destination())
-	same(t, "the event", held[1].Event, &eventhook.Event{
+	claimed := f.claimInOrder(list)
+	same(t, "stored body", string(claimed[0].Body), `{"made":true}`)
+	same(t, "no body", claimed[1].Body == nil, true)
+	same(t, "the destination", claimed[1].Destination(), list[1].Destination())
+	same(t, "the event", claimed[1].Event, &eventhook.Event{
 		ID: e.ID, TenantID: f.tenant, SourceID: f.crm, SourceSlug: "crm", Origin: eventhook.OriginSource, Status: eventhook.EventDelivered, EventType: "push",
 		ContentType: "application/json", BodySize: e.BodySize, TraceID: e.TraceID, RequestID: "req-1", Payload: e.Payload,
 	})
@@ -89,10 +89,10 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 	const ok, failed, dead = eventhook.DeliverySuccess, eventhook.DeliveryFailed, eventhook.DeliveryDead
 	for _, c := range []struct {
-		claim  string
-		came   []eventhook.DeliveryStatus // one settle each
-		status eventhook.EventStatus
-		err    string
+		claim    string
+		statuses []eventhook.DeliveryStatus // one settle each
+		status   eventhook.EventStatus
+		err      string
 	}{
 		{"all succeeded", []eventhook.DeliveryStatus{ok, ok}, eventhook.EventDelivered, ""},
 		{"one is open", []eventhook.DeliveryStatus{ok}, eventhook.EventProcessing, ""},
@@ -104,20 +104,20 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(2)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.clock.advance(time.Second)
-			var told []eventhook.EventStatus
-			for i, status := range c.came {
-				s := f.settlement(held[i], status)
+			var ended []eventhook.EventStatus
+			for i, status := range c.statuses {
+				s := f.settlement(claimed[i], status)
 				f.settleDeliveries(f.db, s)
 				if s.EventStatus != "" {
-					told = append(told, s.EventStatus)
+					ended = append(ended, s.EventStatus)
 				}
 			}
 			got := f.storedEvent(e)
 			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
 			if c.status != eventhook.EventProcessing {
-				same(t, "notifications", told, []eventhook.EventStatus{c.status})
+				same(t, "event status of the settlements", ended, []eventhook.EventStatus{c.status})
 				same(t, "when", got.ProcessedAt.Equal(f.clock.now()), true)
 			}
 		})
@@ -141,11 +141,11 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // its settle also locks subscriptions
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.storedEvent(one).Status, f.storedEvent(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
-	told := map[eventhook.EventStatus]int{}
+	statuses := map[eventhook.EventStatus]int{}
 	for _, s := range append(batch, dead) {
-		told[s.EventStatus]++
+		statuses[s.EventStatus]++
 	}
-	same(t, "announced", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
+	same(t, "event statuses of the settlements", statuses, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
 	same(t, "system events about dead deliveries", f.count("event", "event_type = $1", deliveryFailedType), 1)
 }
 
@@ -164,10 +164,10 @@ func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 func TestALostLeaseEndsNoEvent(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(1)
-	held := f.claimInOrder(list)
+	claimed := f.claimInOrder(list)
 	f.clock.advance(lease)
 	f.claimInOrder(list)
-	s := f.settlement(held[0], eventhook.DeliverySuccess)
+	s := f.settlement(claimed[0], eventhook.DeliverySuccess)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
 	f.must(err)
 	same(t, "lost", len(lost), 1)
@@ -182,7 +182,7 @@ func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
 	e, list := f.eventWithRequests(1)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 	w.until(e, eventhook.EventDelivered)
-	f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
+	f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
 	w.until(e, eventhook.EventProcessing)
 }
 
@@ -281,10 +281,10 @@ func TestConcurrentSettlesOfDeliveriesEndTheEvent(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %v, the other settled before: %t", status, order, late), func(t *testing.T) {
 					f := setUp(t)
 					e, list := f.eventWithRequests(2)
-					held := f.claimInOrder(list)
+					claimed := f.claimInOrder(list)
 					one, other := f.session(), f.session()
-					settleOne := func() error { return one.settleDelivery(held[order[0]], eventhook.DeliverySuccess) }
-					settleOther := func() error { return other.settleDelivery(held[order[1]], status) }
+					settleOne := func() error { return one.settleDelivery(claimed[order[0]], eventhook.DeliverySuccess) }
+					settleOther := func() error { return other.settleDelivery(claimed[order[1]], status) }
 					concludeOther := func() error { return other.lockAndConclude(e) }
 					one.runs(settleOne)
 					var wait func()
@@ -317,14 +317,14 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 		claim string
 		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
 	}{
-		{"the delivery's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the delivery is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
 			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			wait := events.startBlocked(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			deliveries.runs(deliveries.commit)
 			wait()
 			events.runs(events.commit)
 		}},
-		{"the event's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the event is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
 			events.runs(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			wait := deliveries.startBlocked(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			events.runs(events.commit)
@@ -343,9 +343,9 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(1)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease)) // leased again
-			c.run(f.session(), f.session(), e, held[0])
+			c.run(f.session(), f.session(), e, claimed[0])
 			same(t, "the event", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
 	}
@@ -358,16 +358,16 @@ func TestDeliveriesDoNotEndADueEvent(t *testing.T) {
 		t.Run(string(status), func(t *testing.T) {
 			f = setUp(t)
 			e, list := f.eventWithRequests(1)
-			held := f.claimInOrder(list)
+			claimed := f.claimInOrder(list)
 			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
-			f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead))
+			f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead))
 			same(t, "the event", f.storedEvent(e).Status, status)
 		})
 	}
 }
 
-// restarted replays deliveries and returns their ids.
-func (f *fixture) restarted(which eventhook.DeliverySelection) []eventhook.DeliveryID {
+// replay replays deliveries and returns their ids.
+func (f *fixture) replay(which eventhook.DeliverySelection) []eventhook.DeliveryID {
 	f.Helper()
 	if len(which.IDs) == 0 && which.Limit == 0 {
 		which.Limit = 100
@@ -381,11 +381,11 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(2)
 	other, others := f.eventWithRequests(2)
-	held := f.claimInOrder(append(list, others...))
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess),
-		f.settlement(held[2], eventhook.DeliveryDead), f.settlement(held[3], eventhook.DeliveryDead))
+	claimed := f.claimInOrder(append(list, others...))
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead), f.settlement(claimed[1], eventhook.DeliverySuccess),
+		f.settlement(claimed[2], eventhook.DeliveryDead), f.settlement(claimed[3], eventhook.DeliveryDead))
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
-	same(t, "replayed dead deliveries of the route", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
+	same(t, "replayed dead deliveries of the route", len(f.replay(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
 	got := f.storedEvent(e)
 	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
 	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
@@ -393,7 +393,7 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	same(t, "event at the end", f.storedEvent(e).Status, eventhook.EventDelivered)
 
 	// One of two dead deliveries is replayed; the other is still dead.
-	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
+	same(t, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
 	same(t, "reopened", f.storedEvent(other).Status, eventhook.EventProcessing)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(others[:1])[0], eventhook.DeliverySuccess))
 	same(t, "the other event", f.storedEvent(other).Status, eventhook.EventDead)
@@ -405,7 +405,7 @@ func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliveryDead))
 	f.exec(`UPDATE eventhook.event SET actions = (actions::jsonb || '[{"r":"AAAAAAAAAAAAAAAAAAAAAA","n":"other","i":1,"t":"promise","s":"failed","e":"nothing there"}]')::json
 		WHERE id = $1`, [16]byte(e.ID))
-	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
+	same(t, "replayed", len(f.replay(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventDead)
 	f.settleDeliveries(f.db, f.settlement(f.claimInOrder(list)[0], eventhook.DeliverySuccess))
 	same(t, "status at the end", f.storedEvent(e).Status, eventhook.EventDead)
@@ -417,12 +417,12 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 		change string
 		isGone bool
 	}{
-		{"as it was", `SELECT`, false},
+		{"nothing changes", `SELECT`, false},
 		{"the route is disabled", `UPDATE eventhook.route SET is_enabled = false`, false},
 		{"the route is deleted", `DELETE FROM eventhook.route`, true},
 		{"the source is deleted", `DELETE FROM eventhook.source`, true},
-		{"the target is another", `UPDATE eventhook.route SET targets = '[{"type":"task","task_kind":"k"}]'`, true},
-		{"there is no such target", `UPDATE eventhook.route SET targets = '[]'`, true},
+		{"the target has another type", `UPDATE eventhook.route SET targets = '[{"type":"task","task_kind":"k"}]'`, true},
+		{"the target does not exist", `UPDATE eventhook.route SET targets = '[]'`, true},
 		{"the tenant is suspended", `UPDATE eventhook.tenant SET status = 'suspended'`, false},
 		{"the tenant is closed", `UPDATE eventhook.tenant SET status = 'closed'`, true},
 	} {
@@ -446,7 +446,7 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 			if got := queryValue[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
 				return // this status accepts no requests
 			}
-			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
+			same(t, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
 		})
 	}
 }
@@ -469,8 +469,8 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f.publishTo(2, s)
 	e, first := f.eventWithRequests(3)
 	_, second := f.eventWithRequests(3)
-	held := f.claimInOrder(first)
-	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliverySuccess), f.settlement(held[1], eventhook.DeliveryDead))
+	claimed := f.claimInOrder(first)
+	f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliverySuccess), f.settlement(claimed[1], eventhook.DeliveryDead))
 	list := func(filter eventhook.DeliveryFilter) (n int) {
 		t.Helper()
 		if filter.Limit == 0 {
@@ -493,19 +493,19 @@ func TestDeliveriesOfARouteAreListed(t *testing.T) {
 		filter eventhook.DeliveryFilter
 		want   int
 	}{
-		{"all", eventhook.DeliveryFilter{}, 8},
+		{"all deliveries", eventhook.DeliveryFilter{}, 8},
 		{"deliveries of the subscription", eventhook.DeliveryFilter{SubscriptionID: s.ID}, 2},
 		{"deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID}, 6},
-		{"the route's newest", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
-		{"another route's", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
-		{"the route's and the subscription's", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
-		{"the route's dead", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "dead"}, 1},
-		{"the route's delivered", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "success"}, 1},
-		{"the route's acquired", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "acquired"}, 1},
-		{"the route's pending", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "pending"}, 3},
-		{"pending", eventhook.DeliveryFilter{Status: "pending"}, 5},
-		{"the event's of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, EventID: e.ID}, 3},
-		{"the event's of another", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon), EventID: e.ID}, 0},
+		{"the newest deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
+		{"deliveries of another route", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
+		{"the route and a subscription", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
+		{"dead deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "dead"}, 1},
+		{"successful deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "success"}, 1},
+		{"acquired deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "acquired"}, 1},
+		{"pending deliveries of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "pending"}, 3},
+		{"pending deliveries", eventhook.DeliveryFilter{Status: "pending"}, 5},
+		{"an event and its route", eventhook.DeliveryFilter{RouteID: f.route.ID, EventID: e.ID}, 3},
+		{"an event and another route", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon), EventID: e.ID}, 0},
 		{"before the second event", eventhook.DeliveryFilter{RouteID: f.route.ID, CreatedBefore: second[0].EventID.Time()}, 3},
 	} {
 		same(t, c.claim, list(c.filter), c.want)

@@ -17,7 +17,7 @@ import (
 // legacySchema is the schema version before events were stored with their effects.
 const legacySchema = 11
 
-// migrateDown undoes the migrations after legacySchema, as an operator does who downgrades.
+// migrateDown undoes the migrations after legacySchema, as an operator does at a downgrade.
 func (f *fixture) migrateDown(conn *pgx.Conn) {
 	f.Helper()
 	newest, err := migrations.Newest()

@@ -70,7 +70,7 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 			filter eventhook.EventFilter
 			want   []string
 		}{
-			{"all", eventhook.SourceID{}, eventhook.EventFilter{}, []string{primaryKey}},
+			{"no filter", eventhook.SourceID{}, eventhook.EventFilter{}, []string{primaryKey}},
 			{"a time", eventhook.SourceID{}, eventhook.EventFilter{ReceivedAfter: noon, ReceivedBefore: noon.Add(time.Hour)}, []string{primaryKey}},
 			{"delivered", eventhook.SourceID{}, eventhook.EventFilter{Status: eventhook.EventDelivered}, []string{primaryKey}},
 			{"failed", eventhook.SourceID{}, eventhook.EventFilter{Status: eventhook.EventFailed}, []string{eventStatus}},
@@ -80,9 +80,9 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 			{"a type", eventhook.SourceID{}, eventhook.EventFilter{EventType: "push"}, []string{eventTypeList}},
 			{"a source", source, eventhook.EventFilter{}, []string{eventSource}},
 			{"a source and a time", source, eventhook.EventFilter{ReceivedAfter: noon}, []string{eventSource}},
-			{"a source's dead", source, eventhook.EventFilter{Status: eventhook.EventDead}, []string{eventSourceStatus}},
+			{"dead events of a source", source, eventhook.EventFilter{Status: eventhook.EventDead}, []string{eventSourceStatus}},
 			{"a key", eventhook.SourceID{}, eventhook.EventFilter{IdempotencyKey: "k"}, []string{primaryKey, eventDuplicate}},
-			{"all at once", source, eventhook.EventFilter{IdempotencyKey: "k", EventType: "push", Status: eventhook.EventDead}, []string{primaryKey, eventDuplicate}},
+			{"all filters", source, eventhook.EventFilter{IdempotencyKey: "k", EventType: "push", Status: eventhook.EventDead}, []string{primaryKey, eventDuplicate}},
 		} {
 			plan := f.listPlan(newEventList(f.tenant, c.source, c.filter))
 			if got := indexes(plan); !slices.Equal(got, c.want) || wholeTable.MatchString(plan) {
@@ -125,13 +125,13 @@ func TestCombinedFiltersUseTheMostSelectiveIndex(t *testing.T) {
 		filter eventhook.EventFilter
 		want   string
 	}{
-		{"a quiet source's common type", quiet, eventhook.EventFilter{EventType: "common"}, eventSource},
-		{"a quiet source's delivered", quiet, eventhook.EventFilter{Status: eventhook.EventDelivered}, eventSource},
-		{"a busy source's rare type", f.crm, eventhook.EventFilter{EventType: "rare"}, eventTypeList},
-		{"a rare type's delivered", eventhook.SourceID{}, eventhook.EventFilter{EventType: "rare", Status: eventhook.EventDelivered}, eventTypeList},
-		{"a common type's dead", eventhook.SourceID{}, eventhook.EventFilter{EventType: "common", Status: eventhook.EventDead}, eventStatus},
+		{"a common type of a quiet source", quiet, eventhook.EventFilter{EventType: "common"}, eventSource},
+		{"delivered events of a quiet source", quiet, eventhook.EventFilter{Status: eventhook.EventDelivered}, eventSource},
+		{"a rare type of a busy source", f.crm, eventhook.EventFilter{EventType: "rare"}, eventTypeList},
+		{"delivered events of a rare type", eventhook.SourceID{}, eventhook.EventFilter{EventType: "rare", Status: eventhook.EventDelivered}, eventTypeList},
+		{"dead events of a common type", eventhook.SourceID{}, eventhook.EventFilter{EventType: "common", Status: eventhook.EventDead}, eventStatus},
 		{"pending", eventhook.SourceID{}, eventhook.EventFilter{Status: eventhook.EventPending}, eventDue},
-		{"a busy source's pending", f.crm, eventhook.EventFilter{Status: eventhook.EventPending}, eventDue},
+		{"pending events of a busy source", f.crm, eventhook.EventFilter{Status: eventhook.EventPending}, eventDue},
 	} {
 		c.filter.Limit = 50
 		plan := f.listPlan(newEventList(f.tenant, c.source, c.filter))

@@ -18,7 +18,7 @@ import (
 const publishScope = "publish"
 
 // publishSQL stores events that tenants publish, with their deliveries, in one statement,
-// which is one transaction and one round trip. It leaves out stale events, which were
+// which is one transaction and one round trip. It omits stale events, which were
 // matched against subscriptions that have changed since. The whole statement sees the
 // database as it was when the statement began, so it sees every change that was committed
 // before. Then it claims keys as acceptSQL does, and stores the events that claimed their

@@ -98,9 +98,9 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.publish(f.db, stranger)
 	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
 	f.clock.advance(keyTTL)
-	anew := f.newPublication("k", s)
-	f.publish(f.db, anew)
-	same(t, "after the key expired", anew.Event.Status, eventhook.EventDelivered)
+	later := f.newPublication("k", s)
+	f.publish(f.db, later)
+	same(t, "after the key expired", later.Event.Status, eventhook.EventDelivered)
 }
 
 func TestConcurrentPublishesOfOneKeyStoreOneOriginal(t *testing.T) {
@@ -240,8 +240,8 @@ func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
 	p := f.newPublication("")
 	f.publish(f.db, p)
-	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
-		t.Errorf("notified of %q, want %s", told, p.Event.ID)
+	if notices := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(notices, p.Event.ID.String()) {
+		t.Errorf("notified of %q, want %s", notices, p.Event.ID)
 	}
 }
 
@@ -262,12 +262,12 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 }
 
 func TestPublishWithoutADatabase(t *testing.T) {
-	nobody, err := pgxpool.New(t.Context(), "host="+t.TempDir())
+	unreachable, err := pgxpool.New(t.Context(), "host="+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close()
-	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.PublishItem{{}})
+	defer unreachable.Close()
+	err = (&DB{accept: unreachable}).Publish(t.Context(), []*outbound.PublishItem{{}})
 	if eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}

@@ -53,7 +53,7 @@ func TestEventsAreFiltered(t *testing.T) {
 		{"received before, exclusive", eventhook.EventFilter{ReceivedBefore: at(2)}, []int{1, 0}},
 		{"received between", eventhook.EventFilter{ReceivedAfter: at(0), ReceivedBefore: at(2)}, []int{1}},
 		{"before the earlier of two bounds", eventhook.EventFilter{Before: events[1].ID, ReceivedBefore: at(3)}, []int{0}},
-		{"all at once", eventhook.EventFilter{Source: "crm", Status: eventhook.EventProcessing, EventType: "push", IdempotencyKey: "k"}, []int{1}},
+		{"all filters", eventhook.EventFilter{Source: "crm", Status: eventhook.EventProcessing, EventType: "push", IdempotencyKey: "k"}, []int{1}},
 	} {
 		if c.filter.Limit == 0 {
 			c.filter.Limit = 10

@@ -29,7 +29,7 @@ WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id`
 
 // ReprocessEvents makes a tenant's events due now, with all their retries left, and returns
-// their ids, newest first. Actions that succeeded are not executed again. It leaves out
+// their ids, newest first. Actions that succeeded are not executed again. It omits
 // events with a status other than failed, dead and unrouted, events without a source,
 // events whose payload is past its retention, and events that another transaction has
 // locked. The change and its audit entry are one transaction.

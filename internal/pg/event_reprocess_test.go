@@ -111,13 +111,13 @@ func TestReprocessEventsSelects(t *testing.T) {
 		{"all reprocessable events", selection{IDs: all}, ids(shops, unrouted, dead, failed)},
 		{"ids take precedence over a filter", selection{IDs: ids(dead), Filter: filter{Source: "shop", Limit: 1}}, ids(dead)},
 		{"unknown ids", selection{IDs: []eventhook.EventID{eventhook.NewID[eventhook.Event](noon)}}, none},
-		{"any state", selection{Filter: filter{Limit: 100}}, ids(shops, unrouted, dead, failed)},
-		{"a state", selection{Statuses: []eventhook.EventStatus{eventhook.EventDead}, Filter: filter{Limit: 100}}, ids(dead)},
+		{"any status", selection{Filter: filter{Limit: 100}}, ids(shops, unrouted, dead, failed)},
+		{"one status", selection{Statuses: []eventhook.EventStatus{eventhook.EventDead}, Filter: filter{Limit: 100}}, ids(dead)},
 		{"a status that cannot be reprocessed", selection{Statuses: []eventhook.EventStatus{eventhook.EventDelivered}, Filter: filter{Limit: 100}}, none},
-		{"the newest", selection{Statuses: []eventhook.EventStatus{eventhook.EventUnrouted, eventhook.EventFailed}, Filter: filter{Limit: 2}}, ids(shops, unrouted)},
+		{"the newest up to the limit", selection{Statuses: []eventhook.EventStatus{eventhook.EventUnrouted, eventhook.EventFailed}, Filter: filter{Limit: 2}}, ids(shops, unrouted)},
 		{"a source by its slug", selection{Filter: filter{Source: "shop", Limit: 100}}, ids(shops)},
 		{"a source by its id", selection{Filter: filter{SourceID: f.shop, Limit: 100}}, ids(shops)},
-		{"two sources at once", selection{Filter: filter{SourceID: f.shop, Source: "crm", Limit: 100}}, none},
+		{"a source id and the slug of another source", selection{Filter: filter{SourceID: f.shop, Source: "crm", Limit: 100}}, none},
 		{"received after", selection{Filter: filter{ReceivedAfter: dead.ID.Time(), Limit: 100}}, ids(shops, unrouted)},
 		{"received before", selection{Filter: filter{ReceivedBefore: dead.ID.Time(), Limit: 100}}, ids(failed)},
 	} {
@@ -142,14 +142,14 @@ func TestReprocessEventsSelects(t *testing.T) {
 
 func TestReprocessingSkipsLockedEvents(t *testing.T) {
 	f := setUp(t)
-	held, free := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventDead)
+	locked, unlocked := f.endedEvent(eventhook.EventDead), f.endedEvent(eventhook.EventDead)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(held.ID))
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(locked.ID))
 	f.must(err)
-	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(free))
+	same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(locked, unlocked)}), ids(unlocked))
 	f.must(tx.Rollback(t.Context()))
-	same(t, "reprocessed after the unlock", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
+	same(t, "reprocessed after the unlock", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(locked, unlocked)}), ids(locked))
 }
 
 func TestConcurrentReprocessingHappensOnce(t *testing.T) {

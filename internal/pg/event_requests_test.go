@@ -95,11 +95,11 @@ func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 		{"an open request succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
 		{"an open request becomes dead", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.settleRequest(d, eventhook.DeliveryDead) }, eventhook.EventDead},
 		{"a dead request is replayed and succeeds", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
-			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
+			same(f, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
 			f.settleRequest(d, eventhook.DeliverySuccess)
 		}, eventhook.EventDelivered},
 		{"a dead request is replayed and open", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
-			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
+			same(f, "replayed", len(f.replay(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
 		}, eventhook.EventProcessing},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -16,7 +16,7 @@ var changes = []struct {
 	sql     string
 	isStale bool
 }{
-	{"nothing", `SELECT`, false},
+	{"nothing changes", `SELECT`, false},
 	{"a route is created", `INSERT INTO eventhook.route SELECT (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'name', 'new'))).* FROM eventhook.route r`, true},
 	{"a route is changed", `UPDATE eventhook.route SET priority = priority + 1`, true},
 	{"a route is deleted", `DELETE FROM eventhook.route`, true},
@@ -29,7 +29,7 @@ var changes = []struct {
 	{"the tenant is suspended", `UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`, true},
 	{"the tenant is renamed", `UPDATE eventhook.tenant SET name = 'Acme Inc.' WHERE slug = 'acme'`, false},
 	{"secrets are resealed", `UPDATE eventhook.source SET verifier = 'enc2:other'`, false},
-	{"a source learns its secret", `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
+	{"a handshake stores a secret", `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
 		SELECT id, tenant_id, 'enc2:x', now() FROM eventhook.source WHERE slug = 'crm'`, false},
 	{"another tenant's subscription is created", `INSERT INTO eventhook.subscription (id, tenant_id, name, event_types, settings, secrets, created_at, updated_at)
 		SELECT gen_random_uuid(), id, 'new', '{*}', '{}', '-', now(), now() FROM eventhook.tenant WHERE slug = 'globex'`, false},

@@ -22,10 +22,10 @@ func TestStatusesInSQLAgreeWithTheRootPackage(t *testing.T) {
 		claim, sql string
 		want       []eventhook.EventStatus
 	}{
-		{"the column takes all", check, eventhook.EventStatuses},
+		{"the check constraint allows all statuses", check, eventhook.EventStatuses},
 		{"events that can be reprocessed", reprocessSQL, eventhook.Reprocessable},
-		{"the index of a tenant's has what the lists ask it for", predicate("event_status"), lists},
-		{"the index of a source's, too", predicate("event_source_status"), lists},
+		{"index event_status has the statuses of its lists", predicate("event_status"), lists},
+		{"index event_source_status has the same statuses", predicate("event_source_status"), lists},
 	} {
 		if got, want := statesIn(c.sql), slices.Sorted(slices.Values(c.want)); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", c.claim, got, want)

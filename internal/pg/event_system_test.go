@@ -50,7 +50,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 		return have, nil
 	})
 	f.must(err)
-	wantClosed(t, "who delivers", wake)
+	wantClosed(t, "dispatchers", wake)
 	c := acme()
 	c.Name, c.Sources[0].RequireIdempotencyKey = "A.", true
 	f.clock.advance(time.Second)
@@ -157,10 +157,10 @@ func TestEventsForOperatorsReachNoTenant(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("all", "*"))
 	f.must(f.db.inTx(t.Context(), "test", func(tx pgx.Tx) error {
-		told, err := f.db.announceIn(t.Context(), tx, []*eventhook.Event{
+		published, err := f.db.announceIn(t.Context(), tx, []*eventhook.Event{
 			newSystemEvent(f.tenant, "tenant.created", []byte(`{}`)), newSystemEvent(f.tenant, "tenant.updated", []byte(`{}`)),
 		}, nil)
-		same(t, "announced", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
+		same(t, "announced", []int{len(published.events[f.tenant]), published.deliveries}, []int{2, 1})
 		return err
 	}))
 	same(t, "delivered", f.deliveredTypes(s), "tenant.updated")

@@ -15,17 +15,17 @@ func TestCompleteAllAnswersForEachExecution(t *testing.T) {
 	for range 5 {
 		f.execution(eventhook.Task)
 	}
-	held := f.claimWork(f.db, f.query())
+	claimed := f.claimWork(f.db, f.query())
 	umbrella := f.secondTenant()
-	foreign := held[4]
+	foreign := claimed[4]
 	f.exec(`UPDATE eventhook.execution SET tenant_id = $1 WHERE id = $2`, [16]byte(umbrella), [16]byte(foreign.ID))
-	cancelled := held[3]
+	cancelled := claimed[3]
 	_, err := f.db.Cancel(t.Context(), f.tenant, cancelled.ID)
 	f.must(err)
-	late, none := held[2], held[2]
+	late, none := claimed[2], claimed[2]
 	late.Lease.Token--
 	none.ID = eventhook.NewID[eventhook.Execution](noon)
-	first, twice, second := held[1], held[1], held[0]
+	first, twice, second := claimed[1], claimed[1], claimed[0]
 	first.Output, twice.Output, second.Output = []byte(`{"n":1}`), []byte(`{"n":2}`), []byte("\"a\xff\"")
 
 	trips := f.countTrips()
@@ -84,10 +84,10 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 	}
 	trips := f.countTrips()
 	before := trips.Load()
-	held := f.claimWork(f.db, f.query())
+	claimed := f.claimWork(f.db, f.query())
 	same(t, "statements of a claim", trips.Load()-before, int64(1))
 	before = trips.Load()
-	got, err := f.db.CompleteAll(t.Context(), f.tenant, held)
+	got, err := f.db.CompleteAll(t.Context(), f.tenant, claimed)
 	f.must(err)
 	same(t, "answers", got, make([]error, 10))
 	same(t, "statements", trips.Load()-before, int64(1))
@@ -101,19 +101,19 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 	f := setUp(t)
 	f.backlog(10, "build")
-	held := f.claimWork(f.db, f.query())
+	claimed := f.claimWork(f.db, f.query())
 	f.fillTables(5000, 0) // enough rows for index lookups
 	f.exec(`ANALYZE eventhook.execution`)
-	backwards := slices.Clone(held)
+	backwards := slices.Clone(claimed)
 	slices.Reverse(backwards)
 	gate, err := f.db.work.Begin(t.Context())
 	f.must(err)
-	_, err = gate.Exec(t.Context(), `SELECT FROM eventhook.execution WHERE id = $1 FOR UPDATE`, [16]byte(held[5].ID))
+	_, err = gate.Exec(t.Context(), `SELECT FROM eventhook.execution WHERE id = $1 FOR UPDATE`, [16]byte(claimed[5].ID))
 	f.must(err)
 	var answers [2][]error
 	var errs [2]error
 	concurrently(
-		func() { answers[0], errs[0] = f.db.CompleteAll(t.Context(), f.tenant, held) },
+		func() { answers[0], errs[0] = f.db.CompleteAll(t.Context(), f.tenant, claimed) },
 		func() { answers[1], errs[1] = f.other.CompleteAll(t.Context(), f.tenant, backwards) },
 		func() {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
@@ -122,9 +122,9 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 			f.must(gate.Rollback(t.Context()))
 		})
 	f.must(errors.Join(errs[:]...))
-	for i := range held {
-		if (answers[0][i] == nil) == (answers[1][len(held)-1-i] == nil) {
-			t.Errorf("results %v and %v, want exactly one nil", answers[0][i], answers[1][len(held)-1-i])
+	for i := range claimed {
+		if (answers[0][i] == nil) == (answers[1][len(claimed)-1-i] == nil) {
+			t.Errorf("results %v and %v, want exactly one nil", answers[0][i], answers[1][len(claimed)-1-i])
 		}
 	}
 }
@@ -133,10 +133,10 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 func TestCompletingReadsOnlyItsExecutions(t *testing.T) {
 	f := setUp(t)
 	f.backlog(10, "build")
-	held := f.claimWork(f.db, f.query())
+	claimed := f.claimWork(f.db, f.query())
 	for _, state := range []string{"a small table", "a large one", "after ANALYZE"} {
 		for name, sql := range map[string]string{"many": completeManySQL, "existing executions": existingExecutionsSQL} {
-			args := f.db.completeArgs(f.tenant, held)
+			args := f.db.completeArgs(f.tenant, claimed)
 			if sql == existingExecutionsSQL {
 				args = args[:2]
 			}

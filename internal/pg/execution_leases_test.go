@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// leaseLog records the leases of executions: how often each token was handed out.
+// leaseLog records the leases of executions: how often each token was used for a lease.
 type leaseLog struct {
 	mu     sync.Mutex
-	tokens map[eventhook.ExecutionID]map[int64]int // how often each token was handed out
+	tokens map[eventhook.ExecutionID]map[int64]int // how often each token was used for a lease
 	ends   map[eventhook.ExecutionID]int           // how often the execution was completed since its last restart
 }
 
@@ -34,7 +34,7 @@ func (h *leaseLog) completed(id eventhook.ExecutionID) {
 
 // TestAnExecutionNeverHasTwoLeases lets workers of two instances claim, extend, complete, fail
 // and suspend executions while operators cancel and retry them and leases expire. No token may
-// be handed out twice, no execution may be completed twice, and nothing may change under a
+// be used for a lease twice, no execution may be completed twice, and nothing may change under a
 // token that is not the latest.
 func TestAnExecutionNeverHasTwoLeases(t *testing.T) {
 	f := setUp(t)
@@ -61,7 +61,7 @@ func TestAnExecutionNeverHasTwoLeases(t *testing.T) {
 		x := f.storedExecution(id)
 		for token, times := range tokens {
 			if times != 1 || token > x.Lease.Token {
-				t.Errorf("token %d of %s was handed out %d times; the last is %d", token, id, times, x.Lease.Token)
+				t.Errorf("token %d of %s was used for a lease %d times; the last is %d", token, id, times, x.Lease.Token)
 			}
 		}
 		if n := h.ends[id]; n > 1 || (n == 1) != (x.Status == eventhook.ExecutionCompleted) {

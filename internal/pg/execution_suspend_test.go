@@ -36,7 +36,7 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 		wake := f.db.WorkWake(f.tenant, x.Queue)
 		_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[1], resolved)
 		f.must(err)
-		wantClosed(t, "who waits for work", wake)
+		wantClosed(t, "workers that wait", wake)
 
 		resumed := f.claimWork(f.db, f.query())
 		same(t, "claimed", len(resumed), 1)
@@ -120,9 +120,9 @@ func TestSuspendRefuses(t *testing.T) {
 		await []eventhook.PromiseID
 	}{
 		{"an unknown promise", []eventhook.PromiseID{ids[0], eventhook.NewID[eventhook.Promise](noon)}},
-		{"another tenant's", []eventhook.PromiseID{foreign.ID}},
+		{"a promise of another tenant", []eventhook.PromiseID{foreign.ID}},
 		{"an outcome that is only held", []eventhook.PromiseID{f.actions(e)[0].PromiseID}},
-		{"one promise twice", []eventhook.PromiseID{ids[0], ids[0]}},
+		{"a promise listed twice", []eventhook.PromiseID{ids[0], ids[0]}},
 	} {
 		wantKind(t, c.claim, f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: c.await}), eventhook.KindInvalid)
 		same(t, c.claim+": status", f.storedExecution(x.ID).Status, eventhook.ExecutionRunning)

@@ -119,12 +119,12 @@ func TestAHeartbeatWithoutATimeDoesNotShortenTheLease(t *testing.T) {
 		given time.Duration
 		want  time.Duration // from the heartbeat on
 	}{
-		{"none: as long as claimed", 0, 0, 10 * time.Minute},
-		{"none, later", 9 * time.Minute, 0, 10 * time.Minute},
-		{"more", time.Second, time.Hour, time.Hour},
-		{"none after more: what is left of it", time.Minute, 0, 59 * time.Minute},
-		{"less", time.Second, time.Second, time.Second},
-		{"none after less, and late", time.Minute, 0, 10 * time.Minute},
+		{"no lease given: the length of the claim", 0, 0, 10 * time.Minute},
+		{"no lease given, later in the lease", 9 * time.Minute, 0, 10 * time.Minute},
+		{"a longer lease", time.Second, time.Hour, time.Hour},
+		{"no lease given after a longer lease: its end stays", time.Minute, 0, 59 * time.Minute},
+		{"a shorter lease", time.Second, time.Second, time.Second},
+		{"no lease given after a shorter lease", time.Minute, 0, 10 * time.Minute},
 	} {
 		f.clock.advance(c.after)
 		until, err := f.other.Heartbeat(t.Context(), x, c.given)
@@ -317,7 +317,7 @@ func TestRetryStartsAgain(t *testing.T) {
 		got, err := f.db.Retry(t.Context(), f.tenant, x.ID)
 		f.must(err)
 		same(t, "status", got.Status, eventhook.ExecutionPending)
-		wantClosed(t, "who waits for work", wake)
+		wantClosed(t, "workers that wait", wake)
 		token := x.Lease.Token
 		x = f.claimWork(f.db, f.query())[0]
 		same(t, "attempt", x.Attempt, 1)

@@ -261,7 +261,7 @@ func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *ef
 	return s
 }
 
-// replan leaves out actions that succeeded in earlier tries, as package route does.
+// replan omits actions that succeeded in earlier tries, as package route does.
 func (f *fixture) replan(s *effects.Settlement) {
 	f.Helper()
 	all, err := f.db.EventActions(f.Context(), []*eventhook.Event{s.Event})

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/schema"
 )
 
-// attack5 is a schema of 1600 regular expressions in less than 32 KiB.
+// attack5 returns a schema with n regular expressions; 1600 of them fit into 32 KiB.
 func attack5(n int, expression string) []byte {
 	var parts []string
 	for i := range n {
@@ -34,14 +34,14 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 			faults := schema.Check(raw)
 			runtime.ReadMemStats(&after)
 			if len(faults) != 1 || !strings.Contains(faults[0].Message, "allowed") {
-				t.Errorf("got %v, want that they are too large", faults)
+				t.Errorf("got %v, want one that they are too large", faults)
 			}
-			const most = 64 << 20
-			if got := after.TotalAlloc - before.TotalAlloc; got > most {
-				t.Errorf("got %d bytes allocated, want at most %d", got, most)
+			const maxAlloc = 64 << 20
+			if got := after.TotalAlloc - before.TotalAlloc; got > maxAlloc {
+				t.Errorf("got %d bytes allocated, want at most %d", got, maxAlloc)
 			}
 			if _, err := schema.Compile(raw); err == nil {
-				t.Error("Compile: got no error")
+				t.Error("Compile: got no error, want one")
 			}
 		})
 	}
@@ -49,8 +49,8 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 
 func TestTypicalPatternsOfASchemaAreAccepted(t *testing.T) {
 	for claim, raw := range map[string][]byte{
-		"300 of them":       attack5(300, `^[a-z]{1,8}-%x$`),
-		"one, 1600 times":   []byte(`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"[a-z]{9}"},`, 1300), ",") + `]}`),
+		"300 patterns":      attack5(300, `^[a-z]{1,8}-%x$`),
+		"one, 1300 times":   []byte(`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"[a-z]{9}"},`, 1300), ",") + `]}`),
 		"one of 2000 bytes": []byte(`{"pattern":"` + strings.Repeat("abcdefgh|", 200) + `"}`),
 	} {
 		if faults := schema.Check(raw); len(faults) > 0 {
@@ -59,31 +59,32 @@ func TestTypicalPatternsOfASchemaAreAccepted(t *testing.T) {
 	}
 }
 
-// costlyChecks are schemas and data that would take seconds without a limit.
-func costlyChecks() map[string][2]string {
+// costlyValidations returns schemas and data that would take seconds without a limit.
+func costlyValidations() map[string][2]string {
 	letters := `"` + strings.Repeat("a", 60_000) + `"`
 	names := make([]string, 3000)
 	for i := range names {
 		names[i] = fmt.Sprintf(`"aaaaaaaaaaaa%d":1`, i)
 	}
 	return map[string][2]string{
-		"a pattern":             {`{"pattern":"(\\pL{2}){0,300}!"}`, letters},
-		"patterns of names":     {`{"patternProperties":{"(\\pL{2}){0,300}!":{}},"propertyNames":{"pattern":"(\\pL{2}){0,300}?"}}`, `{` + strings.Join(names, ",") + `}`},
-		"patterns that come":    {`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"format":"regex"}}`, `[` + strings.TrimSuffix(strings.Repeat(`"\\pL{0,900}",`, 4000), ",") + `]`},
-		"elements of their own": {`{"uniqueItems":true,"items":{"uniqueItems":true}}`, `[` + strings.TrimSuffix(strings.Repeat(`[[1e300,2],[1e-300,1]],`, 2000), ",") + `]`},
+		"a pattern":                       {`{"pattern":"(\\pL{2}){0,300}!"}`, letters},
+		"patterns of names":               {`{"patternProperties":{"(\\pL{2}){0,300}!":{}},"propertyNames":{"pattern":"(\\pL{2}){0,300}?"}}`, `{` + strings.Join(names, ",") + `}`},
+		"patterns as the data":            {`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"format":"regex"}}`, `[` + strings.TrimSuffix(strings.Repeat(`"\\pL{0,900}",`, 4000), ",") + `]`},
+		"unique lists of unique elements": {`{"uniqueItems":true,"items":{"uniqueItems":true}}`, `[` + strings.TrimSuffix(strings.Repeat(`[[1e300,2],[1e-300,1]],`, 2000), ",") + `]`},
 	}
 }
 
 func TestValidationsStopAtTheLimit(t *testing.T) {
-	for claim, c := range costlyChecks() {
+	for claim, c := range costlyValidations() {
 		t.Run(claim, func(t *testing.T) {
 			s, err := schema.Compile([]byte(c[0]))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // it can be used again
+			for range 2 { // a schema can be used again after an error
 				m := meter.New(t.Context(), meter.EventLimit, nil)
-				if _, err := s.Validate(m, []byte(c[1])); !strings.Contains(claim, "of") && !errors.Is(err, schema.ErrTooMuch) || m.Err() != nil || m.Steps() > 6_000_000 {
+				mayFinish := strings.Contains(claim, " of ") // within the limit
+				if _, err := s.Validate(m, []byte(c[1])); !mayFinish && !errors.Is(err, schema.ErrTooMuch) || m.Err() != nil || m.Steps() > 6_000_000 {
 					t.Errorf("got %v after %d steps, want ErrTooMuch", err, m.Steps())
 				}
 			}
@@ -100,7 +101,7 @@ func TestValidationsStopAtTheLimit(t *testing.T) {
 	}
 }
 
-// A regular expression that comes as data is none of the schema's.
+// Regular expressions in the data, with the format regex, do not count toward the limits of the schema.
 func TestPatternsInDataDoNotCountForTheSchema(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`))
 	if err != nil {
@@ -108,14 +109,14 @@ func TestPatternsInDataDoNotCountForTheSchema(t *testing.T) {
 	}
 	for i := range 50 {
 		if fault, err := s.Validate(meter.New(t.Context(), meter.EventLimit, nil), fmt.Appendf(nil, `"a{%d}"`, i+500)); fault != "" || err != nil {
-			t.Fatalf("check %d: got %q, %v; want that it fits", i+1, fault, err)
+			t.Fatalf("check %d: got %q, %v; want no fault", i+1, fault, err)
 		}
 	}
 }
 
-// BenchmarkSteps tells how long a step of each costly check takes.
+// BenchmarkSteps measures the duration of a step of each costly validation.
 func BenchmarkSteps(b *testing.B) {
-	for claim, c := range costlyChecks() {
+	for claim, c := range costlyValidations() {
 		b.Run(claim, func(b *testing.B) {
 			s, err := schema.Compile([]byte(c[0]))
 			if err != nil {
@@ -132,9 +133,9 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// FuzzSchema looks at the steps of checks.
+// FuzzSchema checks the steps of validations.
 func FuzzSchema(f *testing.F) {
-	for _, c := range costlyChecks() {
+	for _, c := range costlyValidations() {
 		f.Add([]byte(c[0]), []byte(c[1]))
 	}
 	f.Fuzz(func(t *testing.T, raw, data []byte) {

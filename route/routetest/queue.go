@@ -23,38 +23,38 @@ type Queue struct {
 	Store
 	Tenant     eventhook.TenantID
 	Source     eventhook.SourceID
-	Route      eventhook.RouteID                              // of the source, with two http targets
-	Change     func()                                         // the tenant's configuration, so that it has a new generation
-	Generation func() int64                                   // the current one
-	Status     func(e *eventhook.Event) eventhook.EventStatus // as it is stored
-	// EndRequest settles a delivery of a route, as sent or as dead.
+	Route      eventhook.RouteID                              // a route of the source, with two http targets
+	Change     func()                                         // changes the tenant's configuration, which increments its generation
+	Generation func() int64                                   // returns the current generation
+	Status     func(e *eventhook.Event) eventhook.EventStatus // returns the stored status of an event
+	// EndRequest settles a delivery of the route: it was sent, or it is dead.
 	EndRequest func(d *eventhook.Delivery, isSent bool)
 	Now        func() time.Time
 	Advance    func(by time.Duration)
 }
 
-// lease is how long claims of these cases hold.
+// lease is the duration of leases in these cases.
 const lease = 30 * time.Second
 
 // QueueCases are the contract of Store. Each case needs a new queue.
 var QueueCases = map[string]func(t *testing.T, q Queue){
-	"due events are claimed once, oldest first":                 claimedOnce,
-	"an event whose lease ends is claimed again":                leaseEnds,
-	"an event that arrives with a lease is claimed after it":    arrivesLeased,
-	"an event is stored with its plan":                          storedWithPlan,
-	"a stale plan is not stored":                                stalePlan,
-	"a duplicate has no effect":                                 duplicate,
-	"a settled event is not claimed again":                      settledOnce,
-	"an event that failed is due at its retry":                  retried,
-	"a settlement without its lease changes nothing":            leaseLost,
-	"a stale settlement changes nothing":                        staleSettlement,
-	"a released event is due when it says":                      released,
-	"a release without its lease changes nothing":               releasedLate,
-	"actions of earlier tries are kept":                         keepsActions,
-	"an event waits for its requests":                           waitsForRequests,
-	"an event waits for the requests of earlier tries":          waitsForEarlier,
-	"a request that ends before its event is settled ends it":   endsBefore,
-	"a dead request leaves an event dead, whatever else it has": deadRequest,
+	"due events are claimed once, oldest first":                       claimedOnce,
+	"an event whose lease expires is claimed again":                   leaseEnds,
+	"an event stored with a lease is claimed after the lease expires": arrivesLeased,
+	"an event is stored with its plan":                                storedWithPlan,
+	"a stale plan is not stored":                                      stalePlan,
+	"a duplicate has no effect":                                       duplicate,
+	"a settled event is not claimed again":                            settledOnce,
+	"an event that failed is due at its retry":                        retried,
+	"a settlement without a lease changes nothing":                    leaseLost,
+	"a stale settlement changes nothing":                              staleSettlement,
+	"a released event is due at its NextRetryAt":                      released,
+	"a release without a lease changes nothing":                       releasedLate,
+	"actions of earlier attempts are kept":                            keepsActions,
+	"an event waits for its requests":                                 waitsForRequests,
+	"an event waits for the requests of earlier attempts":             waitsForEarlier,
+	"a request that ends before its event is settled ends it":         endsBefore,
+	"an event with a dead request is dead":                            deadRequest,
 }
 
 // event returns a new event.
@@ -67,8 +67,8 @@ func (q Queue) event() *eventhook.Event {
 
 // Targets of plan.
 const (
-	task    = "task"    // makes an execution
-	request = "request" // makes a delivery
+	task    = "task"    // creates an execution
+	request = "request" // creates a delivery
 	fails   = "fails"
 )
 
@@ -160,7 +160,7 @@ func (q Queue) claim(t *testing.T, limit int) []*eventhook.Event {
 	return list
 }
 
-// held returns one claimed event.
+// held stores an event, claims it and returns it.
 func (q Queue) held(t *testing.T) *eventhook.Event {
 	t.Helper()
 	q.due(t, 1)
@@ -200,7 +200,7 @@ func (q Queue) wantStatus(t *testing.T, claim string, e *eventhook.Event, want e
 	}
 }
 
-// wantNoneDue requires that no event is due, now or later.
+// wantNoneDue requires that no event becomes due within a day.
 func (q Queue) wantNoneDue(t *testing.T) {
 	t.Helper()
 	q.Advance(24 * time.Hour)
@@ -228,7 +228,7 @@ func (q Queue) wantActions(t *testing.T, claim string, e *eventhook.Event, want 
 	}
 	for i, status := range want {
 		if a := at(list, i); a == nil || a.Status != status || a.EventID != e.ID || a.RouteID != q.Route || a.RouteName != "all" {
-			t.Errorf("%s, target %d: got %+v, want it %s", claim, i, a, status)
+			t.Errorf("%s, target %d: got %+v, want status %s", claim, i, a, status)
 		}
 	}
 }

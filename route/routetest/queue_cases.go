@@ -22,7 +22,7 @@ func claimedOnce(t *testing.T, q Queue) {
 	if len(first) != 2 || len(second) != 1 {
 		t.Fatalf("got %d and %d, want 2 and 1", len(first), len(second))
 	}
-	// Claims tell the oldest events, in any order.
+	// A claim returns the oldest events, in any order.
 	if newest := second[0]; !newest.ID.Time().After(first[0].ID.Time()) || !newest.ID.Time().After(first[1].ID.Time()) {
 		t.Errorf("got the event of %s last, want the newest one", newest.ID.Time())
 	}
@@ -84,7 +84,7 @@ func storedWithPlan(t *testing.T, q Queue) {
 		{"a task and a request", []string{task, request}, eventhook.EventProcessing, []eventhook.ActionStatus{success, pending}},
 	} {
 		e := q.event()
-		e.Lease.Until = q.Now().Add(lease) // the plan is stored, so that it is not needed
+		e.Lease.Until = q.Now().Add(lease) // not needed, since the event is stored with its plan
 		a := &effects.Arrival{Event: e, Plan: q.plan(e, c.targets...)}
 		q.accept(t, a)
 		if !a.IsPlanned() || e.Status != c.status || e.Lease != (eventhook.Lease{}) {
@@ -152,7 +152,7 @@ func settledOnce(t *testing.T, q Queue) {
 	q.wantStatus(t, "no route", unrouted, eventhook.EventUnrouted)
 	q.wantActions(t, "a task", delivered, success)
 	if unsettled := q.settle(t, q.plan(delivered, task)); len(unsettled) != 1 || unsettled[0].IsStale {
-		t.Errorf("settled again: got %d unsettled, want 1 for want of a lease", len(unsettled))
+		t.Errorf("settled again: got %d unsettled, want 1: its lease has ended", len(unsettled))
 	}
 	q.wantNoneDue(t)
 }
@@ -238,7 +238,7 @@ func releasedLate(t *testing.T, q Queue) {
 		t.Fatal(err)
 	}
 	if list := q.claim(t, 10); len(list) != 0 {
-		t.Errorf("claimed %d, want none: another holds it", len(list))
+		t.Errorf("claimed %d, want none: the event is leased", len(list))
 	}
 	q.wantSettled(t, q.plan(now, task))
 	if err := q.ReleaseEvents(t.Context(), []*eventhook.Event{now}); err != nil {
