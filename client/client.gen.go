@@ -3846,5 +3846,5 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "bf30fc17ef947ffe4833ca66ac4564c3cd22ca8217623c2ab6a0c3cc54bb38c9"
+// generatedFrom is the SHA-256 of the sources of this file.
+const generatedFrom = "bf30fc17ef947ffe4833ca66ac4564c3cd22ca8217623c2ab6a0c3cc54bb38c9"
