@@ -67,7 +67,7 @@ func packagePath(name string) string {
 func TestArchitecturePageNamesExistingTestsAndFiles(t *testing.T) {
 	tests := map[string]bool{}
 	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}

@@ -39,8 +39,8 @@ func TestOutcomeIsReported(t *testing.T) {
 		{"input of another type", worker.Task, `{"amount":"7"}`, typed(func(*worker.Job, invoice) error { return nil }), "dead", "",
 			"the input cannot be read: json: cannot unmarshal string into Go struct field invoice.Amount of type int"},
 		{"panic value is not reported", worker.Task, input, simple(func(*worker.Job) error { panic("s3cr3t") }), "failed", "", "the handler panicked"},
-		{"output panics", worker.Task, input, simple(func(j *worker.Job) error { j.Output = panicsWhenRead{}; return nil }), "failed", "", "the handler panicked"},
-		{"error panics", worker.Task, input, simple(func(*worker.Job) error { return (*panicsWhenRead)(nil) }), "failed", "", "the handler panicked"},
+		{"output panics", worker.Task, input, simple(func(j *worker.Job) error { j.Output = panickingError{}; return nil }), "failed", "", "the handler panicked"},
+		{"error panics", worker.Task, input, simple(func(*worker.Job) error { return (*panickingError)(nil) }), "failed", "", "the handler panicked"},
 		{"runtime.Goexit", worker.Task, input, simple(func(*worker.Job) error { runtime.Goexit(); return nil }), "failed", "",
 			"the handler ended without an outcome"},
 		{"output cannot be encoded", worker.Task, input, simple(func(j *worker.Job) error { j.Output = func() {}; return nil }), "dead", "",
@@ -65,11 +65,11 @@ func TestOutcomeIsReported(t *testing.T) {
 	}
 }
 
-// panicsWhenRead panics in its methods.
-type panicsWhenRead struct{ text string }
+// panickingError panics in its methods.
+type panickingError struct{ text string }
 
-func (l *panicsWhenRead) Error() string             { return l.text }
-func (panicsWhenRead) MarshalJSON() ([]byte, error) { panic("s3cr3t") }
+func (l *panickingError) Error() string             { return l.text }
+func (panickingError) MarshalJSON() ([]byte, error) { panic("s3cr3t") }
 
 type longError struct{}
 

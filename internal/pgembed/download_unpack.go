@@ -89,14 +89,14 @@ func unpackEntry(root *os.Root, entry *tar.Header, content io.Reader) error {
 	case tar.TypeDir:
 		return root.MkdirAll(name, 0o700)
 	case tar.TypeReg:
-		f, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600|fs.FileMode(entry.Mode)&0o100) //nolint:gosec // two bits
+		f, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600|fs.FileMode(entry.Mode)&0o100)
 		if err != nil {
 			return err
 		}
 		_, err = io.Copy(f, content)
 		return errors.Join(err, f.Close())
 	case tar.TypeSymlink:
-		if path.IsAbs(entry.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), entry.Linkname)) {
+		if path.IsAbs(entry.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), entry.Linkname)) { //nolint:gosec // only checked, not opened
 			return fmt.Errorf("its link target %q is outside the archive", entry.Linkname)
 		}
 		return root.Symlink(entry.Linkname, name)
@@ -120,6 +120,6 @@ func makeReadable(dir string) error {
 		if info.Mode()&0o100 != 0 {
 			mode = 0o755
 		}
-		return os.Chmod(name, mode)
+		return os.Chmod(name, mode) //nolint:gosec // no other program writes to dir
 	})
 }
