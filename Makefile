@@ -92,7 +92,7 @@ generate: $(CODEGEN) ## write the OpenAPI document and the Go client that is gen
 	$(GO) run ./internal/docs/openapi >$(BIN)/openapi.json
 	mv $(BIN)/openapi.json docs/openapi.json
 	$(CODEGEN) -config client/oapi-codegen.yaml docs/openapi.json
-	@printf '\n// madeFrom is the SHA-256 of what this file was made from.\nconst madeFrom = "%s"\n' \
+	@printf '\n// generatedFrom is the SHA-256 of the sources of this file.\nconst generatedFrom = "%s"\n' \
 		"$$(cat $(CLIENT_FROM) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64)" >>client/client.gen.go
 
 $(CODEGEN):

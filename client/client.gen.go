@@ -202,22 +202,37 @@ const (
 
 // Action defines model for Action.
 type Action struct {
-	Attempts            int64        `json:"attempts"`
-	CompletedAt         *time.Time   `json:"completed_at"`
-	ErrorMessage        *string      `json:"error_message"`
-	ID                  string       `json:"id"`
-	PromiseID           *string      `json:"promise_id"`
-	PublishedEventID    *string      `json:"published_event_id"`
-	RouteID             string       `json:"route_id"`
-	RouteName           string       `json:"route_name"`
-	StartedAt           time.Time    `json:"started_at"`
-	Status              ActionStatus `json:"status"`
-	TargetType          string       `json:"target_type"`
-	TaskExecutionID     *string      `json:"task_execution_id"`
-	WorkflowExecutionID *string      `json:"workflow_execution_id"`
+	// Attempts Number of attempts.
+	Attempts int64 `json:"attempts"`
+
+	// CompletedAt Null while the action is pending.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// ErrorMessage Why the last attempt failed; null if it succeeded.
+	ErrorMessage *string `json:"error_message"`
+	ID           string  `json:"id"`
+
+	// PromiseID The settled promise; null for other target types.
+	PromiseID *string `json:"promise_id"`
+
+	// PublishedEventID The published event; null for other target types.
+	PublishedEventID *string   `json:"published_event_id"`
+	RouteID          string    `json:"route_id"`
+	RouteName        string    `json:"route_name"`
+	StartedAt        time.Time `json:"started_at"`
+
+	// Status pending: not finished yet. success: the target succeeded. failed: the target failed. skipped: an earlier effect has the same idempotency key.
+	Status     ActionStatus `json:"status"`
+	TargetType string       `json:"target_type"`
+
+	// TaskExecutionID The created task; null for other target types.
+	TaskExecutionID *string `json:"task_execution_id"`
+
+	// WorkflowExecutionID The created workflow; null for other target types.
+	WorkflowExecutionID *string `json:"workflow_execution_id"`
 }
 
-// ActionStatus defines model for Action.Status.
+// ActionStatus pending: not finished yet. success: the target succeeded. failed: the target failed. skipped: an earlier effect has the same idempotency key.
 type ActionStatus string
 
 // ActionExplanation defines model for ActionExplanation.
@@ -236,8 +251,10 @@ type ActionExplanation struct {
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
 	// ID Id of the API key; null for every other type of actor.
-	ID   *string `json:"id"`
-	Name string  `json:"name"`
+	ID *string `json:"id"`
+
+	// Name Name of the API key, or a name for another actor.
+	Name string `json:"name"`
 
 	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
 	Type AuditActorType `json:"type"`
@@ -248,10 +265,16 @@ type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
 type AuditEntry struct {
-	// Action Examples: source.updated
-	Action  string          `json:"action"`
-	Actor   AuditActor      `json:"actor"`
-	At      time.Time       `json:"at"`
+	// Action Type of the change.
+	//
+	// Examples: source.updated
+	Action string     `json:"action"`
+	Actor  AuditActor `json:"actor"`
+
+	// At Time of the change.
+	At time.Time `json:"at"`
+
+	// Changes Changed fields.
 	Changes []AuditedChange `json:"changes"`
 
 	// CorrelationID Shared by all entries and events of one action, such as closing a tenant.
@@ -271,14 +294,19 @@ type AuditEntry struct {
 
 // AuditEntryPage defines model for AuditEntryPage.
 type AuditEntryPage struct {
-	Items      []AuditEntry `json:"items"`
-	NextCursor *string      `json:"next_cursor"`
+	Items []AuditEntry `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // AuditResource defines model for AuditResource.
 type AuditResource struct {
-	ID   *string `json:"id"`
-	Name string  `json:"name"`
+	// ID Null if the resource has no id.
+	ID *string `json:"id"`
+
+	// Name Name of the resource when it changed.
+	Name string `json:"name"`
 
 	// Type Examples: source
 	Type string `json:"type"`
@@ -286,7 +314,9 @@ type AuditResource struct {
 
 // AuditedChange defines model for AuditedChange.
 type AuditedChange struct {
-	// Field Examples: rate_limit.burst_size
+	// Field Path of the field.
+	//
+	// Examples: rate_limit.burst_size
 	Field string `json:"field"`
 
 	// From Value before the change; null if the field did not exist. Secrets are never shown, only that they changed.
@@ -303,6 +333,8 @@ type Backtest struct {
 
 	// FailedReasons The five most frequent reasons.
 	FailedReasons []BacktestReason `json:"failed_reasons"`
+
+	// FailedSamples The newest events that would fail.
 	FailedSamples []BacktestSample `json:"failed_samples"`
 
 	// IsComplete False if the time limit of 10 s was reached before all events were tested.
@@ -316,22 +348,29 @@ type Backtest struct {
 
 	// Newest When the newest tested event was received.
 	Newest *time.Time `json:"newest"`
+
+	// Oldest When the oldest tested event was received.
 	Oldest *time.Time `json:"oldest"`
 
 	// SkippedWithoutBody Events not tested because their bodies are past the retention period.
 	SkippedWithoutBody int64 `json:"skipped_without_body"`
 
 	// Tested Number of events tested: the sum of matched, unmatched and failed.
-	Tested    int64 `json:"tested"`
+	Tested int64 `json:"tested"`
+
+	// Unmatched Events that do not match the route.
 	Unmatched int64 `json:"unmatched"`
 
 	// UnmatchedReasons The five most frequent reasons, without the values of individual events.
 	UnmatchedReasons []BacktestReason `json:"unmatched_reasons"`
+
+	// UnmatchedSamples The newest events that do not match.
 	UnmatchedSamples []BacktestSample `json:"unmatched_samples"`
 }
 
 // BacktestReason defines model for BacktestReason.
 type BacktestReason struct {
+	// Events Number of events with this reason.
 	Events int64 `json:"events"`
 
 	// Reason Examples: body.amount is …, wanted $gte 1000
@@ -340,17 +379,21 @@ type BacktestReason struct {
 
 // BacktestSample defines model for BacktestSample.
 type BacktestSample struct {
+	// Actions One entry per target if the event matches.
 	Actions   []ActionExplanation `json:"actions"`
 	EventID   string              `json:"event_id"`
 	EventType string              `json:"event_type"`
 
-	// Reason Examples: body.amount is 10, wanted $gte 1000
+	// Reason Why the event matches, does not match or would fail.
+	//
+	// Examples: body.amount is 10, wanted $gte 1000
 	Reason     string    `json:"reason"`
 	ReceivedAt time.Time `json:"received_at"`
 }
 
 // ClaimAnswer defines model for ClaimAnswer.
 type ClaimAnswer struct {
+	// Items Claimed executions; empty if none became due in time.
 	Items []WorkItem `json:"items"`
 }
 
@@ -360,9 +403,13 @@ type ClaimRequest struct {
 	Kinds []string `json:"kinds,omitempty"`
 
 	// LeaseSeconds Duration of the lease.
-	LeaseSeconds *int64  `json:"lease_seconds,omitempty"`
-	Max          *int64  `json:"max,omitempty"`
-	Queue        *string `json:"queue,omitempty"`
+	LeaseSeconds *int64 `json:"lease_seconds,omitempty"`
+
+	// Max Maximum number of executions to claim.
+	Max *int64 `json:"max,omitempty"`
+
+	// Queue Queue to claim from.
+	Queue *string `json:"queue,omitempty"`
 
 	// WaitSeconds Seconds to wait for work if none is due.
 	WaitSeconds *int64 `json:"wait_seconds,omitempty"`
@@ -370,6 +417,7 @@ type ClaimRequest struct {
 
 // CompleteManyAnswer defines model for CompleteManyAnswer.
 type CompleteManyAnswer struct {
+	// Items One result per execution, in the order of the request.
 	Items []Completion `json:"items"`
 }
 
@@ -381,16 +429,23 @@ type CompleteManyRequest struct {
 
 // CompleteRequest defines model for CompleteRequest.
 type CompleteRequest struct {
-	LeaseToken int64       `json:"lease_token"`
-	Output     interface{} `json:"output,omitempty"`
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
+
+	// Output Result of the execution: any JSON value.
+	Output interface{} `json:"output,omitempty"`
 }
 
 // CompletedItem defines model for CompletedItem.
 type CompletedItem struct {
 	// ID Execution id.
-	ID         string      `json:"id"`
-	LeaseToken int64       `json:"lease_token"`
-	Output     interface{} `json:"output,omitempty"`
+	ID string `json:"id"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
+
+	// Output Result of the execution: any JSON value.
+	Output interface{} `json:"output,omitempty"`
 }
 
 // Completion defines model for Completion.
@@ -412,15 +467,19 @@ type CreatePromiseRequest struct {
 	IdempotencyKey string `json:"idempotency_key"`
 
 	// TimeoutSeconds Seconds until the promise expires; 0 (default): it does not expire.
-	TimeoutSeconds      *int64  `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+
+	// WorkflowExecutionID Workflow execution for which the promise is created.
 	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
 }
 
 // DeliveriesRetried defines model for DeliveriesRetried.
 type DeliveriesRetried struct {
 	// DeliveryIDs Retried deliveries, newest event first.
-	DeliveryIDs  []string `json:"delivery_ids"`
-	RetriedCount int64    `json:"retried_count"`
+	DeliveryIDs []string `json:"delivery_ids"`
+
+	// RetriedCount Number of retried deliveries.
+	RetriedCount int64 `json:"retried_count"`
 }
 
 // DeliveriesRetry defines model for DeliveriesRetry.
@@ -433,23 +492,32 @@ type DeliveriesRetry struct {
 
 // DeliveriesRetryFilter defines model for DeliveriesRetryFilter.
 type DeliveriesRetryFilter struct {
-	CreatedAfter  *time.Time `json:"created_after,omitempty"`
+	// CreatedAfter Deliveries of events published or received at or after this time.
+	CreatedAfter *time.Time `json:"created_after,omitempty"`
+
+	// CreatedBefore Deliveries of events published or received before this time.
 	CreatedBefore *time.Time `json:"created_before,omitempty"`
-	EventID       *string    `json:"event_id,omitempty"`
+
+	// EventID Deliveries of this event.
+	EventID *string `json:"event_id,omitempty"`
 
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
 	// Status Statuses to retry; default failed and dead.
-	Status         []DeliveryStatus `json:"status,omitempty"`
-	SubscriptionID *string          `json:"subscription_id,omitempty"`
+	Status []DeliveryStatus `json:"status,omitempty"`
+
+	// SubscriptionID Deliveries to this subscription.
+	SubscriptionID *string `json:"subscription_id,omitempty"`
 }
 
 // Delivery defines model for Delivery.
 type Delivery struct {
 	// AttemptCount Total number of attempts.
-	AttemptCount int64      `json:"attempt_count"`
-	CompletedAt  *time.Time `json:"completed_at"`
+	AttemptCount int64 `json:"attempt_count"`
+
+	// CompletedAt When the delivery succeeded or became dead; null before that.
+	CompletedAt *time.Time `json:"completed_at"`
 
 	// CreatedAt When the event was published or received.
 	CreatedAt time.Time `json:"created_at"`
@@ -490,6 +558,7 @@ type DeliveryStatus string
 
 // DeliveryAttempt defines model for DeliveryAttempt.
 type DeliveryAttempt struct {
+	// DurationMs Duration of the attempt in milliseconds.
 	DurationMs int64 `json:"duration_ms"`
 
 	// Error Why the attempt failed; null on success.
@@ -514,8 +583,10 @@ type DeliveryDetail struct {
 	AttemptCount int64 `json:"attempt_count"`
 
 	// Attempts Attempts in chronological order. If there are very many, only the most recent ones.
-	Attempts    []DeliveryAttempt `json:"attempts"`
-	CompletedAt *time.Time        `json:"completed_at"`
+	Attempts []DeliveryAttempt `json:"attempts"`
+
+	// CompletedAt When the delivery succeeded or became dead; null before that.
+	CompletedAt *time.Time `json:"completed_at"`
 
 	// CreatedAt When the event was published or received.
 	CreatedAt time.Time `json:"created_at"`
@@ -553,8 +624,10 @@ type DeliveryDetail struct {
 
 // DeliveryPage defines model for DeliveryPage.
 type DeliveryPage struct {
-	Items      []Delivery `json:"items"`
-	NextCursor *string    `json:"next_cursor"`
+	Items []Delivery `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // DeliveryRetry defines model for DeliveryRetry.
@@ -586,33 +659,63 @@ type DeliveryRetryJitter string
 // Event defines model for Event.
 type Event struct {
 	// BodySize Size of the body in bytes.
-	BodySize       int64       `json:"body_size"`
-	ContentType    string      `json:"content_type"`
-	CorrelationID  *string     `json:"correlation_id"`
-	DuplicateOf    *string     `json:"duplicate_of"`
-	EventType      string      `json:"event_type"`
-	ID             string      `json:"id"`
-	IdempotencyKey *string     `json:"idempotency_key"`
-	IsDuplicate    bool        `json:"is_duplicate"`
-	LastError      *string     `json:"last_error"`
-	NextRetryAt    *time.Time  `json:"next_retry_at"`
-	Origin         EventOrigin `json:"origin"`
-	ProcessedAt    *time.Time  `json:"processed_at"`
-	ReceivedAt     time.Time   `json:"received_at"`
-	RequestID      *string     `json:"request_id"`
-	RetryCount     int64       `json:"retry_count"`
+	BodySize int64 `json:"body_size"`
+
+	// ContentType Content type of the body.
+	ContentType string `json:"content_type"`
+
+	// CorrelationID Identifier shared by related events.
+	CorrelationID *string `json:"correlation_id"`
+
+	// DuplicateOf Id of the first event; null unless the event is a duplicate.
+	DuplicateOf *string `json:"duplicate_of"`
+	EventType   string  `json:"event_type"`
+	ID          string  `json:"id"`
+
+	// IdempotencyKey Events of a source with the same key are duplicates; null without a key.
+	IdempotencyKey *string `json:"idempotency_key"`
+
+	// IsDuplicate Whether the status is duplicate.
+	IsDuplicate bool `json:"is_duplicate"`
+
+	// LastError Error of the last attempt; null if it succeeded.
+	LastError *string `json:"last_error"`
+
+	// NextRetryAt Null if no retry is scheduled.
+	NextRetryAt *time.Time `json:"next_retry_at"`
+
+	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
+	Origin EventOrigin `json:"origin"`
+
+	// ProcessedAt When processing ended; null before that.
+	ProcessedAt *time.Time `json:"processed_at"`
+
+	// ReceivedAt When the event was received or published.
+	ReceivedAt time.Time `json:"received_at"`
+
+	// RequestID X-Request-Id of the request.
+	RequestID *string `json:"request_id"`
+
+	// RetryCount Number of retries since the event was received or last reprocessed.
+	RetryCount int64 `json:"retry_count"`
 
 	// Source Slug of the source; null if the event did not come from a source.
-	Source   *string     `json:"source"`
-	SourceIP *string     `json:"source_ip"`
-	Status   EventStatus `json:"status"`
-	TraceID  string      `json:"trace_id"`
+	Source *string `json:"source"`
+
+	// SourceIP Client address of the request; null if unknown.
+	SourceIP *string `json:"source_ip"`
+
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	Status EventStatus `json:"status"`
+
+	// TraceID W3C trace id.
+	TraceID string `json:"trace_id"`
 }
 
-// EventOrigin defines model for Event.Origin.
+// EventOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 type EventOrigin string
 
-// EventStatus defines model for Event.Status.
+// EventStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 type EventStatus string
 
 // EventDetail defines model for EventDetail.
@@ -627,41 +730,73 @@ type EventDetail struct {
 	Body interface{} `json:"body"`
 
 	// BodySize Size of the body in bytes.
-	BodySize      int64   `json:"body_size"`
-	ContentType   string  `json:"content_type"`
+	BodySize int64 `json:"body_size"`
+
+	// ContentType Content type of the body.
+	ContentType string `json:"content_type"`
+
+	// CorrelationID Identifier shared by related events.
 	CorrelationID *string `json:"correlation_id"`
 
 	// Deliveries Deliveries to subscribers and to http targets of routes, at most 1000.
 	Deliveries []Delivery `json:"deliveries"`
 
 	// DeliveriesCount Total number of deliveries.
-	DeliveriesCount int64   `json:"deliveries_count"`
-	DuplicateOf     *string `json:"duplicate_of"`
-	EventType       string  `json:"event_type"`
+	DeliveriesCount int64 `json:"deliveries_count"`
+
+	// DuplicateOf Id of the first event; null unless the event is a duplicate.
+	DuplicateOf *string `json:"duplicate_of"`
+	EventType   string  `json:"event_type"`
 
 	// Headers Headers of the request. Credentials are redacted; repeated headers are joined with a comma.
-	Headers        map[string]string `json:"headers"`
-	ID             string            `json:"id"`
-	IdempotencyKey *string           `json:"idempotency_key"`
-	IsDuplicate    bool              `json:"is_duplicate"`
-	LastError      *string           `json:"last_error"`
-	NextRetryAt    *time.Time        `json:"next_retry_at"`
-	Origin         EventOrigin       `json:"origin"`
-	ProcessedAt    *time.Time        `json:"processed_at"`
-	ReceivedAt     time.Time         `json:"received_at"`
-	RequestID      *string           `json:"request_id"`
-	RetryCount     int64             `json:"retry_count"`
+	Headers map[string]string `json:"headers"`
+	ID      string            `json:"id"`
+
+	// IdempotencyKey Events of a source with the same key are duplicates; null without a key.
+	IdempotencyKey *string `json:"idempotency_key"`
+
+	// IsDuplicate Whether the status is duplicate.
+	IsDuplicate bool `json:"is_duplicate"`
+
+	// LastError Error of the last attempt; null if it succeeded.
+	LastError *string `json:"last_error"`
+
+	// NextRetryAt Null if no retry is scheduled.
+	NextRetryAt *time.Time `json:"next_retry_at"`
+
+	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
+	Origin EventOrigin `json:"origin"`
+
+	// ProcessedAt When processing ended; null before that.
+	ProcessedAt *time.Time `json:"processed_at"`
+
+	// ReceivedAt When the event was received or published.
+	ReceivedAt time.Time `json:"received_at"`
+
+	// RequestID X-Request-Id of the request.
+	RequestID *string `json:"request_id"`
+
+	// RetryCount Number of retries since the event was received or last reprocessed.
+	RetryCount int64 `json:"retry_count"`
 
 	// Source Slug of the source; null if the event did not come from a source.
-	Source   *string     `json:"source"`
-	SourceIP *string     `json:"source_ip"`
-	Status   EventStatus `json:"status"`
-	TraceID  string      `json:"trace_id"`
+	Source *string `json:"source"`
+
+	// SourceIP Client address of the request; null if unknown.
+	SourceIP *string `json:"source_ip"`
+
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	Status EventStatus `json:"status"`
+
+	// TraceID W3C trace id.
+	TraceID string `json:"trace_id"`
 }
 
 // EventPage defines model for EventPage.
 type EventPage struct {
-	Items      []Event `json:"items"`
+	Items []Event `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -715,11 +850,16 @@ type EventReprocess struct {
 
 // EventReprocessFilter defines model for EventReprocessFilter.
 type EventReprocessFilter struct {
-	ReceivedAfter  *time.Time `json:"received_after,omitempty"`
+	// ReceivedAfter Events received after this time.
+	ReceivedAfter *time.Time `json:"received_after,omitempty"`
+
+	// ReceivedBefore Events received before this time.
 	ReceivedBefore *time.Time `json:"received_before,omitempty"`
 
 	// Source Slug of the source.
-	Source   *string `json:"source,omitempty"`
+	Source *string `json:"source,omitempty"`
+
+	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
 	// Status Statuses to reprocess; default all three.
@@ -734,11 +874,14 @@ type EventTest struct {
 
 // EventType defines model for EventType.
 type EventType struct {
+	// Category Category, for grouping.
 	Category string `json:"category"`
 
 	// CreatedAt Null for built-in types.
-	CreatedAt   *time.Time `json:"created_at"`
-	Description string     `json:"description"`
+	CreatedAt *time.Time `json:"created_at"`
+
+	// Description Description for users.
+	Description string `json:"description"`
 
 	// IsBuiltin True for the types of the gateway's own events, which cannot be changed.
 	IsBuiltin bool `json:"is_builtin"`
@@ -747,26 +890,35 @@ type EventType struct {
 	Name string `json:"name"`
 
 	// Schema JSON Schema of the event's data.
-	Schema    map[string]interface{} `json:"schema,omitempty"`
-	UpdatedAt *time.Time             `json:"updated_at"`
+	Schema map[string]interface{} `json:"schema,omitempty"`
+
+	// UpdatedAt Null for built-in types.
+	UpdatedAt *time.Time `json:"updated_at"`
 
 	// Version Increases with every change and is used as the ETag; 0 for built-in types.
-	Version    int64               `json:"version"`
+	Version int64 `json:"version"`
+
+	// Visibility tenant: visible to the tenant's keys. admin: visible to the admin key only.
 	Visibility EventTypeVisibility `json:"visibility"`
 }
 
-// EventTypeVisibility defines model for EventType.Visibility.
+// EventTypeVisibility tenant: visible to the tenant's keys. admin: visible to the admin key only.
 type EventTypeVisibility string
 
 // EventTypePage defines model for EventTypePage.
 type EventTypePage struct {
-	Items      []EventType `json:"items"`
-	NextCursor *string     `json:"next_cursor"`
+	Items []EventType `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // EventTypePut defines model for EventTypePut.
 type EventTypePut struct {
-	Category    *string `json:"category,omitempty"`
+	// Category Category, for grouping.
+	Category *string `json:"category,omitempty"`
+
+	// Description Description for users.
 	Description *string `json:"description,omitempty"`
 
 	// Schema JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric.
@@ -781,38 +933,59 @@ type EventTypePut struct {
 // EventsReprocessed defines model for EventsReprocessed.
 type EventsReprocessed struct {
 	// EventIDs Reprocessed events, newest first.
-	EventIDs         []string `json:"event_ids"`
-	ReprocessedCount int64    `json:"reprocessed_count"`
+	EventIDs []string `json:"event_ids"`
+
+	// ReprocessedCount Number of reprocessed events.
+	ReprocessedCount int64 `json:"reprocessed_count"`
 }
 
 // Execution defines model for Execution.
 type Execution struct {
-	Attempt     int64      `json:"attempt"`
+	// Attempt Number of attempts so far.
+	Attempt int64 `json:"attempt"`
+
+	// CompletedAt When the execution ended; null before that.
 	CompletedAt *time.Time `json:"completed_at"`
 	CreatedAt   time.Time  `json:"created_at"`
 
 	// DueAt When the execution can be claimed; null if it cannot be claimed.
-	DueAt          *time.Time `json:"due_at"`
-	Error          *string    `json:"error"`
-	EventID        *string    `json:"event_id"`
-	ID             string     `json:"id"`
-	IdempotencyKey *string    `json:"idempotency_key"`
+	DueAt *time.Time `json:"due_at"`
+
+	// Error Error of the last failed attempt; null if none.
+	Error *string `json:"error"`
+
+	// EventID Event whose route created the execution.
+	EventID *string `json:"event_id"`
+	ID      string  `json:"id"`
+
+	// IdempotencyKey Null if the execution has no key.
+	IdempotencyKey *string `json:"idempotency_key"`
 
 	// Input Input; not included in lists.
-	Input       interface{} `json:"input,omitempty"`
-	Kind        string      `json:"kind"`
-	MaxAttempts int64       `json:"max_attempts"`
-	Output      interface{} `json:"output,omitempty"`
+	Input interface{} `json:"input,omitempty"`
+
+	// Kind Kind of the task or workflow.
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts.
+	MaxAttempts int64 `json:"max_attempts"`
+
+	// Output Output of a completed execution.
+	Output interface{} `json:"output,omitempty"`
 
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
-	Promises []Promise       `json:"promises,omitempty"`
-	Queue    string          `json:"queue"`
-	State    interface{}     `json:"state,omitempty"`
-	Status   ExecutionStatus `json:"status"`
-	Type     ExecutionType   `json:"type"`
+	Promises []Promise `json:"promises,omitempty"`
+	Queue    string    `json:"queue"`
+
+	// State State stored by the last suspend.
+	State interface{} `json:"state,omitempty"`
+
+	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
+	Status ExecutionStatus `json:"status"`
+	Type   ExecutionType   `json:"type"`
 }
 
-// ExecutionStatus defines model for Execution.Status.
+// ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 type ExecutionStatus string
 
 // ExecutionType defines model for Execution.Type.
@@ -820,8 +993,10 @@ type ExecutionType string
 
 // ExecutionPage defines model for ExecutionPage.
 type ExecutionPage struct {
-	Items      []Execution `json:"items"`
-	NextCursor *string     `json:"next_cursor"`
+	Items []Execution `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // ExplainRequest defines model for ExplainRequest.
@@ -837,7 +1012,9 @@ type ExplainRequest struct {
 
 	// Headers Headers by case-insensitive name. A value is a string or a list of strings.
 	Headers map[string]any `json:"headers,omitempty"`
-	Method  *string        `json:"method,omitempty"`
+
+	// Method HTTP method of the request.
+	Method *string `json:"method,omitempty"`
 
 	// URL URL of the request, with the query; default the source's ingest URL.
 	URL *string `json:"url,omitempty"`
@@ -880,14 +1057,19 @@ type Explanation struct {
 	Routes []RouteExplanation `json:"routes"`
 
 	// Scheme The provider's scheme, or the verifier's type.
-	Scheme   string `json:"scheme"`
-	Verified bool   `json:"verified"`
+	Scheme string `json:"scheme"`
+
+	// Verified Whether the verification succeeded.
+	Verified bool `json:"verified"`
 }
 
 // FailRequest defines model for FailRequest.
 type FailRequest struct {
-	Error      string `json:"error"`
-	LeaseToken int64  `json:"lease_token"`
+	// Error Why the attempt failed.
+	Error string `json:"error"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
 
 	// Retryable Whether to retry if attempts are left; default true.
 	Retryable *bool `json:"retryable,omitempty"`
@@ -895,32 +1077,39 @@ type FailRequest struct {
 
 // Fault defines model for Fault.
 type Fault struct {
-	// Location Examples: body.max
+	// Location Part of the request, such as body.name or query.limit.
+	//
+	// Examples: body.max
 	Location string `json:"location"`
-	Message  string `json:"message"`
+
+	// Message What is wrong with this part.
+	Message string `json:"message"`
 }
 
 // Handshake defines model for Handshake.
 type Handshake struct {
 	// Handshake Name of the provider's handshake; null if the provider has none.
-	Handshake *string    `json:"handshake"`
+	Handshake *string `json:"handshake"`
+
+	// LearnedAt When the secret was received; null before that.
 	LearnedAt *time.Time `json:"learned_at"`
 
 	// RevealedAt When the secret was revealed.
 	RevealedAt *time.Time `json:"revealed_at"`
 
-	// Status none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed.
+	// Status none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A secret that needs confirmation, such as Notion's, is used only after it was revealed.
 	Status HandshakeStatus `json:"status"`
 
 	// WaitsUntil Deadline for receiving the secret; null if there is no deadline or the secret was received.
 	WaitsUntil *time.Time `json:"waits_until"`
 }
 
-// HandshakeStatus none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed.
+// HandshakeStatus none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A secret that needs confirmation, such as Notion's, is used only after it was revealed.
 type HandshakeStatus string
 
 // HeartbeatAnswer defines model for HeartbeatAnswer.
 type HeartbeatAnswer struct {
+	// LeaseUntil When the lease expires now.
 	LeaseUntil time.Time `json:"lease_until"`
 }
 
@@ -928,7 +1117,9 @@ type HeartbeatAnswer struct {
 type HeartbeatRequest struct {
 	// LeaseSeconds Duration of the lease from now; default the duration of the claim. A lease is never shortened.
 	LeaseSeconds *int64 `json:"lease_seconds,omitempty"`
-	LeaseToken   int64  `json:"lease_token"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
 }
 
 // Key defines model for Key.
@@ -944,10 +1135,14 @@ type Key struct {
 
 	// LastUsedAt Time of last use, up to a minute behind; null if the key was never used.
 	LastUsedAt *time.Time `json:"last_used_at"`
-	Name       string     `json:"name"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// Prefix First characters of the key.
-	Prefix string   `json:"prefix"`
+	Prefix string `json:"prefix"`
+
+	// Scopes Permissions of the key.
 	Scopes []string `json:"scopes"`
 }
 
@@ -955,7 +1150,9 @@ type Key struct {
 type KeyCreate struct {
 	// ExpiresAt Expiry time. If omitted, the key does not expire.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	Name      string     `json:"name"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// Scopes Permissions of the key.
 	Scopes []string `json:"scopes"`
@@ -963,49 +1160,75 @@ type KeyCreate struct {
 
 // KeyPage defines model for KeyPage.
 type KeyPage struct {
-	Items      []Key   `json:"items"`
+	Items []Key `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
 // Promise defines model for Promise.
 type Promise struct {
-	CreatedAt           time.Time     `json:"created_at"`
-	Error               *string       `json:"error"`
-	ExpiresAt           *time.Time    `json:"expires_at"`
-	ID                  string        `json:"id"`
-	IdempotencyKey      string        `json:"idempotency_key"`
-	SettledAt           *time.Time    `json:"settled_at"`
-	Status              PromiseStatus `json:"status"`
-	Value               interface{}   `json:"value"`
-	WorkflowExecutionID *string       `json:"workflow_execution_id"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Error Error of a rejected promise, else null.
+	Error *string `json:"error"`
+
+	// ExpiresAt Null if the promise does not expire.
+	ExpiresAt *time.Time `json:"expires_at"`
+	ID        string     `json:"id"`
+
+	// IdempotencyKey Unique within the tenant.
+	IdempotencyKey string `json:"idempotency_key"`
+
+	// SettledAt Null while the promise is pending.
+	SettledAt *time.Time `json:"settled_at"`
+
+	// Status pending: not settled. resolved: settled with a value. rejected: settled with an error. expired: not settled in time.
+	Status PromiseStatus `json:"status"`
+
+	// Value Value of a resolved promise, else null.
+	Value interface{} `json:"value"`
+
+	// WorkflowExecutionID Workflow execution for which the promise was created; null if none was given.
+	WorkflowExecutionID *string `json:"workflow_execution_id"`
 }
 
-// PromiseStatus defines model for Promise.Status.
+// PromiseStatus pending: not settled. resolved: settled with a value. rejected: settled with an error. expired: not settled in time.
 type PromiseStatus string
 
 // PromisePage defines model for PromisePage.
 type PromisePage struct {
-	Items      []Promise `json:"items"`
-	NextCursor *string   `json:"next_cursor"`
+	Items []Promise `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // Provider defines model for Provider.
 type Provider struct {
 	// CoversBody Whether the signature covers the body.
-	CoversBody       bool     `json:"covers_body"`
-	DocumentationURL string   `json:"documentation_url"`
-	EventTypePaths   []string `json:"event_type_paths"`
+	CoversBody bool `json:"covers_body"`
+
+	// DocumentationURL The provider's documentation of webhooks.
+	DocumentationURL string `json:"documentation_url"`
+
+	// EventTypePaths Default paths of the event type.
+	EventTypePaths []string `json:"event_type_paths"`
 
 	// Handshake Name of the provider's handshake; null if there is none.
 	Handshake *string `json:"handshake"`
 
 	// ID Examples: github
-	ID                  string   `json:"id"`
+	ID string `json:"id"`
+
+	// IdempotencyKeyPaths Default paths of the idempotency key.
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths"`
 
 	// Methods HTTP methods of the provider's requests.
 	Methods []string `json:"methods"`
-	Name    string   `json:"name"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// Note Common mistake when setting up this provider.
 	Note *string `json:"note"`
@@ -1033,27 +1256,37 @@ type ProviderReplayProtection string
 
 // ProviderOption defines model for ProviderOption.
 type ProviderOption struct {
-	About    string  `json:"about"`
-	Default  *string `json:"default"`
-	Name     string  `json:"name"`
-	Required bool    `json:"required"`
+	// About Description of the option.
+	About string `json:"about"`
+
+	// Default Null if there is no default.
+	Default *string `json:"default"`
+	Name    string  `json:"name"`
+
+	// Required Whether a source must set the option.
+	Required bool `json:"required"`
 }
 
 // ProviderPage defines model for ProviderPage.
 type ProviderPage struct {
-	Items      []Provider `json:"items"`
-	NextCursor *string    `json:"next_cursor"`
+	Items []Provider `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // PublicKey defines model for PublicKey.
 type PublicKey struct {
+	// Algorithm Signature algorithm.
 	Algorithm PublicKeyAlgorithm `json:"algorithm"`
 
-	// PublicKey Examples: whpk_…
+	// PublicKey Public key: whpk_ followed by base64.
+	//
+	// Examples: whpk_…
 	PublicKey string `json:"public_key"`
 }
 
-// PublicKeyAlgorithm defines model for PublicKey.Algorithm.
+// PublicKeyAlgorithm Signature algorithm.
 type PublicKeyAlgorithm string
 
 // RateLimit defines model for RateLimit.
@@ -1070,6 +1303,7 @@ type RateLimit struct {
 
 // RejectRequest defines model for RejectRequest.
 type RejectRequest struct {
+	// Error Why the promise is rejected. Workers receive it with the promise.
 	Error string `json:"error"`
 }
 
@@ -1079,7 +1313,9 @@ type Rejection struct {
 	BodySha256 *string `json:"body_sha256"`
 
 	// BodySize Size of the body in bytes: as read, else as announced by Content-Length; null if unknown.
-	BodySize      *int64  `json:"body_size"`
+	BodySize *int64 `json:"body_size"`
+
+	// ClientAddress Client address of the request; null if unknown.
 	ClientAddress *string `json:"client_address"`
 
 	// Detail Details from the verifier.
@@ -1088,7 +1324,9 @@ type Rejection struct {
 	// HeaderNames Names of the request's headers, at most 64, without values.
 	HeaderNames []string `json:"header_names"`
 	ID          string   `json:"id"`
-	Method      string   `json:"method"`
+
+	// Method HTTP method of the request.
+	Method string `json:"method"`
 
 	// Outcome Outcome of the request.
 	//
@@ -1105,22 +1343,31 @@ type Rejection struct {
 // RejectionCount defines model for RejectionCount.
 type RejectionCount struct {
 	// Count Number of refused requests since the source was created, including requests that are no longer listed.
-	Count   int64     `json:"count"`
+	Count int64 `json:"count"`
+
+	// FirstAt Time of the first refusal.
 	FirstAt time.Time `json:"first_at"`
-	LastAt  time.Time `json:"last_at"`
-	Reason  string    `json:"reason"`
+
+	// LastAt Time of the last refusal.
+	LastAt time.Time `json:"last_at"`
+
+	// Reason Reason in one word, as in items.
+	Reason string `json:"reason"`
 }
 
 // RejectionsAnswer defines model for RejectionsAnswer.
 type RejectionsAnswer struct {
 	// Counts Number of refusals per reason, most frequent first. Identical on every page.
-	Counts     []RejectionCount `json:"counts"`
-	Items      []Rejection      `json:"items"`
-	NextCursor *string          `json:"next_cursor"`
+	Counts []RejectionCount `json:"counts"`
+	Items  []Rejection      `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // ResolveRequest defines model for ResolveRequest.
 type ResolveRequest struct {
+	// Value Any JSON value; default null.
 	Value interface{} `json:"value,omitempty"`
 }
 
@@ -1146,16 +1393,26 @@ type RetryPolicy struct {
 
 // Route defines model for Route.
 type Route struct {
-	CreatedAt time.Time              `json:"created_at"`
-	Filter    map[string]interface{} `json:"filter,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Filter Conditions on the payload, by path; absent if none.
+	Filter map[string]interface{} `json:"filter,omitempty"`
 
 	// FilterEventTypes Empty if the route takes all event types.
 	FilterEventTypes []string `json:"filter_event_types"`
-	FilterExpression *string  `json:"filter_expression"`
-	FilterFunction   *string  `json:"filter_function"`
-	ID               string   `json:"id"`
-	IsEnabled        bool     `json:"is_enabled"`
-	Name             string   `json:"name"`
+
+	// FilterExpression CEL expression; null if none.
+	FilterExpression *string `json:"filter_expression"`
+
+	// FilterFunction JavaScript source of function filter(event); null if none.
+	FilterFunction *string `json:"filter_function"`
+	ID             string  `json:"id"`
+
+	// IsEnabled Whether the route receives events.
+	IsEnabled bool `json:"is_enabled"`
+
+	// Name Unique within the source.
+	Name string `json:"name"`
 
 	// Priority Routes with a higher priority are evaluated first; routes of equal priority by age, oldest first.
 	Priority int64 `json:"priority"`
@@ -1224,12 +1481,17 @@ type RouteCreate struct {
 
 // RouteExplanation defines model for RouteExplanation.
 type RouteExplanation struct {
+	// Actions One entry per target if the event matches.
 	Actions []ActionExplanation `json:"actions"`
 	ID      string              `json:"id"`
-	Matched bool                `json:"matched"`
-	Name    string              `json:"name"`
 
-	// Reason Examples: event type "push" matches "push"
+	// Matched Whether the event matches the route.
+	Matched bool   `json:"matched"`
+	Name    string `json:"name"`
+
+	// Reason Why the event matches or does not match.
+	//
+	// Examples: event type "push" matches "push"
 	Reason string `json:"reason"`
 }
 
@@ -1241,12 +1503,15 @@ type RouteList struct {
 
 // RouteOrder defines model for RouteOrder.
 type RouteOrder struct {
+	// Order New priorities of routes.
 	Order []RoutePlace `json:"order"`
 }
 
 // RoutePage defines model for RoutePage.
 type RoutePage struct {
-	Items      []Route `json:"items"`
+	Items []Route `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -1287,24 +1552,27 @@ type RoutePatch struct {
 // RoutePlace defines model for RoutePlace.
 type RoutePlace struct {
 	// ID Route id.
-	ID       string `json:"id"`
-	Priority int64  `json:"priority"`
+	ID string `json:"id"`
+
+	// Priority New priority of the route.
+	Priority int64 `json:"priority"`
 }
 
 // SecretAnswer defines model for SecretAnswer.
 type SecretAnswer struct {
+	// Secret Secret received by the handshake.
 	Secret string `json:"secret"`
 }
 
 // SecretRotated defines model for SecretRotated.
 type SecretRotated struct {
-	// PreviousExpiresAt Until when the previous secret signs, too; null if the previous secret stopped at once.
+	// PreviousExpiresAt Until when the previous secret also signs; null if it stopped at once.
 	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
 
 	// SigningSecret The new secret. It is returned only once.
 	SigningSecret string `json:"signing_secret"`
 
-	// SigningSecretsCount Number of secrets that sign now. A rotation during a rotation adds one, up to three; the oldest ends first.
+	// SigningSecretsCount Number of secrets that sign now: 2 during the grace period, else 1.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
 	// Warnings Settings that are allowed but not recommended.
@@ -1313,7 +1581,7 @@ type SecretRotated struct {
 
 // SecretRotation defines model for SecretRotation.
 type SecretRotation struct {
-	// GraceSeconds Seconds during which the previous secrets sign, too; default 86400 (one day). 0: the previous secrets stop at once.
+	// GraceSeconds Seconds during which the previous secret also signs; default 86400 (one day). 0: the previous secret stops at once.
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 
 	// SigningSecret The new secret; generated if omitted.
@@ -1337,22 +1605,34 @@ type Source struct {
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths"`
 
 	// IngestURL URL to which the provider sends webhooks.
-	IngestURL    string `json:"ingest_url"`
-	IsEnabled    bool   `json:"is_enabled"`
-	MaxBodyBytes int64  `json:"max_body_bytes"`
-	Name         string `json:"name"`
+	IngestURL string `json:"ingest_url"`
+
+	// IsEnabled Whether the source accepts webhooks.
+	IsEnabled bool `json:"is_enabled"`
+
+	// MaxBodyBytes Maximum body size in bytes.
+	MaxBodyBytes int64 `json:"max_body_bytes"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// Options Provider-specific options, without secret ones.
-	Options    map[string]string `json:"options"`
-	Provider   *string           `json:"provider"`
-	PublicKeys []string          `json:"public_keys"`
-	RateLimit  RateLimit         `json:"rate_limit"`
+	Options map[string]string `json:"options"`
+
+	// Provider Id of the provider; null with a custom verifier.
+	Provider *string `json:"provider"`
+
+	// PublicKeys Public keys that verify requests.
+	PublicKeys []string  `json:"public_keys"`
+	RateLimit  RateLimit `json:"rate_limit"`
 
 	// ReplayProtection The source's own setting, else the provider's.
-	ReplayProtection      SourceReplayProtection `json:"replay_protection"`
-	RequireIdempotencyKey bool                   `json:"require_idempotency_key"`
-	Response              *SourceReply           `json:"response,omitempty"`
-	Retry                 RetryPolicy            `json:"retry"`
+	ReplayProtection SourceReplayProtection `json:"replay_protection"`
+
+	// RequireIdempotencyKey Whether requests without an idempotency key are refused.
+	RequireIdempotencyKey bool         `json:"require_idempotency_key"`
+	Response              *SourceReply `json:"response,omitempty"`
+	Retry                 RetryPolicy  `json:"retry"`
 
 	// Scheme Verification scheme of the provider; null for the provider's first scheme.
 	Scheme *string `json:"scheme"`
@@ -1361,9 +1641,11 @@ type Source struct {
 	SecretsCount int64 `json:"secrets_count"`
 
 	// SecretsLost True if the secrets cannot be decrypted because the encryption key is missing. The source refuses webhooks until the secrets are set again or the key is restored.
-	SecretsLost *bool       `json:"secrets_lost,omitempty"`
-	Slug        string      `json:"slug"`
-	Stats       SourceStats `json:"stats"`
+	SecretsLost *bool `json:"secrets_lost,omitempty"`
+
+	// Slug Identifies the source in URLs.
+	Slug  string      `json:"slug"`
+	Stats SourceStats `json:"stats"`
 
 	// ToleranceSeconds Null for the provider's default.
 	ToleranceSeconds *int64    `json:"tolerance_seconds"`
@@ -1452,8 +1734,10 @@ type SourceCreateReplayProtection string
 
 // SourcePage defines model for SourcePage.
 type SourcePage struct {
-	Items      []Source `json:"items"`
-	NextCursor *string  `json:"next_cursor"`
+	Items []Source `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // SourcePatch defines model for SourcePatch.
@@ -1526,13 +1810,19 @@ type SourcePatchReplayProtection string
 
 // SourceReply defines model for SourceReply.
 type SourceReply struct {
-	Body        *string `json:"body,omitempty"`
+	// Body Body of the response.
+	Body *string `json:"body,omitempty"`
+
+	// ContentType Content type of the response.
 	ContentType *string `json:"content_type,omitempty"`
-	Status      int64   `json:"status"`
+
+	// Status Status code of the response.
+	Status int64 `json:"status"`
 }
 
 // SourceStats defines model for SourceStats.
 type SourceStats struct {
+	// EventsLast24H Stored events, including duplicates.
 	EventsLast24H int64 `json:"events_last_24h"`
 
 	// EventsLastHour Stored events, including duplicates.
@@ -1545,18 +1835,30 @@ type SourceStats struct {
 // Subscription defines model for Subscription.
 type Subscription struct {
 	// AuthHeader [redacted] if set, else null.
-	AuthHeader           *string   `json:"auth_header"`
-	CreatedAt            time.Time `json:"created_at"`
-	DisableAfterFailures int64     `json:"disable_after_failures"`
+	AuthHeader *string   `json:"auth_header"`
+	CreatedAt  time.Time `json:"created_at"`
+
+	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
+	DisableAfterFailures int64 `json:"disable_after_failures"`
 
 	// DisabledReason Why the gateway disabled the subscription.
-	DisabledReason *string                `json:"disabled_reason"`
-	EventTypes     []string               `json:"event_types"`
-	Filter         map[string]interface{} `json:"filter,omitempty"`
-	Headers        map[string]string      `json:"headers"`
-	ID             string                 `json:"id"`
-	MaxInFlight    int64                  `json:"max_in_flight"`
-	Name           string                 `json:"name"`
+	DisabledReason *string `json:"disabled_reason"`
+
+	// EventTypes Event types to deliver: exact, prefix.* or *.
+	EventTypes []string `json:"event_types"`
+
+	// Filter Conditions on the event, by path; absent if none.
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// Headers Additional headers of deliveries.
+	Headers map[string]string `json:"headers"`
+	ID      string            `json:"id"`
+
+	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
+	MaxInFlight int64 `json:"max_in_flight"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
@@ -1566,15 +1868,21 @@ type Subscription struct {
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
-	SecretsLost *bool    `json:"secrets_lost,omitempty"`
-	Signatures  []string `json:"signatures"`
+	SecretsLost *bool `json:"secrets_lost,omitempty"`
+
+	// Signatures Signature schemes of deliveries: v1 (HMAC-SHA256), v1a (Ed25519).
+	Signatures []string `json:"signatures"`
 
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
-	SigningSecretsCount int64              `json:"signing_secrets_count"`
-	Status              SubscriptionStatus `json:"status"`
+	SigningSecretsCount int64 `json:"signing_secrets_count"`
+
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
-	TargetLabels   []string  `json:"target_labels"`
+	TargetLabels []string `json:"target_labels"`
+
+	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64     `json:"timeout_seconds"`
 	UpdatedAt      time.Time `json:"updated_at"`
 
@@ -1590,7 +1898,7 @@ type Subscription struct {
 	Warnings []string `json:"warnings"`
 }
 
-// SubscriptionStatus defines model for Subscription.Status.
+// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
 type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
@@ -1656,18 +1964,30 @@ type SubscriptionCreate struct {
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
 	// AuthHeader [redacted] if set, else null.
-	AuthHeader           *string   `json:"auth_header"`
-	CreatedAt            time.Time `json:"created_at"`
-	DisableAfterFailures int64     `json:"disable_after_failures"`
+	AuthHeader *string   `json:"auth_header"`
+	CreatedAt  time.Time `json:"created_at"`
+
+	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
+	DisableAfterFailures int64 `json:"disable_after_failures"`
 
 	// DisabledReason Why the gateway disabled the subscription.
-	DisabledReason *string                `json:"disabled_reason"`
-	EventTypes     []string               `json:"event_types"`
-	Filter         map[string]interface{} `json:"filter,omitempty"`
-	Headers        map[string]string      `json:"headers"`
-	ID             string                 `json:"id"`
-	MaxInFlight    int64                  `json:"max_in_flight"`
-	Name           string                 `json:"name"`
+	DisabledReason *string `json:"disabled_reason"`
+
+	// EventTypes Event types to deliver: exact, prefix.* or *.
+	EventTypes []string `json:"event_types"`
+
+	// Filter Conditions on the event, by path; absent if none.
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// Headers Additional headers of deliveries.
+	Headers map[string]string `json:"headers"`
+	ID      string            `json:"id"`
+
+	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
+	MaxInFlight int64 `json:"max_in_flight"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
@@ -1677,8 +1997,10 @@ type SubscriptionCreated struct {
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
-	SecretsLost *bool    `json:"secrets_lost,omitempty"`
-	Signatures  []string `json:"signatures"`
+	SecretsLost *bool `json:"secrets_lost,omitempty"`
+
+	// Signatures Signature schemes of deliveries: v1 (HMAC-SHA256), v1a (Ed25519).
+	Signatures []string `json:"signatures"`
 
 	// SigningSecret Secret with which receivers verify deliveries. It is returned only once.
 	//
@@ -1686,11 +2008,15 @@ type SubscriptionCreated struct {
 	SigningSecret string `json:"signing_secret"`
 
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
-	SigningSecretsCount int64              `json:"signing_secrets_count"`
-	Status              SubscriptionStatus `json:"status"`
+	SigningSecretsCount int64 `json:"signing_secrets_count"`
+
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
-	TargetLabels   []string  `json:"target_labels"`
+	TargetLabels []string `json:"target_labels"`
+
+	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64     `json:"timeout_seconds"`
 	UpdatedAt      time.Time `json:"updated_at"`
 
@@ -1708,8 +2034,10 @@ type SubscriptionCreated struct {
 
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
-	Items      []Subscription `json:"items"`
-	NextCursor *string        `json:"next_cursor"`
+	Items []Subscription `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // SubscriptionPatch defines model for SubscriptionPatch.
@@ -1787,19 +2115,31 @@ type SubscriptionReplayed struct {
 	DeliveryIDs []string `json:"delivery_ids"`
 
 	// More True if the limit was reached. Repeat the request to replay the rest.
-	More          bool  `json:"more"`
+	More bool `json:"more"`
+
+	// ReplayedCount Number of replayed deliveries.
 	ReplayedCount int64 `json:"replayed_count"`
 }
 
 // SubscriptionStats defines model for SubscriptionStats.
 type SubscriptionStats struct {
 	// DeadInRow Dead deliveries since the last success.
-	DeadInRow         int64 `json:"dead_in_row"`
-	DeadLast24H       int64 `json:"dead_last_24h"`
-	DeadLastHour      int64 `json:"dead_last_hour"`
-	DeliveredLast24H  int64 `json:"delivered_last_24h"`
+	DeadInRow int64 `json:"dead_in_row"`
+
+	// DeadLast24H Deliveries that became dead.
+	DeadLast24H int64 `json:"dead_last_24h"`
+
+	// DeadLastHour Deliveries that became dead.
+	DeadLastHour int64 `json:"dead_last_hour"`
+
+	// DeliveredLast24H Successful deliveries.
+	DeliveredLast24H int64 `json:"delivered_last_24h"`
+
+	// DeliveredLastHour Successful deliveries.
 	DeliveredLastHour int64 `json:"delivered_last_hour"`
-	FailedLast24H     int64 `json:"failed_last_24h"`
+
+	// FailedLast24H Failed attempts.
+	FailedLast24H int64 `json:"failed_last_24h"`
 
 	// FailedLastHour Failed attempts.
 	FailedLastHour int64 `json:"failed_last_hour"`
@@ -1817,9 +2157,13 @@ type SubscriptionStats struct {
 // SubscriptionTested defines model for SubscriptionTested.
 type SubscriptionTested struct {
 	// Delivered Whether the receiver answered with 2xx.
-	Delivered  bool   `json:"delivered"`
+	Delivered bool `json:"delivered"`
+
+	// DeliveryID The stored delivery of the test event.
 	DeliveryID string `json:"delivery_id"`
-	DurationMs int64  `json:"duration_ms"`
+
+	// DurationMs Duration of the attempt in milliseconds.
+	DurationMs int64 `json:"duration_ms"`
 
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
@@ -1828,7 +2172,9 @@ type SubscriptionTested struct {
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
-	EventID    string  `json:"event_id"`
+
+	// EventID The test event.
+	EventID string `json:"event_id"`
 
 	// ResponseExcerpt The first bytes of the response body, at most 1 KiB.
 	ResponseExcerpt *string   `json:"response_excerpt"`
@@ -1841,9 +2187,13 @@ type SubscriptionTested struct {
 // SuspendRequest defines model for SuspendRequest.
 type SuspendRequest struct {
 	// Await Ids of the promises to await.
-	Await      []string    `json:"await"`
-	LeaseToken int64       `json:"lease_token"`
-	State      interface{} `json:"state,omitempty"`
+	Await []string `json:"await"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
+
+	// State Any JSON value, which the next claim returns.
+	State interface{} `json:"state,omitempty"`
 
 	// TimeoutSeconds Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
@@ -1952,18 +2302,24 @@ type Tenant struct {
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
 
 	// MaxStorageBytes Null: no limit.
-	MaxStorageBytes *int64       `json:"max_storage_bytes"`
-	Name            string       `json:"name"`
-	Slug            string       `json:"slug"`
-	Status          TenantStatus `json:"status"`
-	UpdatedAt       time.Time    `json:"updated_at"`
-	Usage           TenantUsage  `json:"usage"`
+	MaxStorageBytes *int64 `json:"max_storage_bytes"`
+
+	// Name Display name.
+	Name string `json:"name"`
+
+	// Slug Identifies the tenant in URLs.
+	Slug string `json:"slug"`
+
+	// Status active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
+	Status    TenantStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+	Usage     TenantUsage  `json:"usage"`
 
 	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 }
 
-// TenantStatus defines model for Tenant.Status.
+// TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
 
 // TenantCreate defines model for TenantCreate.
@@ -1973,7 +2329,9 @@ type TenantCreate struct {
 
 	// MaxStorageBytes Maximum size of stored bodies and headers. If omitted, there is no limit.
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty"`
-	Name            string `json:"name"`
+
+	// Name Display name.
+	Name string `json:"name"`
 
 	// Slug 1 to 63 lower-case letters, digits and inner hyphens. It cannot be changed.
 	Slug string `json:"slug"`
@@ -1981,8 +2339,10 @@ type TenantCreate struct {
 
 // TenantPage defines model for TenantPage.
 type TenantPage struct {
-	Items      []Tenant `json:"items"`
-	NextCursor *string  `json:"next_cursor"`
+	Items []Tenant `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // TenantPatch defines model for TenantPatch.
@@ -1991,9 +2351,13 @@ type TenantPatch struct {
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty"`
 
 	// MaxStorageBytes Null: no limit.
-	MaxStorageBytes *int64        `json:"max_storage_bytes,omitempty"`
-	Name            *string       `json:"name,omitempty"`
-	Status          *TenantStatus `json:"status,omitempty"`
+	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty"`
+
+	// Name Display name.
+	Name *string `json:"name,omitempty"`
+
+	// Status active or suspended. Use Close a tenant to close it.
+	Status *TenantStatus `json:"status,omitempty"`
 }
 
 // TenantUsage defines model for TenantUsage.
@@ -2011,11 +2375,13 @@ type Transform struct {
 	Expression string `json:"expression"`
 
 	// Retry Whether an event whose transform fails is retried; default false.
-	Retry *bool         `json:"retry,omitempty"`
-	Type  TransformType `json:"type"`
+	Retry *bool `json:"retry,omitempty"`
+
+	// Type Language of the expression.
+	Type TransformType `json:"type"`
 }
 
-// TransformType defines model for Transform.Type.
+// TransformType Language of the expression.
 type TransformType string
 
 // Verifier defines model for Verifier.
@@ -2141,20 +2507,32 @@ type VerifierType string
 // WorkItem defines model for WorkItem.
 type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
-	Attempt        int64   `json:"attempt"`
-	EventID        *string `json:"event_id"`
-	ID             string  `json:"id"`
+	Attempt int64 `json:"attempt"`
+
+	// EventID Event whose route created the execution.
+	EventID *string `json:"event_id"`
+	ID      string  `json:"id"`
+
+	// IdempotencyKey Null if the execution has no key.
 	IdempotencyKey *string `json:"idempotency_key"`
 
 	// Input The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64.
-	Input      interface{} `json:"input"`
-	Kind       string      `json:"kind"`
-	LeaseToken int64       `json:"lease_token"`
-	LeaseUntil time.Time   `json:"lease_until"`
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow.
+	Kind string `json:"kind"`
+
+	// LeaseToken Token of the lease, required by complete, fail, suspend and heartbeat.
+	LeaseToken int64 `json:"lease_token"`
+
+	// LeaseUntil When the lease expires, unless a heartbeat extends it.
+	LeaseUntil time.Time `json:"lease_until"`
 
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
-	Queue    string    `json:"queue"`
+
+	// Queue Queue of the execution.
+	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
 	State interface{}   `json:"state,omitempty"`
@@ -2652,7 +3030,7 @@ func (params ListDeliveriesParams) query() url.Values {
 
 // RetryDeliveries calls POST /api/tenants/{tenant}/eventhook/deliveries/retry.
 //
-// Retry failed and dead deliveries. Queues the newest deliveries that match the filter for sending at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
+// Retry failed and dead deliveries. Makes the newest deliveries that match the filter due at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDeliveries(ctx context.Context, tenant string, body DeliveriesRetry, options ...CallOption) (DeliveriesRetried, error) {
 	return callJSON[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2671,7 +3049,7 @@ func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, opti
 
 // RetryDelivery calls POST /api/tenants/{tenant}/eventhook/deliveries/{id}/retry.
 //
-// Retry a delivery. Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. If the delivery belongs to a route, its event returns to the status processing. 409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index. Requires a key with the scope manage, or the admin key.
+// Retry a delivery. Makes the delivery due at once and resets its retries. A delivery that succeeded is sent again. If the delivery belongs to a route, its event returns to the status processing. 409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return callJSON[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
@@ -2789,7 +3167,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess failed, dead or unrouted events. Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess failed, dead or unrouted events. Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2841,7 +3219,7 @@ func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, 
 
 // TestEvent calls POST /api/tenants/{tenant}/eventhook/events/{id}/test.
 //
-// Explain how a stored event would be routed today. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
+// Explain how a stored event would be routed now. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
 	return callJSON[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
 }
@@ -2873,7 +3251,7 @@ func (params ListPromisesParams) query() url.Values {
 
 // CreatePromise calls POST /api/tenants/{tenant}/eventhook/promises.
 //
-// Create a promise. 201 if the promise is new; 200 with the existing promise if the idempotency key is known. Requires a key with the scope work, or the admin key.
+// Create a promise. 201 if the promise is new; 200 with the existing promise if it has this idempotency key already. Requires a key with the scope work, or the admin key.
 func (c *Client) CreatePromise(ctx context.Context, tenant string, body CreatePromiseRequest, options ...CallOption) (Promise, error) {
 	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2885,7 +3263,7 @@ func (c *Client) CreatePromiseFrom(ctx context.Context, tenant string, body json
 
 // GetPromise calls GET /api/tenants/{tenant}/eventhook/promises/{id}.
 //
-// Get a promise. With wait_seconds, waits until the promise is settled or the time is over. Requires a key with the scope work, or the admin key.
+// Get a promise. With wait_seconds, the response is sent when the promise is settled, or when this time is over. Requires a key with the scope work, or the admin key.
 func (c *Client) GetPromise(ctx context.Context, tenant string, id string, params GetPromiseParams, options ...CallOption) (Promise, error) {
 	return callJSON[Promise](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises/%s", tenant, id), query: params.query(), header: nil}, options)
 }
@@ -3045,7 +3423,7 @@ func (c *Client) GetHandshake(ctx context.Context, tenant string, slug string, o
 
 // ResetHandshake calls POST /api/tenants/{tenant}/eventhook/sources/{slug}/handshake/reset.
 //
-// Reset a handshake. Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour. Requires a key with the scope manage, or the admin key.
+// Reset a handshake. Deletes the secret received by the handshake. The source then waits for the next handshake. A secret that needs no confirmation, such as Asana's, is accepted for one hour. Requires a key with the scope manage, or the admin key.
 func (c *Client) ResetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reset", tenant, slug), query: nil, header: nil}, options)
 }
@@ -3304,7 +3682,7 @@ func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id
 
 // ReplaySubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replay.
 //
-// Replay deliveries of a subscription. Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
+// Replay deliveries of a subscription. Sends the dead deliveries of a time range again, or deliveries with the given statuses: they are due at once, and their retries are reset. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
 	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3323,7 +3701,7 @@ func (c *Client) ResumeSubscription(ctx context.Context, tenant string, id strin
 
 // RotateSubscriptionSecret calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/rotate-secret.
 //
-// Rotate the signing secret of a subscription. The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once. Requires a key with the scope manage, or the admin key.
+// Rotate the signing secret of a subscription. The previous secret also signs during the grace period, so that receivers can switch. At most two secrets sign at a time: a rotation during a rotation ends the older secret at once. The response contains the new secret, which is returned only once. Requires a key with the scope manage, or the admin key.
 func (c *Client) RotateSubscriptionSecret(ctx context.Context, tenant string, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
 	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3469,4 +3847,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "93a5e2de8f5e86acfd51b90af4f1c1fbb93e890be22843327da180001b130d53"
+const generatedFrom = "bf30fc17ef947ffe4833ca66ac4564c3cd22ca8217623c2ab6a0c3cc54bb38c9"

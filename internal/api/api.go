@@ -229,7 +229,9 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) *huma.Operation {
 	}
 	success := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
 	if o.alsoStatus != 0 {
-		of.Responses[strconv.Itoa(o.alsoStatus)] = of.Responses[success]
+		also := *of.Responses[success]
+		also.Description = http.StatusText(o.alsoStatus)
+		of.Responses[strconv.Itoa(o.alsoStatus)] = &also
 	}
 	if o.isRaw {
 		bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}

@@ -18,12 +18,12 @@ type AuditStore interface {
 
 type auditEntryView struct {
 	ID            string          `json:"id" format:"uuid"`
-	At            time.Time       `json:"at"`
+	At            time.Time       `json:"at" doc:"Time of the change."`
 	Tenant        *string         `json:"tenant" doc:"Slug of the affected tenant."`
-	Actor         auditActor      `json:"actor"`
-	Action        string          `json:"action" example:"source.updated"`
-	Resource      auditResource   `json:"resource"`
-	Changes       []auditedChange `json:"changes"`
+	Actor         auditActor      `json:"actor" doc:"Who or what made the change."`
+	Action        string          `json:"action" example:"source.updated" doc:"Type of the change."`
+	Resource      auditResource   `json:"resource" doc:"The changed resource."`
+	Changes       []auditedChange `json:"changes" doc:"Changed fields."`
 	SourceIP      *string         `json:"source_ip" doc:"Client address of the request."`
 	RequestID     *string         `json:"request_id" doc:"X-Request-Id of the request."`
 	CorrelationID *string         `json:"correlation_id" doc:"Shared by all entries and events of one action, such as closing a tenant."`
@@ -32,18 +32,18 @@ type auditEntryView struct {
 type auditActor struct {
 	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator,system" doc:"admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself."`
 	ID   *string `json:"id" doc:"Id of the API key; null for every other type of actor."`
-	Name string  `json:"name"`
+	Name string  `json:"name" doc:"Name of the API key, or a name for another actor."`
 }
 
 type auditResource struct {
 	Type string  `json:"type" example:"source"`
-	ID   *string `json:"id"`
-	Name string  `json:"name"`
+	ID   *string `json:"id" doc:"Null if the resource has no id."`
+	Name string  `json:"name" doc:"Name of the resource when it changed."`
 }
 
 // auditedChange is the change of one field. From and To are JSON values.
 type auditedChange struct {
-	Field string          `json:"field" example:"rate_limit.burst_size"`
+	Field string          `json:"field" example:"rate_limit.burst_size" doc:"Path of the field."`
 	From  json.RawMessage `json:"from" doc:"Value before the change; null if the field did not exist. Secrets are never shown, only that they changed."`
 	To    json.RawMessage `json:"to" doc:"Value after the change; null if the field was removed."`
 }

@@ -65,11 +65,11 @@ func TestChangesAreAudited(t *testing.T) {
 		resource                       map[string]any
 		changes                        []any
 	}{
-		{"the admin's own act", adminKey, "PATCH", tenants + "/acme", `{"max_events_per_day":9007199254740993}`, admin,
+		{"a change of a tenant by the admin", adminKey, "PATCH", tenants + "/acme", `{"max_events_per_day":9007199254740993}`, admin,
 			"tenant.updated", tenant, change("max_events_per_day", nil, 9007199254740993.0)},
-		{"what the admin does for a tenant", adminKey, "POST", T("acme") + "/sources/notion/handshake/reveal", "", onBehalf,
+		{"a change of a tenant's source by the admin", adminKey, "POST", T("acme") + "/sources/notion/handshake/reveal", "", onBehalf,
 			"source.handshake_secret_revealed", source, change("secret_is_revealed", false, true)},
-		{"what a tenant does", manager, "POST", T("acme") + "/sources/notion/handshake/reset", "", its,
+		{"a change by a tenant's key", manager, "POST", T("acme") + "/sources/notion/handshake/reset", "", its,
 			"source.handshake_reset", source, change("secret_is_learned", true, false)},
 	} {
 		r.clock.advance(time.Second)
@@ -78,7 +78,7 @@ func TestChangesAreAudited(t *testing.T) {
 		}
 		list := r.admin("GET", "/api/admin/audit?limit=1", nil).want(http.StatusOK)
 		if strings.Contains(list.Body.String(), "s3cr3t-of-notion") {
-			t.Errorf("%s: told %s", c.claim, list.Body)
+			t.Errorf("%s: got the entries %s", c.claim, list.Body)
 		}
 		var p page
 		list.into(&p)
@@ -92,15 +92,15 @@ func TestChangesAreAudited(t *testing.T) {
 	r.admin("POST", tenants+"/acme/keys", `{"name":"ci","scopes":["read"]}`).want(http.StatusCreated)
 	for _, e := range r.list("/api/admin/audit?tenant=acme&action=api_key.created&limit=1").Items {
 		if diff := cmp.Diff(onBehalf, e["actor"]); diff != "" {
-			t.Errorf("a key that the admin makes (-want +got):\n%s", diff)
+			t.Errorf("a key that the admin creates (-want +got):\n%s", diff)
 		}
 	}
 	if raw := r.admin("GET", "/api/admin/audit?action=tenant.updated", nil).Body.String(); !strings.Contains(raw, `"to":9007199254740993`) {
-		t.Errorf("listed %s, want the number as it is", raw)
+		t.Errorf("listed %s, want the number unchanged", raw)
 	}
 	r.call(manager, "POST", T("acme")+"/sources/notion/handshake/reset", nil).want(http.StatusNoContent)
 	if n := len(r.list("/api/admin/audit?action=source.handshake_reset").Items); n != 1 {
-		t.Errorf("a reset of nothing made it %d entries, want one", n)
+		t.Errorf("after a reset without a secret there are %d entries, want one", n)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestAuditLists(t *testing.T) {
 			r.call(key, "GET", next, nil).want(http.StatusOK).into(&p)
 			for _, item := range p.Items {
 				if n++; key == manager && item["tenant"] != "acme" {
-					t.Errorf("%s shows %v, want nothing of others", path, item)
+					t.Errorf("%s returned %v, want no entry of another tenant", path, item)
 				}
 			}
 			if next = ""; p.NextCursor != nil {
@@ -133,13 +133,13 @@ func TestAuditLists(t *testing.T) {
 		claim, key, path string
 		want             int
 	}{
-		{"all of an action", adminKey, "/api/admin/audit?limit=2&action=tenant.updated", 4},
-		{"a tenant's", adminKey, "/api/admin/audit?limit=2&tenant=umbrella", 2},
-		{"a tenant's of an action", adminKey, "/api/admin/audit?limit=2&tenant=acme&action=tenant.updated", 4},
-		{"an action that is none", adminKey, "/api/admin/audit?limit=2&action=nothing", 0},
-		{"a tenant's own, of an action", manager, T("acme") + "/audit?limit=2&action=tenant.updated", 4},
-		{"a tenant's own, of what another did", manager, T("acme") + "/audit?limit=2&action=tenant.suspended", 0},
-		{"a tenant's own", manager, T("acme") + "/audit?limit=2", 4 + 5},
+		{"all tenants, one action", adminKey, "/api/admin/audit?limit=2&action=tenant.updated", 4},
+		{"one tenant", adminKey, "/api/admin/audit?limit=2&tenant=umbrella", 2},
+		{"one tenant, one action", adminKey, "/api/admin/audit?limit=2&tenant=acme&action=tenant.updated", 4},
+		{"an unknown action", adminKey, "/api/admin/audit?limit=2&action=nothing", 0},
+		{"the tenant's list, one action", manager, T("acme") + "/audit?limit=2&action=tenant.updated", 4},
+		{"the tenant's list, an action of another tenant", manager, T("acme") + "/audit?limit=2&action=tenant.suspended", 0},
+		{"the tenant's list", manager, T("acme") + "/audit?limit=2", 4 + 5},
 	} {
 		if got := count(c.key, c.path); got != c.want {
 			t.Errorf("%s: %d entries, want %d", c.claim, got, c.want)
@@ -160,10 +160,10 @@ func TestRequestIDs(t *testing.T) {
 		claim, key, sent string
 		status           int
 	}{
-		{"an answer", adminKey, "mine-1", http.StatusOK},
+		{"a success", adminKey, "mine-1", http.StatusOK},
 		{"a refusal", api.NewKey(), "mine-2", http.StatusUnauthorized},
-		{"of letters that are none", adminKey, "caf\xe9", http.StatusOK},
-		{"a long one", adminKey, strings.Repeat("x", 300), http.StatusOK},
+		{"an id that is not UTF-8", adminKey, "caf\xe9", http.StatusOK},
+		{"a long id", adminKey, strings.Repeat("x", 300), http.StatusOK},
 	} {
 		a := r.withHeader(c.key, "GET", tenants, "", "X-Request-Id", c.sent).want(c.status)
 		if got := a.Header().Get("X-Request-Id"); got != eventhook.SanitizeLabel(c.sent) {
@@ -174,12 +174,12 @@ func TestRequestIDs(t *testing.T) {
 	for range 3 {
 		id := r.admin("GET", tenants, nil).Header().Get("X-Request-Id")
 		if _, err := eventhook.ParseID[eventhook.Event](id); err != nil || seen[id] {
-			t.Errorf("made the id %q, want a new one", id)
+			t.Errorf("generated the id %q, want a new id", id)
 		}
 		seen[id] = true
 	}
 	r.withHeader(adminKey, "GET", T("acme")+"/events", "", "X-Request-Id", "mine-3").want(http.StatusInternalServerError)
 	if !strings.Contains(log.String(), "request_id=mine-3") {
-		t.Errorf("logged %s, want the request's id", &log)
+		t.Errorf("logged %s, want the request id", &log)
 	}
 }

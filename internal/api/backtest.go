@@ -34,30 +34,30 @@ const (
 type backtestView struct {
 	Tested             int                  `json:"tested" doc:"Number of events tested: the sum of matched, unmatched and failed."`
 	Matched            int                  `json:"matched" doc:"Events that match the route and for which every target would succeed."`
-	Unmatched          int                  `json:"unmatched"`
+	Unmatched          int                  `json:"unmatched" doc:"Events that do not match the route."`
 	Failed             int                  `json:"failed" doc:"Events for which a filter, the transform or a target would fail."`
 	SkippedWithoutBody int                  `json:"skipped_without_body" doc:"Events not tested because their bodies are past the retention period."`
 	IsComplete         bool                 `json:"is_complete" doc:"False if the time limit of 10 s was reached before all events were tested."`
 	Newest             *time.Time           `json:"newest" doc:"When the newest tested event was received."`
-	Oldest             *time.Time           `json:"oldest"`
+	Oldest             *time.Time           `json:"oldest" doc:"When the oldest tested event was received."`
 	UnmatchedReasons   []backtestReasonView `json:"unmatched_reasons" doc:"The five most frequent reasons, without the values of individual events."`
 	FailedReasons      []backtestReasonView `json:"failed_reasons" doc:"The five most frequent reasons."`
 	MatchedSamples     []backtestSampleView `json:"matched_samples" doc:"The newest matching events."`
-	UnmatchedSamples   []backtestSampleView `json:"unmatched_samples"`
-	FailedSamples      []backtestSampleView `json:"failed_samples"`
+	UnmatchedSamples   []backtestSampleView `json:"unmatched_samples" doc:"The newest events that do not match."`
+	FailedSamples      []backtestSampleView `json:"failed_samples" doc:"The newest events that would fail."`
 }
 
 type backtestReasonView struct {
 	Reason string `json:"reason" example:"body.amount is …, wanted $gte 1000"`
-	Events int    `json:"events"`
+	Events int    `json:"events" doc:"Number of events with this reason."`
 }
 
 type backtestSampleView struct {
 	EventID    string                  `json:"event_id" format:"uuid"`
 	EventType  string                  `json:"event_type"`
 	ReceivedAt time.Time               `json:"received_at"`
-	Reason     string                  `json:"reason" example:"body.amount is 10, wanted $gte 1000"`
-	Actions    []actionExplanationView `json:"actions"`
+	Reason     string                  `json:"reason" example:"body.amount is 10, wanted $gte 1000" doc:"Why the event matches, does not match or would fail."`
+	Actions    []actionExplanationView `json:"actions" doc:"One entry per target if the event matches."`
 }
 
 func (s *server) registerBacktest(api huma.API) {
@@ -90,8 +90,8 @@ func (s *server) backtest(ctx context.Context, by caller, in *backtestRequest) (
 // proposedRoute returns the route of a backtest after the same checks as for a new
 // route. The locations of faults are those in the request of the backtest.
 func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
-	tried, wrong := targetsForTest(body.Route.Targets)
-	want, err := s.checkRead(ctx, by.tenant, nil, body.Route.over(eventhook.Route{TenantID: by.tenant}, body.Route.Name), tried, wrong)
+	parsed, wrong := targetsForTest(body.Route.Targets)
+	want, err := s.checkParsedRoute(ctx, by.tenant, nil, body.Route.over(eventhook.Route{TenantID: by.tenant}, body.Route.Name), parsed, wrong)
 	rules, err := faultsOf(err)
 	if err != nil {
 		return want, err

@@ -63,7 +63,7 @@ func TestBacktestWithoutEvents(t *testing.T) {
 	r := setUp(t)
 	got := r.backtest(proposal()).want(http.StatusOK).object()
 	if got["newest"] != nil || got["oldest"] != nil || len(got["unmatched_reasons"].([]any)) != 0 || len(got["matched_samples"].([]any)) != 0 {
-		t.Errorf("got %v, want no moments, and empty lists", got)
+		t.Errorf("got %v, want null times and empty lists", got)
 	}
 }
 
@@ -84,11 +84,11 @@ func TestBacktestPassesItsParameters(t *testing.T) {
 			Targets: []eventhook.Target{{Type: "task", Settings: json.RawMessage(`{"task_kind":"review"}`)}},
 		}, c.since, c.last, c.samples}
 		if diff := cmp.Diff(want, r.routes.tried); diff != "" {
-			t.Errorf("%s: asked for (-want +got):\n%s", c.claim, diff)
+			t.Errorf("%s: Backtest was called with (-want +got):\n%s", c.claim, diff)
 		}
 	}
 	if got := len(r.list(T("acme") + "/sources/crm/routes").Items); got != 1 {
-		t.Errorf("got %d routes, want the one that was there", got)
+		t.Errorf("got %d routes, want the one existing route", got)
 	}
 }
 
@@ -99,10 +99,10 @@ func TestBacktestAcceptsRedactedSecrets(t *testing.T) {
 	})).want(http.StatusOK)
 	tried, ok := r.routes.tried[0].(eventhook.Route)
 	if !ok || len(tried.Targets) != 1 || tried.Targets[0].Secrets.IsZero() {
-		t.Fatalf("tried %+v, want one target with some text for its secret", r.routes.tried)
+		t.Fatalf("got %+v, want one target with a text for its secret", r.routes.tried)
 	}
 	if _, err := targets.New(tried.Targets[0], targets.Deps{}); err != nil {
-		t.Errorf("got %v, want a target that can be tried out", err)
+		t.Errorf("got %v, want a target that can be tested", err)
 	}
 }
 
@@ -113,15 +113,15 @@ func TestBacktestReportsEveryFault(t *testing.T) {
 		body  any
 		want  []string
 	}{
-		{"nothing given", object{}, []string{"body.source", "body.route"}},
+		{"no members", object{}, []string{"body.source", "body.route"}},
 		{"an unknown source, and filters that do not compile", proposal(func(o object) {
 			o["source"] = "nowhere"
 			o["route"].(object)["filter"] = object{"body.a": object{"$near": 1}}
 			o["route"].(object)["filter_expression"] = "body.a >"
 		}), []string{"body.route.filter.body.a.$near", "body.route.filter_expression", "body.source"}},
-		{"numbers out of range, an odd time and member", proposal(func(o object) { o["last"], o["samples"], o["since"], o["x"] = 0, 21, "yesterday", 1 }),
+		{"numbers out of range, an invalid time and an unknown member", proposal(func(o object) { o["last"], o["samples"], o["since"], o["x"] = 0, 21, "yesterday", 1 }),
 			[]string{"body.last", "body.samples", "body.since", "body.x"}},
-		{"a route's shape and rules", proposal(func(o object) {
+		{"faults of the shape and of the rules of a route", proposal(func(o object) {
 			o["route"] = object{"name": "", "targets": []any{object{"type": "promise"}}, "x": 1}
 		}), []string{"body.route.name", "body.route.x", "body.route.targets[0].idempotency_key_path"}},
 	} {
@@ -141,13 +141,13 @@ func TestBacktestReportsEveryFault(t *testing.T) {
 	theirs, _ := r.key("umbrella", eventhook.ScopeManage)
 	p := r.call(theirs, "POST", T("umbrella")+"/routes/backtest", proposal()).want(http.StatusUnprocessableEntity).problem()
 	if diff := cmp.Diff([]string{"body.source"}, p.locations()); diff != "" {
-		t.Errorf("of another tenant's source (-want +got):\n%s", diff)
+		t.Errorf("the source of another tenant (-want +got):\n%s", diff)
 	}
 }
 
 func TestBacktestReturnsErrors(t *testing.T) {
 	r := setUp(t)
-	r.routes.err = &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: 5 * time.Second, Message: "Too much is being tried out."}
+	r.routes.err = &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: 5 * time.Second, Message: "Too many tests are running."}
 	if a := r.backtest(proposal()).want(http.StatusServiceUnavailable); a.Header().Get("Retry-After") != "5" {
 		t.Errorf("got Retry-After %q, want 5", a.Header().Get("Retry-After"))
 	}

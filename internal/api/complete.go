@@ -20,13 +20,13 @@ type completeManyRequestBody struct {
 
 type completedItem struct {
 	ID         string          `json:"id" doc:"Execution id."`
-	LeaseToken int64           `json:"lease_token"`
-	Output     json.RawMessage `json:"output,omitempty"`
+	LeaseToken int64           `json:"lease_token" doc:"Token of the lease, from claim."`
+	Output     json.RawMessage `json:"output,omitempty" doc:"Result of the execution: any JSON value."`
 }
 
 type completeManyAnswer struct {
 	Body struct {
-		Items []completion `json:"items"`
+		Items []completion `json:"items" doc:"One result per execution, in the order of the request."`
 	}
 }
 

@@ -42,13 +42,13 @@ func TestCompleteMany(t *testing.T) {
 		t.Errorf("answered (-want +got):\n%s", diff)
 	}
 	if r.worked["completed"] != 2 {
-		t.Errorf("heard of %v, want two completed", r.worked)
+		t.Errorf("OnWorkerAct got %v, want two completed", r.worked)
 	}
 	if x := r.work(held[0].ID); x["status"] != "completed" || !cmp.Equal(x["output"], any(map[string]any{"n": 1.0})) {
-		t.Errorf("got %v, want it completed with its first output", x)
+		t.Errorf("got %v, want it completed with the first output", x)
 	}
 	if x := r.work(held[1].ID); x["status"] != "running" {
-		t.Errorf("got %v, want it running: its token was another", x)
+		t.Errorf("got %v, want it running, because its token differed", x)
 	}
 	key, _ := r.key("umbrella", eventhook.ScopeWork)
 	foreign := r.call(key, "POST", T("umbrella")+"/work/complete", map[string]any{"items": []any{part(held[1].ID, held[1].LeaseToken, nil)}}).want(http.StatusOK)
@@ -121,28 +121,28 @@ func TestInvalidWorkRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if x := r.work(held.ID); x["status"] != "running" {
-		t.Errorf("after all this it is %v, want it running", x["status"])
+		t.Errorf("after the refused requests it is %v, want running", x["status"])
 	}
 	r.admin("POST", T("acme")+"/work/complete", items(250)).want(http.StatusOK)
-	for _, body := range []string{kinds(100), `{"kinds":["pay","pay"]}`, `{"kinds":[]}`, `{"queue":"nobody's"}`} {
+	for _, body := range []string{kinds(100), `{"kinds":["pay","pay"]}`, `{"kinds":[]}`, `{"queue":"unused"}`} {
 		if got := r.claim(body); len(got) != 0 {
-			t.Errorf("%.80s: claimed %+v, want none and no fault", body, got)
+			t.Errorf("%.80s: claimed %+v, want no executions and no fault", body, got)
 		}
 	}
 	r.clock.advance(time.Minute)
 	if got := r.claim(`{"kinds":["pay","pay"]}`); len(got) != 1 {
-		t.Errorf("a kind that is named twice: claimed %d, want the one", len(got))
+		t.Errorf("a repeated kind: claimed %d, want 1", len(got))
 	}
 }
 
-// TestEndedWorkDoesNotChange tries every act in every final status.
+// TestEndedWorkDoesNotChange sends every operation in every final status.
 func TestEndedWorkDoesNotChange(t *testing.T) {
 	r := setUp(t)
 	const ok, conflict = http.StatusOK, http.StatusConflict
 	for _, c := range []struct {
 		end  string
 		body map[string]any
-		want map[string]int // by act; others are conflicts
+		want map[string]int // status by operation; 409 if missing
 	}{
 		{"complete", nil, nil},
 		{"fail", map[string]any{"error": "x", "retryable": false}, map[string]int{"retry": ok}},
@@ -170,7 +170,7 @@ func TestEndedWorkDoesNotChange(t *testing.T) {
 			if a := do(act, body); a.Code != want {
 				t.Errorf("%s %v and then %s: answered %d, want %d", c.end, c.body, act, a.Code, want)
 			}
-			r.admin("POST", T("acme")+"/work/"+held.ID+"/cancel", nil) // whatever it is: nobody claims it
+			r.admin("POST", T("acme")+"/work/"+held.ID+"/cancel", nil) // in any status: it must not be claimed later
 		}
 	}
 }

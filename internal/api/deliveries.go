@@ -17,9 +17,9 @@ type DeliveryStore interface {
 	Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error)
 	// Delivery returns a delivery with its attempts in chronological order.
 	Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error)
-	// EventDeliveries returns up to most deliveries of an event, and their total
+	// EventDeliveries returns at most limit deliveries of an event, and their total
 	// number.
-	EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error)
+	EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, limit int) (list []eventhook.Delivery, count int, err error)
 	// RestartDeliveries queues deliveries for sending and resets their retries. It
 	// returns the ids, newest first. Only deliveries with one of the selected statuses
 	// are restarted, also if they are selected by id; without statuses these are failed
@@ -49,7 +49,7 @@ type Delivery struct {
 	StatusCode       *int       `json:"status_code" doc:"Status code of the last attempt; null if the receiver did not answer."`
 	LastError        *string    `json:"last_error" doc:"Error of the last attempt."`
 	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published or received."`
-	CompletedAt      *time.Time `json:"completed_at"`
+	CompletedAt      *time.Time `json:"completed_at" doc:"When the delivery succeeded or became dead; null before that."`
 }
 
 // DeliveryDetail is a delivery with its attempts.
@@ -61,7 +61,7 @@ type DeliveryDetail struct {
 // DeliveryAttempt is one attempt to send a delivery.
 type DeliveryAttempt struct {
 	StartedAt       time.Time `json:"started_at"`
-	DurationMS      int64     `json:"duration_ms"`
+	DurationMS      int64     `json:"duration_ms" doc:"Duration of the attempt in milliseconds."`
 	StatusCode      *int      `json:"status_code" doc:"Status code of the response; null if the receiver did not answer."`
 	Error           *string   `json:"error" doc:"Why the attempt failed; null on success."`
 	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success."`
@@ -83,7 +83,7 @@ func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]strin
 }
 
 // nextAttempt returns the time of the next attempt. It is nil for a delivery that is
-// being sent: DueAt is the end of the lease then.
+// being sent, whose NextAttemptAt is the end of the lease.
 func nextAttempt(d eventhook.Delivery) *time.Time {
 	if d.Status == eventhook.DeliveryAcquired {
 		return nil
@@ -132,13 +132,13 @@ func (s *server) registerDeliveries(api huma.API) {
 	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries", eventhook.ScopeRead), s.listDeliveries)
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
-	one.about = "Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. " +
+	one.about = "Makes the delivery due at once and resets its retries. A delivery that succeeded is sent again. " +
 		"If the delivery belongs to a route, its event returns to the status processing. " +
 		"409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index."
 	one.class = bulks
 	register(s, api, one, s.retryDelivery)
 	many := op("retry-deliveries", http.MethodPost, "/retry", "Retry failed and dead deliveries", eventhook.ScopeManage)
-	many.skipsShape, many.class, many.about = true, bulks, "Queues the newest deliveries that match the filter for sending at once and resets their retries. "+
+	many.skipsShape, many.class, many.about = true, bulks, "Makes the newest deliveries that match the filter due at once and resets their retries. "+
 		"Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first."
 	register(s, api, many, s.retryDeliveries)
 	own := subscriptionOperation("list-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List the deliveries of a subscription", eventhook.ScopeRead)

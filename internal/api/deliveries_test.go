@@ -30,8 +30,8 @@ func (r *fixture) deliverTo(subscription string, change ...func(*eventhook.Deliv
 	return d.ID.String()
 }
 
-// being returns a change that sets the status of a delivery.
-func being(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
+// withStatus returns a change that sets the status of a delivery.
+func withStatus(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
 	return func(d *eventhook.Delivery) {
 		if d.Status = status; status != eventhook.DeliverySuccess {
 			d.StatusCode, d.LastError, d.RetryCount = 500, "answered 500", 1
@@ -71,7 +71,7 @@ func TestGetDelivery(t *testing.T) {
 	}
 	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
 	if got := r.admin("GET", path, nil).want(http.StatusOK).object(); got["subscription_name"] != nil {
-		t.Errorf("its subscription is %v after it was deleted, want null", got["subscription_name"])
+		t.Errorf("the subscription is %v after its deletion, want null", got["subscription_name"])
 	}
 	r.admin("GET", T("acme")+deliveries+"/1", nil).want(http.StatusBadRequest)
 	r.admin("GET", T("acme")+deliveries+"/"+of.String(), nil).want(http.StatusNotFound)
@@ -79,9 +79,9 @@ func TestGetDelivery(t *testing.T) {
 
 func TestDeliveryHidesItsLease(t *testing.T) {
 	r := setUp(t)
-	id := r.deliverTo(r.subscribe("order.*"), being(eventhook.DeliveryAcquired), func(d *eventhook.Delivery) { d.NextAttemptAt = new(noon) })
+	id := r.deliverTo(r.subscribe("order.*"), withStatus(eventhook.DeliveryAcquired), func(d *eventhook.Delivery) { d.NextAttemptAt = new(noon) })
 	if got := r.admin("GET", T("acme")+deliveries+"/"+id, nil).want(http.StatusOK).object(); got["next_attempt_at"] != nil {
-		t.Errorf("one that is being sent is due at %v, want null", got["next_attempt_at"])
+		t.Errorf("a delivery that is being sent is due at %v, want null", got["next_attempt_at"])
 	}
 }
 
@@ -91,8 +91,8 @@ func TestDeliveryFilters(t *testing.T) {
 	name := map[string]string{}
 	called := func(n, id string) string { name[id] = n; r.clock.advance(time.Second); return id }
 	called("a", r.deliverTo(one))
-	called("b", r.deliverTo(one, being(eventhook.DeliveryDead)))
-	c := called("c", r.deliverTo(other, being(eventhook.DeliveryDead)))
+	called("b", r.deliverTo(one, withStatus(eventhook.DeliveryDead)))
+	c := called("c", r.deliverTo(other, withStatus(eventhook.DeliveryDead)))
 	called("d", r.deliverTo(other))
 	event := fmt.Sprint(r.admin("GET", T("acme")+deliveries+"/"+c, nil).object()["event_id"])
 	at, err := eventhook.ParseID[eventhook.Event](event)
@@ -138,11 +138,11 @@ func TestEventListsItsDeliveries(t *testing.T) {
 	got := r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).object()
 	list := got["deliveries"].([]any)
 	if len(list) != 1000 || got["deliveries_count"] != 1001.0 || list[0].(object)["subscription_name"] != "billing" {
-		t.Errorf("shows %d of %v, want the first 1000 of 1001, with their subscription", len(list), got["deliveries_count"])
+		t.Errorf("got %d of %v, want the first 1000 of 1001, with their subscription", len(list), got["deliveries_count"])
 	}
 	none := r.admin("GET", T("acme")+"/events/"+r.event().ID.String(), nil).want(http.StatusOK).object()
 	if diff := cmp.Diff([]any{}, none["deliveries"]); diff != "" || none["deliveries_count"] != 0.0 {
-		t.Errorf("one without shows %v", none["deliveries"])
+		t.Errorf("an event without deliveries has %v", none["deliveries"])
 	}
 }
 
@@ -153,15 +153,15 @@ func TestRetryDelivery(t *testing.T) {
 		eventhook.DeliveryDead: 200, eventhook.DeliveryFailed: 200, eventhook.DeliverySuccess: 200,
 		eventhook.DeliveryPending: 409, eventhook.DeliveryAcquired: 409,
 	} {
-		a := r.admin("POST", T("acme")+deliveries+"/"+r.deliverTo(subscription, being(status))+"/retry", nil).want(want)
+		a := r.admin("POST", T("acme")+deliveries+"/"+r.deliverTo(subscription, withStatus(status))+"/retry", nil).want(want)
 		if got := a.object(); want == 200 && (got["status"] != "pending" || got["retry_count"] != 0.0 || got["next_attempt_at"] == nil || got["attempts"] == nil) {
-			t.Errorf("one that was %s is %v, want it due with all its retries", status, got)
+			t.Errorf("a delivery that was %s is %v, want it due with all its retries", status, got)
 		}
 	}
-	dead, old := r.deliverTo(subscription, being(eventhook.DeliveryDead)), r.deliverTo(subscription)
+	dead, old := r.deliverTo(subscription, withStatus(eventhook.DeliveryDead)), r.deliverTo(subscription)
 	r.deletePayloads()
 	if a := r.admin("POST", T("acme")+deliveries+"/"+old+"/retry", nil).want(http.StatusConflict); !strings.Contains(a.problem().Detail, "its event's data is past the retention period") {
-		t.Errorf("one without data: %s, want why", a.Body)
+		t.Errorf("a delivery without data: got %s, want the reason", a.Body)
 	}
 	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
 	r.admin("POST", T("acme")+deliveries+"/"+dead+"/retry", nil).want(http.StatusConflict)
@@ -170,7 +170,7 @@ func TestRetryDelivery(t *testing.T) {
 func TestRetryToDisabledSubscriptionIsRefused(t *testing.T) {
 	r := setUp(t)
 	off, on := r.subscribe("order.*"), r.subscribe("order.*")
-	dead, other := r.deliverTo(off, being(eventhook.DeliveryDead)), r.deliverTo(on, being(eventhook.DeliveryDead))
+	dead, other := r.deliverTo(off, withStatus(eventhook.DeliveryDead)), r.deliverTo(on, withStatus(eventhook.DeliveryDead))
 	r.change(off, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionDisabled })
 	for path, body := range map[string]any{
 		T("acme") + deliveries + "/" + dead + "/retry": nil,
@@ -178,12 +178,12 @@ func TestRetryToDisabledSubscriptionIsRefused(t *testing.T) {
 		subscriptionPath(off) + "/replay":              object{"since": "2020-01-01T00:00:00Z"},
 	} {
 		if p := r.admin("POST", path, body).want(http.StatusConflict).problem(); !strings.Contains(p.Detail, "Enable it first") {
-			t.Errorf("%s: got %q, want what to do first", path, p.Detail)
+			t.Errorf("%s: got %q, want the advice to enable it first", path, p.Detail)
 		}
 	}
 	got := r.admin("POST", T("acme")+deliveries+"/retry", object{"filter": object{}, "limit": 9}).want(http.StatusOK).object()
 	if diff := cmp.Diff([]any{other}, got["delivery_ids"]); diff != "" {
-		t.Errorf("of all (-want +got):\n%s", diff)
+		t.Errorf("all subscriptions (-want +got):\n%s", diff)
 	}
 }
 
@@ -194,8 +194,8 @@ func TestRetryDeliveries(t *testing.T) {
 		r.deleteDeliveries()
 		for _, status := range eventhook.DeliveryStatuses {
 			r.clock.advance(time.Hour)
-			r.deliverTo(one, being(status))
-			r.deliverTo(other, being(status))
+			r.deliverTo(one, withStatus(status))
+			r.deliverTo(other, withStatus(status))
 		}
 	}
 	for _, c := range []struct {
@@ -204,12 +204,12 @@ func TestRetryDeliveries(t *testing.T) {
 		limit  int
 		want   int
 	}{
-		{"all that failed or are dead", object{}, 10, 4},
-		{"at most so many", object{}, 3, 3},
-		{"of a subscription", object{"subscription_id": one}, 10, 2},
-		{"of a status", object{"status": []string{"dead"}}, 10, 2},
-		{"before long ago", object{"created_before": "2020-01-01T00:00:00Z"}, 10, 0},
-		{"since long ago", object{"created_after": "2020-01-01T00:00:00Z"}, 10, 4},
+		{"all failed and dead deliveries", object{}, 10, 4},
+		{"a limit", object{}, 3, 3},
+		{"one subscription", object{"subscription_id": one}, 10, 2},
+		{"one status", object{"status": []string{"dead"}}, 10, 2},
+		{"before a past time", object{"created_before": "2020-01-01T00:00:00Z"}, 10, 0},
+		{"after a past time", object{"created_after": "2020-01-01T00:00:00Z"}, 10, 4},
 	} {
 		fill()
 		got := r.admin("POST", T("acme")+deliveries+"/retry", object{"filter": c.filter, "limit": c.limit}).want(http.StatusOK).object()
@@ -236,28 +236,28 @@ func TestRetryDeliveries(t *testing.T) {
 func TestReplaySubscription(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
-	r.deliverTo(one, being(eventhook.DeliveryDead))
+	r.deliverTo(one, withStatus(eventhook.DeliveryDead))
 	r.clock.advance(time.Hour)
 	since := r.clock.now().Format(time.RFC3339Nano)
 	for range 120 {
-		r.deliverTo(one, being(eventhook.DeliveryDead))
+		r.deliverTo(one, withStatus(eventhook.DeliveryDead))
 	}
 	r.deliverTo(one)
-	r.deliverTo(one, being(eventhook.DeliveryFailed))
-	r.deliverTo(other, being(eventhook.DeliveryDead))
+	r.deliverTo(one, withStatus(eventhook.DeliveryFailed))
+	r.deliverTo(other, withStatus(eventhook.DeliveryDead))
 	path := subscriptionPath(one) + "/replay"
 	replay := func(body object) object { return r.admin("POST", path, body).want(http.StatusOK).object() }
 	if got := replay(object{"since": since, "limit": 20}); got["replayed_count"] != 20.0 || len(got["delivery_ids"].([]any)) != 20 || got["more"] != true {
-		t.Errorf("with a limit: got %v, want 20 and that there may be more", got)
+		t.Errorf("with a limit: got %v, want 20 and more", got)
 	}
 	if got := replay(object{"since": since, "until": since[:4] + "-12-31T00:00:00Z"}); got["replayed_count"] != 100.0 || len(got["delivery_ids"].([]any)) != 100 || got["more"] != false {
-		t.Errorf("the dead ones since then: got %v, want the 100 that are left", got)
+		t.Errorf("dead deliveries since a time: got %v, want the remaining 100", got)
 	}
 	if got := replay(object{"since": since, "status": []string{"success", "failed"}}); got["replayed_count"] != 2.0 {
-		t.Errorf("those of other states: got %v, want 2", got)
+		t.Errorf("other statuses: got %v, want 2", got)
 	}
 	if got := replay(object{"since": "2020-01-01T00:00:00Z"}); got["replayed_count"] != 1.0 {
-		t.Errorf("all since long ago: got %v, want the first", got)
+		t.Errorf("all since a past time: got %v, want the first", got)
 	}
 	for body, want := range map[string][]string{
 		`{}`: {"body.since"}, `{"since":"yesterday"}`: {"body.since"}, `{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`: {"body.until"},

@@ -60,17 +60,17 @@ type DeliveriesRetry struct {
 
 // DeliveriesRetryFilter filters deliveries. An omitted member does not filter.
 type DeliveriesRetryFilter struct {
-	SubscriptionID string   `json:"subscription_id,omitempty"`
+	SubscriptionID string   `json:"subscription_id,omitempty" doc:"Deliveries to this subscription."`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
-	EventID        string   `json:"event_id,omitempty"`
+	EventID        string   `json:"event_id,omitempty" doc:"Deliveries of this event."`
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry; default failed and dead."`
-	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time"`
-	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time"`
+	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time" doc:"Deliveries of events published or received at or after this time."`
+	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time" doc:"Deliveries of events published or received before this time."`
 }
 
 // DeliveriesRetried lists the retried deliveries.
 type DeliveriesRetried struct {
-	RetriedCount int      `json:"retried_count"`
+	RetriedCount int      `json:"retried_count" doc:"Number of retried deliveries."`
 	DeliveryIDs  []string `json:"delivery_ids" doc:"Retried deliveries, newest event first."`
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The page is one document; its style and script stand in files of their own to be
-// edited and hashed.
+// The page is one document. Its style and script are separate files, so that they can
+// be edited and hashed.
 var (
 	//go:embed docs.html
 	docsHTML string
@@ -38,13 +38,13 @@ var docsPage = template.Must(template.New("docs").Parse(docsHTML))
 var docsPolicy = "default-src 'none'; style-src '" + cspHash(docsStyle) + "'; script-src '" + cspHash(docsScript) +
 	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// cspHash is the source expression of an inline element in a Content-Security-Policy.
+// cspHash returns the source expression for an inline element in a Content-Security-Policy.
 func cspHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// registerDocs serves the OpenAPI document and a page made of it. Both are built on
+// registerDocs serves the OpenAPI document and a page that is generated from it. Both are built on
 // the first request. publicURL is the server of the curl commands.
 func registerDocs(e *echo.Echo, doc *huma.OpenAPI, publicURL string) {
 	document := sync.OnceValues(func() ([]byte, error) { return json.Marshal(doc) })
@@ -141,7 +141,7 @@ func newDocsOperation(doc *huma.OpenAPI, op *huma.Operation) docsOperation {
 	return o
 }
 
-// exampleText is the first example of a response, indented.
+// exampleText returns the first example of a response, indented; "" without one.
 func exampleText(content map[string]*huma.MediaType) string {
 	for _, contentType := range slices.Sorted(maps.Keys(content)) {
 		media := content[contentType]
@@ -159,7 +159,7 @@ func exampleText(content map[string]*huma.MediaType) string {
 	return ""
 }
 
-// indented is a value as JSON in which only <, > and & stay as they are.
+// indented returns a value as indented JSON without escaping <, > and &.
 func indented(value any) string {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
@@ -169,8 +169,8 @@ func indented(value any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// curl is the command that sends the example of an operation. No example holds a
-// single quote.
+// curl returns the command that sends the example of an operation. Examples must not
+// contain a single quote.
 func curl(server string, op *huma.Operation, x example) string {
 	url := server + op.Path
 	for _, p := range op.Parameters {
@@ -204,12 +204,12 @@ func fieldsOf(doc *huma.OpenAPI, content map[string]*huma.MediaType, fields []do
 
 // members lists the members of a schema, each followed by its own members.
 func members(doc *huma.OpenAPI, s *huma.Schema, depth int, fields []docsField) []docsField {
-	const deepest = 5
+	const maxDepth = 5
 	s = resolve(doc, s)
 	if s != nil && s.Items != nil {
 		s = resolve(doc, s.Items)
 	}
-	if s == nil || depth > deepest {
+	if s == nil || depth > maxDepth {
 		return fields
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -256,8 +256,8 @@ func typeOf(doc *huma.OpenAPI, s *huma.Schema) string {
 	return words
 }
 
-// schemaName is the name of a type in the document: without suffixes such as View and
-// Body, which name its place in a request or a response.
+// schemaName returns the name of a type in the document: without the suffixes View and
+// Body, which say whether a type belongs to a request or a response.
 func schemaName(t reflect.Type, hint string) string {
 	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
 	if item, isPage := strings.CutPrefix(name, "Page"); isPage {
@@ -271,5 +271,5 @@ func Document(version string) *huma.OpenAPI {
 	return Register(echo.New(), Deps{Version: version, Now: time.Now, Keys: noKeys{}}).OpenAPI()
 }
 
-// noKeys has no methods that are called.
+// noKeys is the KeyStore of a document that serves no requests.
 type noKeys struct{ KeyStore }

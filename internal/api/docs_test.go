@@ -17,7 +17,7 @@ func TestDocumentDescribesEveryRoute(t *testing.T) {
 	r := setUp(t)
 	a := r.call("", "GET", "/openapi.json", nil).want(http.StatusOK)
 	if got := a.Header().Get("Content-Type"); got != "application/openapi+json" {
-		t.Errorf("it is %q", got)
+		t.Errorf("the content type is %q", got)
 	}
 	var doc struct {
 		OpenAPI    string
@@ -54,11 +54,11 @@ func TestDocumentFollowsTheContract(t *testing.T) {
 	seen := map[string]bool{}
 	for _, op := range r.operations() {
 		if seen[op.OperationID] || !regexp.MustCompile(`^[a-z-]+$`).MatchString(op.OperationID) {
-			t.Errorf("%s %s has the id %q, want one of its own that makes a name", op.Method, op.Path, op.OperationID)
+			t.Errorf("%s %s has the id %q, want a unique id of lower-case letters and hyphens", op.Method, op.Path, op.OperationID)
 		}
 		seen[op.OperationID] = true
 		if op.Summary == "" || len(op.Tags) != 1 || len(op.Security) != 1 {
-			t.Errorf("%s %s: want a summary, a tag and the key it needs", op.Method, op.Path)
+			t.Errorf("%s %s: want a summary, a tag and the required key", op.Method, op.Path)
 		}
 		failures := []string{"400", "401", "403", "404", "422", "500"}
 		if op.Method == http.MethodPost {
@@ -103,14 +103,14 @@ func TestPageLoadsNothing(t *testing.T) {
 	a := r.call("", "GET", "/docs", nil).want(http.StatusOK)
 	page := a.Body.String()
 	if got := a.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/html") {
-		t.Errorf("they are %q", got)
+		t.Errorf("the content type is %q", got)
 	}
 	if got := a.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
-		t.Errorf("the policy is %q, want one that lets nothing in", got)
+		t.Errorf("the policy is %q, want one that allows nothing by default", got)
 	}
 	markup, _, _ := strings.Cut(page, "<script>")
 	if found := regexp.MustCompile(`(?i)<img|<link|<iframe|@import|url\(|\ssrc=|href="(https?:)?//`).FindAllString(markup, -1); found != nil {
-		t.Errorf("the page holds %v, want nothing that is loaded", found)
+		t.Errorf("the page contains %v, want no external resource", found)
 	}
 	for _, op := range r.operations() {
 		if !strings.Contains(page, html.EscapeString(op.Path)) || !strings.Contains(page, html.EscapeString(op.Summary)) {

@@ -11,12 +11,12 @@ import (
 
 func (s *server) registerEventTest(api huma.API) {
 	register(s, api, operation{id: "test-event", method: http.MethodPost, path: base + "/events/{id}/test", scope: eventhook.ScopeRead, tag: "events", class: trials,
-		summary: "Explain how a stored event would be routed today",
+		summary: "Explain how a stored event would be routed now",
 		about: "Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. " +
 			"No target is executed. 409 if the event did not come from a source or its body is past the retention period."}, s.testEvent)
 }
 
-// eventTestView is the evaluation of today's routes for a stored event.
+// eventTestView is the evaluation of the current routes for a stored event.
 type eventTestView struct {
 	Routes []routeExplanationView `json:"routes" doc:"One explanation per route, in the order of evaluation; empty if the source is deleted."`
 }

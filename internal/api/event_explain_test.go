@@ -19,7 +19,7 @@ func (r *fixture) testEvent(id eventhook.EventID) *answer {
 	return r.admin("POST", T("acme")+"/events/"+id.String()+"/test", nil)
 }
 
-func TestEventIsTestedAgainstTodaysRoutes(t *testing.T) {
+func TestEventIsTestedAgainstTheCurrentRoutes(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.RequestID = "r-1" })
 	r.settle(e, r.plannedExecution(eventhook.Task, "build"))
@@ -39,11 +39,11 @@ func TestEventIsTestedAgainstTodaysRoutes(t *testing.T) {
 	}
 	asked := r.routes.event
 	if r.routes.source != r.crm || asked.ID != e.ID || asked.SourceSlug != "crm" || asked.RequestID != "r-1" || asked.TraceID != "" || string(asked.Body) != `{"n":1}` {
-		t.Errorf("the routes of %s were asked about %+v, want crm's about the event as it was processed", r.routes.source, asked)
+		t.Errorf("ExplainRoutes got the source %s and the event %+v, want crm and the event as it was processed", r.routes.source, asked)
 	}
 	before, after := len(r.list(T("acme")+"/work").Items), r.list(T("acme") + "/events").Items[0]
 	if before != 1 || after["status"] != "delivered" {
-		t.Errorf("asking has left %d pieces of work and the event %v, want 1, delivered", before, after["status"])
+		t.Errorf("the test left %d executions and the event %v, want 1, delivered", before, after["status"])
 	}
 }
 
@@ -62,12 +62,12 @@ func TestEventsThatCannotBeTested(t *testing.T) {
 		status int
 		detail string
 	}{
-		{"none such", eventhook.NewID[eventhook.Event](noon), http.StatusNotFound, "no such event"},
-		{"published", published.ID, http.StatusConflict, "did not come from a source"},
-		{"past its retention", bare.ID, http.StatusConflict, "past the retention period"},
+		{"an unknown event", eventhook.NewID[eventhook.Event](noon), http.StatusNotFound, "no such event"},
+		{"a published event", published.ID, http.StatusConflict, "did not come from a source"},
+		{"an event past the retention period", bare.ID, http.StatusConflict, "past the retention period"},
 	} {
 		if p := r.testEvent(c.id).want(c.status).problem(); !strings.Contains(p.Detail, c.detail) {
-			t.Errorf("%s: got %q, want it said: %s", c.claim, p.Detail, c.detail)
+			t.Errorf("%s: got %q, want %q", c.claim, p.Detail, c.detail)
 		}
 	}
 	r.admin("POST", T("acme")+"/events/x/test", nil).want(http.StatusBadRequest)

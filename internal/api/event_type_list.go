@@ -37,29 +37,29 @@ func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQu
 		out.Body.Items = append(out.Body.Items, viewEventType(t))
 	}
 	if len(found) > in.Limit {
-		out.Body.NextCursor = pages.encode(placeOf(found[in.Limit-1]))
+		out.Body.NextCursor = pages.encode(positionOf(found[in.Limit-1]))
 	}
 	return out, nil
 }
 
-// placeOf returns the position of an event type for a cursor: its id, or the marked
+// positionOf returns the position of an event type for a cursor: its id, or the marked
 // name of a built-in type, which is always longer than an id.
-func placeOf(t eventhook.EventType) []byte {
+func positionOf(t eventhook.EventType) []byte {
 	if t.ID.IsZero() {
-		return slices.Concat(builtinPlace, []byte(t.Name))
+		return slices.Concat(builtinPosition, []byte(t.Name))
 	}
 	return t.ID[:]
 }
 
-var builtinPlace = []byte("built in, after ")
+var builtinPosition = []byte("built in, after ")
 
 func eventTypeCursor(pages pager, cursor string) (before eventhook.EventTypeID, name string, err error) {
 	if cursor == "" {
 		return before, "", nil
 	}
-	place, err := pages.decode(cursor)
-	if err == nil && len(place) > len(builtinPlace) {
-		return before, string(place[len(builtinPlace):]), nil
+	position, err := pages.decode(cursor)
+	if err == nil && len(position) > len(builtinPosition) {
+		return before, string(position[len(builtinPosition):]), nil
 	}
 	before, err = cursorOf[eventhook.EventType](pages, cursor)
 	return before, "", err

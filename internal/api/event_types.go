@@ -18,27 +18,27 @@ import (
 type EventTypeStore interface {
 	EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error)
 	EventTypes(ctx context.Context, to eventhook.Actor, tenant eventhook.TenantID, before eventhook.EventTypeID, limit int) ([]eventhook.EventType, error)
-	PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (_ eventhook.EventType, made bool, err error)
+	PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (_ eventhook.EventType, created bool, err error)
 	DeleteEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, name string, version int64) error
 }
 
 // EventType is an entry of a tenant's catalogue.
 type EventType struct {
 	Name        string     `json:"name" example:"payment.succeeded"`
-	Description string     `json:"description"`
-	Category    string     `json:"category"`
+	Description string     `json:"description" doc:"Description for users."`
+	Category    string     `json:"category" doc:"Category, for grouping."`
 	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the event's data."`
-	Visibility  string     `json:"visibility" enum:"tenant,admin"`
+	Visibility  string     `json:"visibility" enum:"tenant,admin" doc:"tenant: visible to the tenant's keys. admin: visible to the admin key only."`
 	IsBuiltin   bool       `json:"is_builtin" doc:"True for the types of the gateway's own events, which cannot be changed."`
 	Version     int64      `json:"version" doc:"Increases with every change and is used as the ETag; 0 for built-in types."`
 	CreatedAt   *time.Time `json:"created_at" doc:"Null for built-in types."`
-	UpdatedAt   *time.Time `json:"updated_at"`
+	UpdatedAt   *time.Time `json:"updated_at" doc:"Null for built-in types."`
 }
 
 // EventTypePut is the new content of an entry of the catalogue.
 type EventTypePut struct {
-	Description string     `json:"description,omitempty" maxLength:"2000"`
-	Category    string     `json:"category,omitempty" maxLength:"200"`
+	Description string     `json:"description,omitempty" maxLength:"2000" doc:"Description for users."`
+	Category    string     `json:"category,omitempty" maxLength:"200" doc:"Category, for grouping."`
 	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric."`
 	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions."`
 }
@@ -58,7 +58,9 @@ func (s *server) registerEventTypes(api huma.API) {
 	register(s, api, put, s.putEventType)
 	register(s, api, remove, s.deleteEventType)
 	described := api.OpenAPI().Paths[base+"/event-types/{name}"].Put.Responses
-	described[strconv.Itoa(http.StatusCreated)] = described[strconv.Itoa(http.StatusOK)]
+	created := *described[strconv.Itoa(http.StatusOK)]
+	created.Description = http.StatusText(http.StatusCreated)
+	described[strconv.Itoa(http.StatusCreated)] = &created
 }
 
 // EventTypePath is the part of a path that identifies an event type.
@@ -138,15 +140,15 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin requires the admin key."}
 	}
 	var t eventhook.EventType
-	var made bool
+	var created bool
 	err := in.applyIfMatch(func(version int64) (err error) {
-		t, made, err = s.EventTypes.PutEventType(ctx, by.actor(), by.tenant, version, want)
+		t, created, err = s.EventTypes.PutEventType(ctx, by.actor(), by.tenant, version, want)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if made {
+	if created {
 		return answerEventType(http.StatusCreated, t), nil
 	}
 	return answerEventType(http.StatusOK, t), nil
@@ -158,11 +160,11 @@ func checkEventType(t eventhook.EventType) (rules eventhook.Faults) {
 	faults := t.Validate()
 	faults.Merge("schema", schema.Check(t.Schema))
 	for _, f := range faults {
-		place := "body."
+		prefix := "body."
 		if f.Location == "name" {
-			place = "path."
+			prefix = "path."
 		}
-		f.Location = place + f.Location
+		f.Location = prefix + f.Location
 		rules = append(rules, f)
 	}
 	return rules

@@ -20,14 +20,14 @@ func eventTypePath(name string) string { return T("acme") + "/event-types/" + ur
 
 func TestEventType(t *testing.T) {
 	r := setUp(t)
-	body := object{"description": "Money came.", "category": "payment", "schema": object{"type": "object", "required": []any{"amount"}}, "visibility": "admin"}
+	body := object{"description": "A payment succeeded.", "category": "payment", "schema": object{"type": "object", "required": []any{"amount"}}, "visibility": "admin"}
 	a := r.admin("PUT", eventTypePath("payment.succeeded"), body).want(http.StatusCreated)
 	want := object{"name": "payment.succeeded", "is_builtin": false, "version": 1.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T15:00:00Z"}
 	for name, value := range body {
 		want[name] = value
 	}
 	if diff := cmp.Diff(want, a.object()); diff != "" || a.Header().Get("ETag") != `"1"` {
-		t.Errorf("made with the tag %s (-want +got):\n%s", a.Header().Get("ETag"), diff)
+		t.Errorf("created with the ETag %s (-want +got):\n%s", a.Header().Get("ETag"), diff)
 	}
 	if diff := cmp.Diff(want, r.admin("GET", eventTypePath("payment.succeeded"), nil).want(http.StatusOK).object()); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
@@ -87,7 +87,7 @@ func TestBuiltinEventTypes(t *testing.T) {
 		a := r.admin("GET", eventTypePath(builtin.Name), nil).want(http.StatusOK)
 		got := a.object()
 		if got["is_builtin"] != true || got["visibility"] != string(builtin.Visibility) || got["created_at"] != nil || a.Header().Get("ETag") != "" {
-			t.Errorf("got %v with the tag %q, want an entry that is built in", got, a.Header().Get("ETag"))
+			t.Errorf("got %v with the tag %q, want a built-in entry", got, a.Header().Get("ETag"))
 		}
 		if faults := builtin.Validate(); len(faults) > 0 {
 			t.Errorf("%s: %v", builtin.Name, faults)
@@ -122,7 +122,7 @@ func TestEventTypesArePaged(t *testing.T) {
 			path = fmt.Sprintf("%s/event-types?limit=%d&cursor=%s", T("acme"), limit, *p.NextCursor)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%d at once (-want +got):\n%s", limit, diff)
+			t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
 		}
 	}
 	r.admin("GET", T("acme")+"/event-types?cursor=AAAA", nil).want(http.StatusBadRequest)
@@ -140,23 +140,23 @@ func TestEventTypeFaults(t *testing.T) {
 	}{
 		{"a name that is a pattern", "a.*", `{}`, 422, []string{"path.name"}},
 		{"a name with a NUL", "a\x00", `{}`, 422, []string{"path.name"}},
-		{"a name too long", strings.Repeat("n", 256), `{}`, 422, []string{"path.name"}},
-		{"all that can be wrong", "a*", `{"description":"` + strings.Repeat("d", 2001) + `","category":"\u0000","visibility":"all","colour":1,"schema":[]}`, 422,
+		{"a name that is too long", strings.Repeat("n", 256), `{}`, 422, []string{"path.name"}},
+		{"several faults", "a*", `{"description":"` + strings.Repeat("d", 2001) + `","category":"\u0000","visibility":"all","colour":1,"schema":[]}`, 422,
 			[]string{"path.name", "body.description", "body.category", "body.visibility", "body.colour", "body.schema"}},
-		{"a schema of no type", "a", schema(`{"type":"money","properties":{"a":{"minLength":-1}}}`), 422, []string{"body.schema.properties.a.minLength", "body.schema.type"}},
+		{"a schema with an unknown type", "a", schema(`{"type":"money","properties":{"a":{"minLength":-1}}}`), 422, []string{"body.schema.properties.a.minLength", "body.schema.type"}},
 		{"a schema with a broken pattern", "a", schema(`{"pattern":"("}`), 422, []string{"body.schema.pattern"}},
-		{"a schema elsewhere", "a", schema(`{"$ref":"https://example.com/schema"}`), 422, []string{"body.schema"}},
+		{"a schema at a URL", "a", schema(`{"$ref":"https://example.com/schema"}`), 422, []string{"body.schema"}},
 		{"a schema in a file", "a", schema(`{"$ref":"file://` + file + `"}`), 422, []string{"body.schema"}},
-		{"a schema beside it", "a", schema(`{"$ref":"other.json"}`), 422, []string{"body.schema"}},
-		{"a schema of its own kind", "a", schema(`{"$schema":"https://example.com/meta"}`), 422, []string{"body.schema"}},
-		{"a place that is not there", "a", schema(`{"$ref":"#/$defs/none"}`), 422, []string{"body.schema"}},
-		{"a number of a million digits", "a", schema(`{"multipleOf":1e-999999}`), 422, []string{"body.schema"}},
-		{"a number of an exponent that is none of ours", "a", schema(`{"multipleOf":1e-99999999999999999999}`), 422, []string{"body.schema"}},
-		{"a number too large", "a", schema(`{"maximum":1e400}`), 422, []string{"body.schema", "body.schema.maximum"}},
-		{"a schema too deep", "a", schema(strings.Repeat(`{"not":`, 65) + `{}` + strings.Repeat(`}`, 65)), 422, []string{"body.schema"}},
-		{"a schema too large", "a", schema(`{"description":"` + strings.Repeat("d", 32<<10) + `"}`), 422, []string{"body.schema"}},
+		{"a schema at a relative URL", "a", schema(`{"$ref":"other.json"}`), 422, []string{"body.schema"}},
+		{"an unknown meta schema", "a", schema(`{"$schema":"https://example.com/meta"}`), 422, []string{"body.schema"}},
+		{"a missing definition", "a", schema(`{"$ref":"#/$defs/none"}`), 422, []string{"body.schema"}},
+		{"a number with a million digits", "a", schema(`{"multipleOf":1e-999999}`), 422, []string{"body.schema"}},
+		{"a number with an exponent beyond int64", "a", schema(`{"multipleOf":1e-99999999999999999999}`), 422, []string{"body.schema"}},
+		{"a number beyond a float", "a", schema(`{"maximum":1e400}`), 422, []string{"body.schema", "body.schema.maximum"}},
+		{"a schema that is nested too deeply", "a", schema(strings.Repeat(`{"not":`, 65) + `{}` + strings.Repeat(`}`, 65)), 422, []string{"body.schema"}},
+		{"a schema that is too large", "a", schema(`{"description":"` + strings.Repeat("d", 32<<10) + `"}`), 422, []string{"body.schema"}},
 		{"an array", "a", `[]`, 422, []string{"body"}},
-		{"nothing", "a", ``, 400, []string{"body"}},
+		{"an empty body", "a", ``, 400, []string{"body"}},
 		{"more than a megabyte", "a", schema(`{"description":"` + strings.Repeat("d", 1<<20) + `"}`), 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 type EventStore interface {
 	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
-	// Actions returns up to most actions of an event in the order in which they
+	// Actions returns at most limit actions of an event in the order in which they
 	// started, and their total number.
-	Actions(ctx context.Context, e *eventhook.Event, most int) (list []eventhook.Action, count int, err error)
+	Actions(ctx context.Context, e *eventhook.Event, limit int) (list []eventhook.Action, count int, err error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
 	// RoutedEvent returns an event with its payload in the form that routes evaluate.
 	// Headers is nil if the payload is past the retention period.
@@ -28,10 +28,10 @@ type EventStore interface {
 	// ReprocessEvents makes failed, dead and unrouted events due at once and returns
 	// their ids, newest first.
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
-	// WatchEvents calls tell with changes of events until ctx ends or tell returns an
+	// WatchEvents calls notify with changes of events until ctx ends or notify returns an
 	// error: once at the start, then for every change and at least every idle. Calls do
 	// not overlap.
-	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error
+	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, notify func(eventhook.EventUpdates) error) error
 }
 
 // EventView is an event in a list. It is exported because huma ignores embedded types
@@ -39,23 +39,23 @@ type EventStore interface {
 type EventView struct {
 	ID             string     `json:"id" format:"uuid"`
 	Source         *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
-	Origin         string     `json:"origin" enum:"source,api,route,system"`
+	Origin         string     `json:"origin" enum:"source,api,route,system" doc:"source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself."`
 	EventType      string     `json:"event_type"`
-	Status         string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
-	IdempotencyKey *string    `json:"idempotency_key"`
-	IsDuplicate    bool       `json:"is_duplicate"`
-	DuplicateOf    *string    `json:"duplicate_of"`
-	ContentType    string     `json:"content_type"`
+	Status         string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of."`
+	IdempotencyKey *string    `json:"idempotency_key" doc:"Events of a source with the same key are duplicates; null without a key."`
+	IsDuplicate    bool       `json:"is_duplicate" doc:"Whether the status is duplicate."`
+	DuplicateOf    *string    `json:"duplicate_of" doc:"Id of the first event; null unless the event is a duplicate."`
+	ContentType    string     `json:"content_type" doc:"Content type of the body."`
 	BodySize       int        `json:"body_size" doc:"Size of the body in bytes."`
-	RetryCount     int        `json:"retry_count"`
-	NextRetryAt    *time.Time `json:"next_retry_at"`
-	LastError      *string    `json:"last_error"`
-	SourceIP       *string    `json:"source_ip"`
-	TraceID        string     `json:"trace_id"`
-	RequestID      *string    `json:"request_id"`
-	CorrelationID  *string    `json:"correlation_id"`
-	ReceivedAt     time.Time  `json:"received_at"`
-	ProcessedAt    *time.Time `json:"processed_at"`
+	RetryCount     int        `json:"retry_count" doc:"Number of retries since the event was received or last reprocessed."`
+	NextRetryAt    *time.Time `json:"next_retry_at" doc:"Null if no retry is scheduled."`
+	LastError      *string    `json:"last_error" doc:"Error of the last attempt; null if it succeeded."`
+	SourceIP       *string    `json:"source_ip" doc:"Client address of the request; null if unknown."`
+	TraceID        string     `json:"trace_id" doc:"W3C trace id."`
+	RequestID      *string    `json:"request_id" doc:"X-Request-Id of the request."`
+	CorrelationID  *string    `json:"correlation_id" doc:"Identifier shared by related events."`
+	ReceivedAt     time.Time  `json:"received_at" doc:"When the event was received or published."`
+	ProcessedAt    *time.Time `json:"processed_at" doc:"When processing ended; null before that."`
 }
 
 type eventDetail struct {
@@ -87,15 +87,15 @@ type actionView struct {
 	RouteID             string     `json:"route_id" format:"uuid"`
 	RouteName           string     `json:"route_name"`
 	TargetType          string     `json:"target_type"`
-	Status              string     `json:"status" enum:"pending,success,failed,skipped"`
-	Attempts            int        `json:"attempts"`
-	WorkflowExecutionID *string    `json:"workflow_execution_id"`
-	TaskExecutionID     *string    `json:"task_execution_id"`
-	PromiseID           *string    `json:"promise_id"`
-	PublishedEventID    *string    `json:"published_event_id"`
-	ErrorMessage        *string    `json:"error_message"`
+	Status              string     `json:"status" enum:"pending,success,failed,skipped" doc:"pending: not finished yet. success: the target succeeded. failed: the target failed. skipped: an earlier effect has the same idempotency key."`
+	Attempts            int        `json:"attempts" doc:"Number of attempts."`
+	WorkflowExecutionID *string    `json:"workflow_execution_id" doc:"The created workflow; null for other target types."`
+	TaskExecutionID     *string    `json:"task_execution_id" doc:"The created task; null for other target types."`
+	PromiseID           *string    `json:"promise_id" doc:"The settled promise; null for other target types."`
+	PublishedEventID    *string    `json:"published_event_id" doc:"The published event; null for other target types."`
+	ErrorMessage        *string    `json:"error_message" doc:"Why the last attempt failed; null if it succeeded."`
 	StartedAt           time.Time  `json:"started_at"`
-	CompletedAt         *time.Time `json:"completed_at"`
+	CompletedAt         *time.Time `json:"completed_at" doc:"Null while the action is pending."`
 }
 
 type eventsQuery struct {
@@ -125,7 +125,7 @@ func (s *server) registerEvents(api huma.API) {
 		summary: "Get the payload of an event", about: "Returns the exact bytes of the event's body."}, s.getPayload)
 	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true, class: bulks,
 		summary: "Reprocess failed, dead or unrouted events",
-		about: "Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. " +
+		about: "Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. " +
 			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
 	s.registerStream(api)
 }
@@ -275,7 +275,7 @@ func (s *server) getPayload(ctx context.Context, by caller, in *EventPath) (*pay
 		return nil, err
 	}
 	if p.Headers == nil {
-		return nil, eventhook.NotFound("payload: it is past its retention")
+		return nil, eventhook.NotFound("payload: it is past the retention period")
 	}
 	contentType := e.ContentType
 	if contentType == "" || strings.ContainsAny(contentType, "\r\n\x00") {

@@ -80,7 +80,7 @@ func TestEventListsItsActions(t *testing.T) {
 	actions := map[made]bool{}
 	for _, a := range got.Actions {
 		if a.RouteID != r.route.ID.String() || a.RouteName != "all" || a.Attempts != 1 || a.PublishedEventID != nil {
-			t.Errorf("got the action %+v, want one of the route, tried once", a)
+			t.Errorf("got the action %+v, want an action of the route after one attempt", a)
 		}
 		actions[made{a.TargetType, a.Status, text(a.WorkflowExecutionID), text(a.TaskExecutionID), text(a.PromiseID), text(a.ErrorMessage)}] = true
 	}
@@ -115,7 +115,7 @@ func TestEventListsAtMostMaxActions(t *testing.T) {
 	}
 	for i, a := range got.Actions {
 		if a.ErrorMessage != fmt.Sprint(i) {
-			t.Fatalf("action %d is %s, want them in their order", i, a.ErrorMessage)
+			t.Fatalf("action %d is %s, want the actions in their order", i, a.ErrorMessage)
 		}
 	}
 }
@@ -124,21 +124,21 @@ func TestEventShowsBodyAndHeaders(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ claim, contentType, headers, body, wantBody, wantHeaders string }{
 		{"JSON", "application/json", "", `{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, `{}`},
-		{"JSON with numbers that no float holds", "application/json", "", `[12345678901234567890]`, `[12345678901234567890]`, `{}`},
+		{"JSON with numbers beyond a float", "application/json", "", `[12345678901234567890]`, `[12345678901234567890]`, `{}`},
 		{"JSON with a NUL", "application/json", "", `{"a":"\u0000"}`, `{"a":"\u0000"}`, `{}`},
-		{"JSON that is no UTF-8", "application/json", "", "\"\xff\"", `"�"`, `{}`},
-		{"JSON that is none", "application/json", "", `{"a":`, `"{\"a\":"`, `{}`},
+		{"JSON that is not UTF-8", "application/json", "", "\"\xff\"", `"�"`, `{}`},
+		{"invalid JSON", "application/json", "", `{"a":`, `"{\"a\":"`, `{}`},
 		{"a form", "application/x-www-form-urlencoded", "", `a=1&b=x%20y`, `{"a":"1","b":"x y"}`, `{}`},
 		{"text", "text/plain", "", "hello, 世界", `"hello, 世界"`, `{}`},
 		{"text with a NUL", "text/plain", "", "a\x00b", `"a\u0000b"`, `{}`},
-		{"bytes", "application/octet-stream", "", "\xff\xfe\x00", `null`, `{}`},
-		{"nothing", "", "", "", `null`, `{}`},
+		{"binary data", "application/octet-stream", "", "\xff\xfe\x00", `null`, `{}`},
+		{"an empty body", "", "", "", `null`, `{}`},
 		{"gzip", "application/json", "Content-Encoding: gzip\r\n", gzipped(`{"a":1}`), `{"a":1}`, `{"Content-Encoding":"gzip"}`},
-		{"gzip of bytes", "application/octet-stream", "Content-Encoding: gzip\r\n", gzipped("\xff\xfe\x00"), `null`, `{"Content-Encoding":"gzip"}`},
-		{"gzip that is none", "application/json", "Content-Encoding: gzip\r\n", `{"a":1}`, `{"a":1}`, `{"Content-Encoding":"gzip"}`},
-		{"headers, as they were kept", "text/plain", "Authorization: [redacted]\r\nX-A: b\r\n", "x", `"x"`, `{"Authorization":"[redacted]","X-A":"b"}`},
-		{"headers that were repeated", "text/plain", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n", "x", `"x"`, `{"X-A":"1, 3","X-B":"2"}`},
-		{"headers that are no text", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
+		{"gzip of binary data", "application/octet-stream", "Content-Encoding: gzip\r\n", gzipped("\xff\xfe\x00"), `null`, `{"Content-Encoding":"gzip"}`},
+		{"a body that is not gzip", "application/json", "Content-Encoding: gzip\r\n", `{"a":1}`, `{"a":1}`, `{"Content-Encoding":"gzip"}`},
+		{"headers as stored", "text/plain", "Authorization: [redacted]\r\nX-A: b\r\n", "x", `"x"`, `{"Authorization":"[redacted]","X-A":"b"}`},
+		{"repeated headers", "text/plain", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n", "x", `"x"`, `{"X-A":"1, 3","X-B":"2"}`},
+		{"headers that are not UTF-8", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -203,10 +203,10 @@ func TestEventOutlivesItsPayload(t *testing.T) {
 	path := T("acme") + "/events/" + e.ID.String()
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()
 	if got["body"] != nil || len(got["headers"].(map[string]any)) != 0 {
-		t.Errorf("got the body %v and headers %v, want null and none", got["body"], got["headers"])
+		t.Errorf("got the body %v and headers %v, want null and no headers", got["body"], got["headers"])
 	}
 	r.admin("GET", path+"/payload", nil).want(http.StatusNotFound)
 	if x := r.work(work.Effect.Execution.ID.String()); x["input"] != nil {
-		t.Errorf("read %v, want the work with the input null", x)
+		t.Errorf("got %v, want an execution with the input null", x)
 	}
 }

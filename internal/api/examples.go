@@ -7,8 +7,8 @@ import (
 )
 
 // example is the example of an operation in the OpenAPI document and on /docs. The
-// request is the text that a user would write; the response is built of the types
-// with which the handlers answer, so that its members cannot drift.
+// request is the text that a user would write; the response is built from the types
+// of the handlers, so that its members cannot differ.
 type example struct {
 	request  string // JSON; "" without a body
 	response any    // nil without a body
@@ -35,7 +35,7 @@ const (
 	exampleCursor  = "pXk2sVd0mAEBldOkYAB-VI1yb6CBkqO0"
 )
 
-// exampleTime is the given number of seconds after the time of the examples.
+// exampleTime returns the time the given number of seconds after the first example.
 func exampleTime(seconds int) time.Time {
 	return time.Date(2026, time.March, 10, 9, 30, seconds, 0, time.UTC)
 }
@@ -49,14 +49,14 @@ func examples() map[string]example {
 	return all
 }
 
-// examplePage is the response of a list.
+// examplePage returns the response of a list.
 func examplePage[T any](items ...T) any {
 	p := page[T]{}
 	p.Body.Items, p.Body.NextCursor = items, new(exampleCursor)
 	return p.Body
 }
 
-// lastExamplePage is the response of a list without a further page.
+// lastExamplePage returns the response of a list without a further page.
 func lastExamplePage[T any](items ...T) any {
 	p := page[T]{}
 	p.Body.Items = items

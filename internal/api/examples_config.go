@@ -140,7 +140,7 @@ func subscriptionExamples() map[string]example {
 		"list-event-types": {response: examplePage(exampleEventType())},
 		"get-event-type":   {response: exampleEventType()},
 		"put-event-type": {request: `{
-  "description": "A payment was made.",
+  "description": "A payment succeeded.",
   "category": "billing",
   "schema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "integer"}}}
 }`, response: exampleEventType()},
@@ -149,7 +149,7 @@ func subscriptionExamples() map[string]example {
 }
 
 func exampleEventType() EventType {
-	return EventType{Name: "payment.made", Description: "A payment was made.", Category: "billing",
+	return EventType{Name: "payment.succeeded", Description: "A payment succeeded.", Category: "billing",
 		Schema:     jsonObject(`{"type":"object","required":["amount"],"properties":{"amount":{"type":"integer"}}}`),
 		Visibility: "tenant", Version: 1, CreatedAt: new(exampleTime(0)), UpdatedAt: new(exampleTime(0))}
 }

@@ -11,7 +11,7 @@ import (
 // exampleDelivery is the delivery of a payment to the subscription billing, whose
 // first attempt timed out.
 func exampleDelivery() Delivery {
-	return Delivery{ID: exampleDeliveryID, EventID: examplePublishedID, EventType: "payment.made", SubscriptionID: new(exampleSubscriptionID),
+	return Delivery{ID: exampleDeliveryID, EventID: examplePublishedID, EventType: "payment.succeeded", SubscriptionID: new(exampleSubscriptionID),
 		SubscriptionName: new("billing"), Status: "success", AttemptCount: 2, RetryCount: 1, StatusCode: new(http.StatusOK),
 		CreatedAt: exampleTime(11), CompletedAt: new(exampleTime(13))}
 }
@@ -41,7 +41,7 @@ func eventExamples() map[string]example {
 		"test-event":        {response: eventTestView{exampleExplanation()}},
 		"stream-events":     {query: "source=github", response: string(appendEvent(nil, exampleStoredEvent()))},
 		"publish-event": {request: `{
-  "event_type": "payment.made",
+  "event_type": "payment.succeeded",
   "data": {"payment_id": "pay_81", "amount": 4200, "currency": "eur"},
   "idempotency_key": "pay_81",
   "scope": "customer-42"
@@ -52,9 +52,9 @@ func eventExamples() map[string]example {
 // examplesOfBatches are the further examples of publish-event: for each content
 // type of a request, and for the response to a batch.
 func examplesOfBatches() (requests map[string]string, response any) {
-	const cloudEvent = `{"specversion": "1.0", "id": "pay_81", "source": "/billing", "type": "payment.made", "data": {"amount": 4200}}`
+	const cloudEvent = `{"specversion": "1.0", "id": "pay_81", "source": "/billing", "type": "payment.succeeded", "data": {"amount": 4200}}`
 	return map[string]string{
-		"application/json": `{"events": [{"event_type": "payment.made", "data": {"amount": 4200}}, {"event_type": "refund.made", "data": {"amount": 100}}]}`,
+		"application/json": `{"events": [{"event_type": "payment.succeeded", "data": {"amount": 4200}}, {"event_type": "refund.created", "data": {"amount": 100}}]}`,
 		cloudEventType:     cloudEvent,
 		cloudEventsType:    "[" + cloudEvent + "]",
 	}, EventsPublished{Items: []EventOutcome{{EventID: examplePublishedID, Deliveries: new(1)}, {EventID: exampleEventID, Deliveries: new(0)}}}

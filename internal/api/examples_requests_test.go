@@ -14,7 +14,7 @@ import (
 )
 
 // TestExampleRequestsPassTheChecks sends the examples of all requests, with the ids of
-// resources that exist. Their state may not allow the act, so that 409 is fine.
+// resources that exist. 409 is allowed, because the state of a resource may not allow the operation.
 func TestExampleRequestsPassTheChecks(t *testing.T) {
 	for _, op := range setUp(t).operations() {
 		if op.RequestBody == nil {
@@ -28,7 +28,7 @@ func TestExampleRequestsPassTheChecks(t *testing.T) {
 			path := op.Path
 			for _, p := range op.Parameters {
 				if p.In == "path" {
-					path = strings.ReplaceAll(path, "{"+p.Name+"}", a.place(op.Path, p.Name))
+					path = strings.ReplaceAll(path, "{"+p.Name+"}", a.pathValue(op.Path, p.Name))
 				}
 			}
 			existing := a.existing(r.operations())
@@ -61,7 +61,7 @@ func (a *author) existing(operations []*huma.Operation) *strings.Replacer {
 	for _, op := range operations {
 		for _, p := range op.Parameters {
 			if id, isText := p.Example.(string); isText && p.Name == "id" {
-				pairs = append(pairs, id, a.place(op.Path, p.Name))
+				pairs = append(pairs, id, a.pathValue(op.Path, p.Name))
 			}
 		}
 	}

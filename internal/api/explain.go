@@ -80,7 +80,7 @@ type explainInput struct {
 }
 
 type explainRequest struct {
-	Method     string                 `json:"method,omitempty" default:"POST"`
+	Method     string                 `json:"method,omitempty" default:"POST" doc:"HTTP method of the request."`
 	URL        string                 `json:"url,omitempty" doc:"URL of the request, with the query; default the source's ingest URL."`
 	Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"Headers by case-insensitive name. A value is a string or a list of strings."`
 	Body       *string                `json:"body,omitempty" doc:"Body as text."`
@@ -89,7 +89,7 @@ type explainRequest struct {
 }
 
 type explanationView struct {
-	Verified       bool                   `json:"verified"`
+	Verified       bool                   `json:"verified" doc:"Whether the verification succeeded."`
 	Error          string                 `json:"error,omitempty" doc:"Why verification failed: the reason and its detail." example:"mismatch: no secret matched (of 1)"`
 	Scheme         string                 `json:"scheme" doc:"The provider's scheme, or the verifier's type."`
 	CoversBody     bool                   `json:"covers_body" doc:"Whether the signature covers the body."`
@@ -106,9 +106,9 @@ type explanationView struct {
 type routeExplanationView struct {
 	ID      string                  `json:"id" format:"uuid"`
 	Name    string                  `json:"name"`
-	Matched bool                    `json:"matched"`
-	Reason  string                  `json:"reason" example:"event type \"push\" matches \"push\""`
-	Actions []actionExplanationView `json:"actions"`
+	Matched bool                    `json:"matched" doc:"Whether the event matches the route."`
+	Reason  string                  `json:"reason" example:"event type \"push\" matches \"push\"" doc:"Why the event matches or does not match."`
+	Actions []actionExplanationView `json:"actions" doc:"One entry per target if the event matches."`
 }
 
 type actionExplanationView struct {
@@ -213,13 +213,13 @@ func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
 
 // viewRoutes omits inputs beyond a total size: each input can contain the whole body.
 func viewRoutes(list []RouteExplanation) []routeExplanationView {
-	const most = 4 << 20
+	const maxBytes = 4 << 20
 	views, size := []routeExplanationView{}, 0
 	for _, r := range list {
 		v := routeExplanationView{ID: r.ID.String(), Name: r.Name, Matched: r.Matched, Reason: r.Reason, Actions: []actionExplanationView{}}
 		for _, a := range r.Actions {
 			one := actionExplanationView{TargetType: a.TargetType, Input: a.Input, LeftOut: a.IsLeftOut, Error: a.Error}
-			if size += len(a.Input); size > most {
+			if size += len(a.Input); size > maxBytes {
 				one.Input, one.LeftOut = nil, true
 			}
 			v.Actions = append(v.Actions, one)

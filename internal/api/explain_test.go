@@ -32,7 +32,7 @@ type routes struct {
 	event  *eventhook.Event
 
 	backtest route.Backtest
-	tried    []any // what Backtest was asked for
+	tried    []any // arguments of Backtest
 }
 
 func (x *routes) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error) {
@@ -100,7 +100,7 @@ func TestExplainARequest(t *testing.T) {
 	}{
 		{"verified", push(body, hubSignature(body)), true, nil},
 		{"forged", push(body, hubSignature("other")), false, "mismatch: no secret matched (of 1)"},
-		{"of no signature's form", push(body, "sha256=zz"), false, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
+		{"a signature in the wrong encoding", push(body, "sha256=zz"), false, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
 	} {
 		a := r.test("hub", c.request).want(http.StatusOK)
 		want := map[string]any{"verified": c.verified, "scheme": "github", "covers_body": true, "event_type": "push", "idempotency_key": "d-1",
@@ -113,15 +113,15 @@ func TestExplainARequest(t *testing.T) {
 		}
 		for _, leak := range []string{hush, hubSignature(body)[7:]} {
 			if strings.Contains(a.Body.String(), leak) {
-				t.Errorf("%s: answered %s, want neither secret nor signature in it", c.claim, a.Body)
+				t.Errorf("%s: answered %s, want no secret and no signature", c.claim, a.Body)
 			}
 		}
 	}
 	if got := r.list(T("acme") + "/events").withoutSystemEvents(); len(got) != 0 {
-		t.Errorf("asking has made the events %v, want none", got)
+		t.Errorf("the test stored the events %v, want none", got)
 	}
 	if got := r.list(T("acme") + "/sources/hub/rejections"); len(got.Items) != 0 {
-		t.Errorf("asking has made the rejections %v, want none", got.Items)
+		t.Errorf("the test stored the rejections %v, want none", got.Items)
 	}
 }
 
@@ -137,9 +137,9 @@ func TestExplainADuplicate(t *testing.T) {
 			t.Errorf("got %v, want a duplicate of %s", got, e.ID)
 		}
 	}
-	r.clock.advance(25 * time.Hour) // past the key's time
+	r.clock.advance(25 * time.Hour) // past the retention of the key
 	if got := r.test("hub", push("", "forged")).want(http.StatusOK).object(); got["duplicate"] != false || got["duplicate_of"] != nil {
-		t.Errorf("past the key's time: got %v, want no duplicate", got)
+		t.Errorf("after the retention of the key: got %v, want no duplicate", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestExplainADisabledSource(t *testing.T) {
 	r := setUp(t)
 	r.github(func(s *eventhook.Source) { s.IsEnabled = false })
 	if got := r.test("hub", push("", hubSignature(""))).want(http.StatusOK).object(); got["verified"] != true {
-		t.Errorf("got %v, want it verified", got)
+		t.Errorf("got %v, want verified", got)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestExplainTheURL(t *testing.T) {
 			request["url"] = url
 		}
 		if got := r.test("shop-in", request).want(http.StatusOK).object(); got["verified"] != true {
-			t.Errorf("sent to %q: got %v, want it verified", url, got)
+			t.Errorf("the URL %q: got %v, want verified", url, got)
 		}
 	}
 }
@@ -206,16 +206,16 @@ func TestExplainAHandshake(t *testing.T) {
 	}
 	r.routes.list = []api.RouteExplanation{{Name: "all", Reason: "because"}}
 	if got := ask("tok"); len(got["routes"].([]any)) != 0 {
-		t.Errorf("got the routes %v, want none: a handshake makes no event", got["routes"])
+		t.Errorf("got the routes %v, want none, because a handshake creates no event", got["routes"])
 	}
 	if got := ask("other"); got["verified"] != false || len(got["routes"].([]any)) != 1 {
-		t.Errorf("a handshake that is refused: got %v, want each route explained", got)
+		t.Errorf("a refused handshake: got %v, want each route explained", got)
 	}
 	if got := ask("other"); got["handshake"] != "meta" || got["refused"] != "handshake_refused" {
-		t.Errorf("another token: got %v, want it refused", got)
+		t.Errorf("another token: got %v, want a refusal", got)
 	}
 	if got := r.test("crm", map[string]any{"method": "DELETE"}).want(http.StatusOK).object(); got["refused"] != "method_not_allowed" || got["handshake"] != nil {
-		t.Errorf("a method that is not taken: got %v, want it refused", got)
+		t.Errorf("a method that is not allowed: got %v, want a refusal", got)
 	}
 }
 
@@ -237,11 +237,11 @@ func TestExplainRoutes(t *testing.T) {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 	if e := r.routes.event; r.routes.source != r.crm || e.EventType != "push" || string(e.Body) != `{"n":1}` || strings.Contains(string(e.Headers), hush) {
-		t.Errorf("the routes were asked about %+v of %s, want the push without its credentials", e, r.routes.source)
+		t.Errorf("ExplainRoutes got %+v of %s, want the push without its credentials", e, r.routes.source)
 	}
 	r.routes.err = errBroken
 	if a := r.test("crm", map[string]any{}).want(http.StatusInternalServerError); strings.Contains(a.Body.String(), errBroken.Error()) {
-		t.Errorf("answered %s, want nothing of the cause", a.Body)
+		t.Errorf("answered %s, want no part of the cause", a.Body)
 	}
 }
 
@@ -279,12 +279,12 @@ func TestExplainRefusesInvalidRequests(t *testing.T) {
 	}{
 		{"both bodies", `{"body":"a","body_base64":"YQ=="}`, 422, []string{"body.body_base64"}},
 		{"both bodies, empty", `{"body":"","body_base64":""}`, 422, []string{"body.body_base64"}},
-		{"no base64", `{"body_base64":"?"}`, 422, []string{"body.body_base64"}},
+		{"invalid base64", `{"body_base64":"?"}`, 422, []string{"body.body_base64"}},
 		{"faults of shape and rules", `{"at":"yesterday","headers":{"A":1},"x":1,"body_base64":"?"}`, 422, []string{"body.at", "body.headers.A", "body.x", "body.body_base64"}},
 		{"several faults", `{"body_base64":"?","method":"A B","url":"x"}`, 422, []string{"body.method", "body.url", "body.body_base64"}},
-		{"no header's value", `{"headers":{"A":1}}`, 422, []string{"body.headers.A"}},
-		{"a header in two lines", `{"headers":{"A":"b\r\nC: d"}}`, 422, []string{"body.headers.A"}},
-		{"no moment", `{"at":"yesterday"}`, 422, []string{"body.at"}},
+		{"a header of the wrong type", `{"headers":{"A":1}}`, 422, []string{"body.headers.A"}},
+		{"a header with a line break", `{"headers":{"A":"b\r\nC: d"}}`, 422, []string{"body.headers.A"}},
+		{"an invalid time", `{"at":"yesterday"}`, 422, []string{"body.at"}},
 		{"an unknown member", `{"header":{}}`, 422, []string{"body.header"}},
 		{"a body beyond the limit", `{"body":"` + strings.Repeat("x", 4<<20) + `"}`, 413, nil},
 	} {
@@ -354,7 +354,7 @@ func TestProviders(t *testing.T) {
 	}
 	have := byName["paypal paypal"]
 	if have["uncovered"] == nil {
-		t.Errorf("PayPal: got %v, want it said what is not covered", have)
+		t.Errorf("PayPal: got %v, want the parts that are not covered", have)
 	}
 	delete(have, "uncovered")
 	if diff := cmp.Diff(want, have); diff != "" {
@@ -365,6 +365,6 @@ func TestProviders(t *testing.T) {
 		t.Errorf("Meta: got %v, want its handshake with GET", meta)
 	}
 	if gitlab := byName["gitlab gitlab"]; gitlab["covers_body"] != false || byName["gitlab gitlab-signing"] == nil {
-		t.Errorf("GitLab: got %v, want both schemes, of which the token covers no body", gitlab)
+		t.Errorf("GitLab: got %v, want both schemes, and a token that does not cover the body", gitlab)
 	}
 }

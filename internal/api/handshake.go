@@ -31,9 +31,9 @@ type SourcePath struct {
 
 type handshakeView struct {
 	Handshake  *string    `json:"handshake" doc:"Name of the provider's handshake; null if the provider has none."`
-	Status     string     `json:"status" enum:"none,stateless,waiting,closed,learned" doc:"none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed."`
+	Status     string     `json:"status" enum:"none,stateless,waiting,closed,learned" doc:"none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A secret that needs confirmation, such as Notion's, is used only after it was revealed."`
 	WaitsUntil *time.Time `json:"waits_until" doc:"Deadline for receiving the secret; null if there is no deadline or the secret was received."`
-	LearnedAt  *time.Time `json:"learned_at"`
+	LearnedAt  *time.Time `json:"learned_at" doc:"When the secret was received; null before that."`
 	RevealedAt *time.Time `json:"revealed_at" doc:"When the secret was revealed."`
 }
 
@@ -45,7 +45,7 @@ func (s *server) registerHandshake(api huma.API) {
 		summary: "Reveal the secret received by a handshake",
 		about:   "Returns the secret, which must be confirmed at the provider. It can be revealed only once. A secret that needs confirmation, such as Notion's, is used from now on."}, s.revealSecret)
 	register(s, api, operation{id: "reset-handshake", method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
-		summary: "Reset a handshake", about: "Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour."}, s.resetHandshake)
+		summary: "Reset a handshake", about: "Deletes the secret received by the handshake. The source then waits for the next handshake. A secret that needs no confirmation, such as Asana's, is accepted for one hour."}, s.resetHandshake)
 }
 
 // findSource returns the source of a path and its resolved verifier, without a secret
@@ -110,7 +110,7 @@ func (s *server) getHandshake(ctx context.Context, _ caller, in *SourcePath) (*h
 
 type secretAnswer struct {
 	Body struct {
-		Secret string `json:"secret"`
+		Secret string `json:"secret" doc:"Secret received by the handshake."`
 	}
 }
 

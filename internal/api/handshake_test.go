@@ -34,7 +34,7 @@ func TestLearnedSecretIsRevealedOnce(t *testing.T) {
 		a := r.call(key, http.MethodGet, at, "")
 		body := a.Body.String()
 		if a.Code != http.StatusOK || !strings.Contains(body, `"status":"`+want+`"`) || strings.Contains(body, secret) {
-			t.Errorf("answered %d %s, want it %s and no secret", a.Code, body, want)
+			t.Errorf("answered %d %s, want the status %s and no secret", a.Code, body, want)
 		}
 		return body
 	}
@@ -50,21 +50,21 @@ func TestLearnedSecretIsRevealedOnce(t *testing.T) {
 	code("reveal", http.StatusConflict)
 	r.must(r.db.StoreLearnedSecret(t.Context(), id, eventhook.NewSecret(secret)))
 	if body := status("learned"); !strings.Contains(body, `"revealed_at":null`) {
-		t.Errorf("learned: %s, want it not shown yet", body)
+		t.Errorf("learned: %s, want revealed_at null", body)
 	}
 	if body := code("reveal", http.StatusOK); !strings.Contains(body, `"secret":"`+secret+`"`) {
 		t.Errorf("revealed %s, want the secret", body)
 	}
 	if body := code("reveal", http.StatusConflict); strings.Contains(body, secret) {
-		t.Errorf("shown twice: %s", body)
+		t.Errorf("the second reveal returned the secret: %s", body)
 	}
 	if body := status("learned"); strings.Contains(body, `"revealed_at":null`) {
-		t.Errorf("shown: %s, want the moment", body)
+		t.Errorf("revealed: %s, want revealed_at set", body)
 	}
 	code("reset", http.StatusNoContent)
 	code("reset", http.StatusNoContent)
 	if body := status("waiting"); !strings.Contains(body, `"waits_until":null`) {
-		t.Errorf("waiting: %s, want no end: Notion's secret counts after it was revealed", body)
+		t.Errorf("waiting: %s, want waits_until null, because Notion's secret is used after it was revealed", body)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestHandshakeWithoutConfirmationCloses(t *testing.T) {
 	want := func(claim, status string) {
 		t.Helper()
 		if body := r.call(manager, http.MethodGet, at, "").Body.String(); !strings.Contains(body, `"status":"`+status+`"`) || strings.Contains(body, `"waits_until":null`) {
-			t.Errorf("%s: %s, want it %s and until when", claim, body, status)
+			t.Errorf("%s: got %s, want the status %s and waits_until", claim, body, status)
 		}
 	}
-	want("at first", "waiting")
+	want("at the start", "waiting")
 	r.clock.advance(time.Hour + time.Second)
 	want("after an hour", "closed")
 	r.call(manager, http.MethodPost, at+"/reset", "")
@@ -99,7 +99,7 @@ func TestHandshakesWithoutASecret(t *testing.T) {
 	for _, act := range []string{"reveal", "reset"} {
 		a := r.call(adminKey, http.MethodPost, strings.ReplaceAll(tenantBase, "{tenant}", "acme")+"/sources/slack/handshake/"+act, "")
 		if a.Code != http.StatusConflict {
-			t.Errorf("%s where nothing is learned: answered %d %s, want 409", act, a.Code, a.Body)
+			t.Errorf("%s of a source without a learned secret: answered %d %s, want 409", act, a.Code, a.Body)
 		}
 	}
 	for _, act := range []string{"", "/reveal", "/reset"} {
@@ -109,7 +109,7 @@ func TestHandshakesWithoutASecret(t *testing.T) {
 		}
 		a := r.call(adminKey, method, strings.ReplaceAll(tenantBase, "{tenant}", "acme")+"/sources/nowhere/handshake"+act, "")
 		if a.Code != http.StatusNotFound {
-			t.Errorf("a source that is none%s: answered %d, want 404", act, a.Code)
+			t.Errorf("an unknown source, %s: answered %d, want 404", act, a.Code)
 		}
 	}
 }

@@ -22,9 +22,9 @@ type TenantKeyStore interface {
 
 type keyView struct {
 	ID         string     `json:"id" format:"uuid"`
-	Name       string     `json:"name"`
+	Name       string     `json:"name" doc:"Display name."`
 	Prefix     string     `json:"prefix" doc:"First characters of the key."`
-	Scopes     []string   `json:"scopes"`
+	Scopes     []string   `json:"scopes" doc:"Permissions of the key."`
 	ExpiresAt  *time.Time `json:"expires_at" doc:"Expiry time; null if the key does not expire. Closing a tenant expires its keys."`
 	LastUsedAt *time.Time `json:"last_used_at" doc:"Time of last use, up to a minute behind; null if the key was never used."`
 	CreatedAt  time.Time  `json:"created_at"`
@@ -76,7 +76,7 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 }
 
 type keyCreate struct {
-	Name      string   `json:"name"`
+	Name      string   `json:"name" doc:"Display name."`
 	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"Permissions of the key."`
 	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"Expiry time. If omitted, the key does not expire."`
 }

@@ -57,7 +57,7 @@ func TestKeysAreRandom(t *testing.T) {
 	for range 1000 {
 		key := api.NewKey()
 		if seen[key] || !strings.HasPrefix(key, api.KeyPrefix) {
-			t.Fatalf("made %q, want one of its own that starts with %s", key, api.KeyPrefix)
+			t.Fatalf("NewKey returned %q, want a new key that starts with %s", key, api.KeyPrefix)
 		}
 		seen[key] = true
 	}
@@ -70,11 +70,11 @@ func TestAllFaultsOfAKeyAreReportedAtOnce(t *testing.T) {
 		at          []string
 	}{
 		{"wrong types and broken rules", `{"expires_at":"soon","name":7,"scopes":["fly"],"scope":1}`, []string{"body.expires_at", "body.name", "body.scope", "body.scopes[0]"}},
-		{"a time that is none hides nothing", `{"expires_at":"soon","name":"ci","scopes":["read"]}`, []string{"body.expires_at"}},
-		{"no list", `{"name":"ci","scopes":"read"}`, []string{"body.scopes"}},
-		{"null for a list", `{"name":"ci","scopes":null}`, []string{"body.scopes"}},
-		{"this moment is past", `{"name":"ci","scopes":["read"],"expires_at":"2026-03-10T15:00:00Z"}`, []string{"body.expires_at"}},
-		{"what is required", `{}`, []string{"body.name", "body.scopes"}},
+		{"an invalid time", `{"expires_at":"soon","name":"ci","scopes":["read"]}`, []string{"body.expires_at"}},
+		{"a text instead of a list", `{"name":"ci","scopes":"read"}`, []string{"body.scopes"}},
+		{"null instead of a list", `{"name":"ci","scopes":null}`, []string{"body.scopes"}},
+		{"the current time as expiry", `{"name":"ci","scopes":["read"],"expires_at":"2026-03-10T15:00:00Z"}`, []string{"body.expires_at"}},
+		{"missing required members", `{}`, []string{"body.name", "body.scopes"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -87,7 +87,7 @@ func TestAllFaultsOfAKeyAreReportedAtOnce(t *testing.T) {
 		})
 	}
 	if keys := r.list(tenants + "/acme/keys").Items; len(keys) > 0 {
-		t.Errorf("made %v of invalid requests", keys)
+		t.Errorf("invalid requests created %v", keys)
 	}
 	r.admin("POST", tenants+"/acme/keys", `{"name":"ci","scopes":["read"],"expires_at":null}`).want(http.StatusCreated)
 }
@@ -100,7 +100,7 @@ func TestKeyUseIsRecorded(t *testing.T) {
 	r.clock.advance(time.Minute)
 	r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
 	r.clock.advance(time.Minute)
-	r.call(key, "GET", tenants, nil).want(http.StatusForbidden) // is a use, too
+	r.call(key, "GET", tenants, nil).want(http.StatusForbidden) // counts as a use
 	r.call(api.NewKey(), "GET", tenants, nil).want(http.StatusUnauthorized)
 	r.admin("GET", T("acme")+"/events", nil).want(http.StatusOK)
 	r.must(uses.Flush(t.Context(), r.db))
@@ -173,13 +173,13 @@ func TestKeyUsesAreFlushedPeriodicallyAndAtStop(t *testing.T) {
 		api.RecordKeyUse(uses, key, at(199)) // seen by a request that took longer
 		api.RecordKeyUse(uses, other, at(201))
 		time.Sleep(10 * time.Second)
-		wrote("when it is back", map[eventhook.KeyID]time.Time{key: at(200), other: at(201)})
+		wrote("when the store has recovered", map[eventhook.KeyID]time.Time{key: at(200), other: at(201)})
 		api.RecordKeyUse(uses, key, at(300))
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		wrote("at the end", map[eventhook.KeyID]time.Time{key: at(300)})
+		wrote("at the stop", map[eventhook.KeyID]time.Time{key: at(300)})
 	})
 }
 
@@ -189,6 +189,6 @@ func TestKeyUsesAreBounded(t *testing.T) {
 		api.RecordKeyUse(uses, eventhook.NewID[eventhook.APIKey](noon.Add(time.Duration(n))), noon)
 	}
 	if err := uses.Flush(t.Context(), store); err != nil || len(store.writes[0]) != 100_000 {
-		t.Errorf("kept %d (%v), want no more than 100000", len(store.writes[0]), err)
+		t.Errorf("wrote %d uses (%v), want at most 100000", len(store.writes[0]), err)
 	}
 }

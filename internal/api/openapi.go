@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
 )
 
 const aboutAPI = `Management API of Eventhook, a webhook gateway.
@@ -78,7 +80,7 @@ func examplePath(path, name string) string {
 	case "slug":
 		return "github"
 	case "name":
-		return "payment.made"
+		return "payment.succeeded"
 	}
 	before, _, _ := strings.Cut(path, "/{"+name+"}")
 	return map[string]string{"keys": exampleKeyID, "events": exampleEventID, "routes": exampleRouteID, "work": exampleExecutionID, "promises": examplePromiseID,
@@ -137,7 +139,7 @@ func addProblemExamples(doc *huma.OpenAPI) {
 		http.StatusNotFound:              {Detail: "no such tenant"},
 		http.StatusRequestTimeout:        {Detail: bodyLate},
 		http.StatusConflict:              {Detail: errNotEnabled.Message},
-		http.StatusPreconditionFailed:    {Detail: "It has changed since you read it: read it again, and repeat the change with its new version."},
+		http.StatusPreconditionFailed:    {Detail: eventhook.ErrStale.Message},
 		http.StatusRequestEntityTooLarge: {Detail: "The body is larger than 1048576 bytes."},
 		http.StatusUnsupportedMediaType:  {Detail: "The body must be application/json."},
 		http.StatusUnprocessableEntity:   {Detail: notValid, Errors: []fault{{"body.name", "is required"}, {"body.limit", "expected number <= 1000"}}},

@@ -23,7 +23,7 @@ import (
 type author struct {
 	*rand.Rand
 	doc *huma.OpenAPI
-	ids map[string]string // what {id} may be, by the part of the path before it
+	ids map[string]string // existing ids by the path segment before {id}
 }
 
 // hostile are JSON values that are seldom valid.
@@ -117,7 +117,7 @@ func (a *author) request(op *huma.Operation) *http.Request {
 		switch p.In {
 		case "path":
 			if !a.chance(8) {
-				text = a.place(op.Path, p.Name)
+				text = a.pathValue(op.Path, p.Name)
 			}
 			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(text))
 		case "query":
@@ -150,8 +150,8 @@ func mustUnescape(path string) string {
 	return plainSealer
 }
 
-// place returns a path parameter of a resource that exists.
-func (a *author) place(path, name string) string {
+// pathValue returns a path parameter of a resource that exists.
+func (a *author) pathValue(path, name string) string {
 	switch name {
 	case "tenant":
 		return "acme"
@@ -193,14 +193,14 @@ func (a *author) checkResponse(t *testing.T, op *huma.Operation, got *answer) {
 	}
 	response := op.Responses[strconv.Itoa(got.Code)]
 	if response == nil {
-		t.Errorf("answered %d %.300s, which the document does not know", got.Code, got.Body)
+		t.Errorf("answered %d %.300s, a status that the document does not list", got.Code, got.Body)
 		return
 	}
 	if got.Code >= 400 {
 		p := got.problem()
 		for _, f := range p.Errors {
 			if f.Location == "" || f.Message == "" {
-				t.Errorf("a fault without a place or a message: %s", got.Body)
+				t.Errorf("a fault without a location or a message: %s", got.Body)
 			}
 		}
 		return
@@ -214,7 +214,7 @@ func (a *author) checkResponse(t *testing.T, op *huma.Operation, got *answer) {
 	var found huma.ValidateResult
 	huma.Validate(a.doc.Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, &found)
 	for _, err := range found.Errors {
-		t.Errorf("the answer is not what the document describes: %v in %.500s", err, got.Body)
+		t.Errorf("the response does not match the document: %v in %.500s", err, got.Body)
 	}
 }
 

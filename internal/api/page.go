@@ -25,7 +25,7 @@ type PageQuery struct {
 type page[T any] struct {
 	Body struct {
 		Items      []T     `json:"items"`
-		NextCursor *string `json:"next_cursor"`
+		NextCursor *string `json:"next_cursor" doc:"Cursor of the next page; null on the last page."`
 	}
 }
 

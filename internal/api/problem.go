@@ -21,15 +21,15 @@ const problemType = "application/problem+json"
 
 // problem is an error response (RFC 9457).
 type problem struct {
-	Title  string  `json:"title"`
-	Status int     `json:"status"`
-	Detail string  `json:"detail,omitempty"`
+	Title  string  `json:"title" doc:"Name of the status code."`
+	Status int     `json:"status" doc:"Status code of the response."`
+	Detail string  `json:"detail,omitempty" doc:"What is wrong and what to do."`
 	Errors []fault `json:"errors,omitempty" doc:"All faults of an invalid request."`
 }
 
 type fault struct {
-	Location string `json:"location" example:"body.max"`
-	Message  string `json:"message"`
+	Location string `json:"location" example:"body.max" doc:"Part of the request, such as body.name or query.limit."`
+	Message  string `json:"message" doc:"What is wrong with this part."`
 }
 
 func (p *problem) Error() string             { return p.Detail }

@@ -16,7 +16,7 @@ import (
 // guarantees. The channel of PromiseWake is closed when the promise may have been
 // settled.
 type PromiseStore interface {
-	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
+	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, created bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
 	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
@@ -26,14 +26,14 @@ type PromiseStore interface {
 
 type promiseView struct {
 	ID                  string          `json:"id" format:"uuid"`
-	IdempotencyKey      string          `json:"idempotency_key"`
-	Status              string          `json:"status" enum:"pending,resolved,rejected,expired"`
-	Value               json.RawMessage `json:"value"`
-	Error               *string         `json:"error"`
-	WorkflowExecutionID *string         `json:"workflow_execution_id"`
-	ExpiresAt           *time.Time      `json:"expires_at"`
+	IdempotencyKey      string          `json:"idempotency_key" doc:"Unique within the tenant."`
+	Status              string          `json:"status" enum:"pending,resolved,rejected,expired" doc:"pending: not settled. resolved: settled with a value. rejected: settled with an error. expired: not settled in time."`
+	Value               json.RawMessage `json:"value" doc:"Value of a resolved promise, else null."`
+	Error               *string         `json:"error" doc:"Error of a rejected promise, else null."`
+	WorkflowExecutionID *string         `json:"workflow_execution_id" doc:"Workflow execution for which the promise was created; null if none was given."`
+	ExpiresAt           *time.Time      `json:"expires_at" doc:"Null if the promise does not expire."`
 	CreatedAt           time.Time       `json:"created_at"`
-	SettledAt           *time.Time      `json:"settled_at"`
+	SettledAt           *time.Time      `json:"settled_at" doc:"Null while the promise is pending."`
 }
 
 func viewPromise(p eventhook.Promise) promiseView {
@@ -60,7 +60,7 @@ type createPromiseRequest struct {
 	TenantPath
 	Body struct {
 		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique within the tenant."`
-		WorkflowExecutionID string `json:"workflow_execution_id,omitempty"`
+		WorkflowExecutionID string `json:"workflow_execution_id,omitempty" doc:"Workflow execution for which the promise is created."`
 		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds until the promise expires; 0 (default): it does not expire."`
 	}
 }
@@ -82,13 +82,13 @@ func (s *server) registerPromises(api huma.API) {
 	}
 	create := op("create-promise", http.MethodPost, "", "Create a promise")
 	create.status, create.alsoStatus = http.StatusCreated, http.StatusOK
-	create.about = "201 if the promise is new; 200 with the existing promise if the idempotency key is known."
+	create.about = "201 if the promise is new; 200 with the existing promise if it has this idempotency key already."
 	register(s, api, create, s.createPromise)
 	list := op("list-promises", http.MethodGet, "", "List promises")
 	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."
 	register(s, api, list, s.listPromises)
 	get := op("get-promise", http.MethodGet, "/{id}", "Get a promise")
-	get.class, get.about = ownLimits, "With wait_seconds, waits until the promise is settled or the time is over."
+	get.class, get.about = ownLimits, "With wait_seconds, the response is sent when the promise is settled, or when this time is over."
 	register(s, api, get, s.getPromise)
 	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Resolve a promise with a value")
 	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
@@ -113,12 +113,12 @@ func (s *server) createPromise(ctx context.Context, by caller, in *createPromise
 	if in.Body.TimeoutSeconds > 0 {
 		p.ExpiresAt = new(s.Now().Add(time.Duration(in.Body.TimeoutSeconds) * time.Second))
 	}
-	p, made, err := s.Promises.CreatePromise(ctx, p)
+	p, created, err := s.Promises.CreatePromise(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	out := &createdPromise{Status: http.StatusOK, Body: viewPromise(p)}
-	if made {
+	if created {
 		out.Status = http.StatusCreated
 	}
 	return out, nil
@@ -168,21 +168,21 @@ func (s *server) getPromise(ctx context.Context, by caller, in *getPromiseReques
 	return &promiseAnswer{viewPromise(p)}, err
 }
 
-// waitForPromise returns a promise. While it is pending, waitForPromise waits up to
-// patience for its outcome. If several callers wait for the same promise, one of them
+// waitForPromise returns a promise. While it is pending, waitForPromise waits at most
+// maxWait for its outcome. If several callers wait for the same promise, one of them
 // reads it for all.
-func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
-	look := func(o *waitState) (bool, error) {
+func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.PromiseID, maxWait time.Duration) (p eventhook.Promise, err error) {
+	read := func(o *waitState) (bool, error) {
 		if o.settled != nil {
 			p = *o.settled
 			return true, nil
 		}
 		o.wake, o.checkAt = s.Promises.PromiseWake(by.tenant, id), s.Now().Add(fallbackInterval)
-		leave, err := by.reservation.acquireSlot(ctx, works)
+		release, err := by.reservation.acquireSlot(ctx, works)
 		if err != nil {
 			return true, err
 		}
-		defer leave()
+		defer release()
 		if p, err = s.Promises.Promise(ctx, by.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}
@@ -190,11 +190,11 @@ func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.Pro
 		return true, nil
 	}
 	var seen waitState
-	if done, err := look(&seen); done || patience == 0 {
+	if done, err := read(&seen); done || maxWait == 0 {
 		return p, err
 	}
 	by.reservation.releaseForWait()
-	err = s.waitQueues.wait(ctx, waitKey{by.tenant, "promise " + id.String()}, patience, seen, look)
+	err = s.waitQueues.wait(ctx, waitKey{by.tenant, "promise " + id.String()}, maxWait, seen, read)
 	return p, err
 }
 
@@ -204,7 +204,7 @@ type resolveRequest struct {
 }
 
 type resolveRequestBody struct {
-	Value json.RawMessage `json:"value,omitempty"`
+	Value json.RawMessage `json:"value,omitempty" doc:"Any JSON value; default null."`
 }
 
 func (s *server) resolvePromise(ctx context.Context, by caller, in *resolveRequest) (*promiseAnswer, error) {
@@ -222,7 +222,7 @@ func (s *server) resolvePromise(ctx context.Context, by caller, in *resolveReque
 type rejectRequest struct {
 	PromisePath
 	Body struct {
-		Error string `json:"error" maxLength:"10000"`
+		Error string `json:"error" maxLength:"10000" doc:"Why the promise is rejected. Workers receive it with the promise."`
 	}
 }
 

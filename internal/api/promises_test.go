@@ -23,19 +23,19 @@ func TestPromiseIsCreatedOnce(t *testing.T) {
 		"expires_at": "2026-03-10T15:01:00.001Z", "created_at": "2026-03-10T15:00:00.001Z", "settled_at": nil,
 	}
 	if diff := cmp.Diff(want, made); diff != "" {
-		t.Errorf("made (-want +got):\n%s", diff)
+		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	r.clock.advance(time.Second)
 	for _, again := range []map[string]any{body, {"idempotency_key": "order-1"}} {
 		if diff := cmp.Diff(made, r.admin("POST", T("acme")+"/promises", again).want(http.StatusOK).object()); diff != "" {
-			t.Errorf("made again it differs (-first +again):\n%s", diff)
+			t.Errorf("the second request returned another promise (-first +second):\n%s", diff)
 		}
 	}
 	if diff := cmp.Diff(made, r.admin("GET", T("acme")+"/promises/"+made["id"].(string), nil).want(http.StatusOK).object()); diff != "" {
 		t.Errorf("read (-made +got):\n%s", diff)
 	}
 	if p := r.createPromise("order-2", http.StatusCreated); p.ExpiresAt != nil || p.WorkflowExecutionID != nil {
-		t.Errorf("without a time and a workflow it has %v and %v", p.ExpiresAt, p.WorkflowExecutionID)
+		t.Errorf("without timeout and workflow it has %v and %v", p.ExpiresAt, p.WorkflowExecutionID)
 	}
 	r.admin("GET", T("acme")+"/promises/"+w.ID, nil).want(http.StatusNotFound)
 }
@@ -48,13 +48,13 @@ func TestPromiseIsFoundByItsKey(t *testing.T) {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 	if got := r.list(T("acme") + "/promises?idempotency_key=nothing"); len(got.Items) != 0 || got.NextCursor != nil {
-		t.Errorf("found %v for a key that is none", got)
+		t.Errorf("found %v for an unknown key", got)
 	}
-	// Routes keep a key that is too long as its hash; asking for it finds it.
+	// Routes store a key that is too long as its hash. The list finds it by the original key.
 	long := strings.Repeat("k", 300)
 	r.createPromise(eventhook.NormalizeKey(long), http.StatusCreated)
 	if got := r.list(T("acme") + "/promises?idempotency_key=" + long); len(got.Items) != 1 {
-		t.Errorf("found %v for a long key, want the one", got)
+		t.Errorf("found %v for a long key, want one promise", got)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestFirstOutcomeWins(t *testing.T) {
 	}{
 		{"resolved", resolve, reject, "resolved", map[string]any{"a": 1.0}, nil},
 		{"resolved twice", resolve, resolve, "resolved", map[string]any{"a": 1.0}, nil},
-		{"resolved with nothing", act{"resolve", map[string]any{}}, reject, "resolved", nil, nil},
+		{"resolved without a value", act{"resolve", map[string]any{}}, reject, "resolved", nil, nil},
 		{"rejected", reject, resolve, "rejected", nil, "no"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFirstOutcomeWins(t *testing.T) {
 			r.clock.advance(time.Second)
 			got := r.admin("POST", path+"/"+c.first.name, c.first.body).want(http.StatusOK).object()
 			if got["status"] != c.status || !cmp.Equal(got["value"], c.value) || got["error"] != c.error || got["settled_at"] != "2026-03-10T15:00:01Z" {
-				t.Errorf("got %v, want it %s with %v, %v", got, c.status, c.value, c.error)
+				t.Errorf("got %v, want the status %s with %v, %v", got, c.status, c.value, c.error)
 			}
 			r.admin("POST", path+"/"+c.second.name, c.second.body).want(http.StatusConflict)
 			if diff := cmp.Diff(got, r.admin("GET", path, nil).want(http.StatusOK).object()); diff != "" {
@@ -102,7 +102,7 @@ func TestPromiseExpires(t *testing.T) {
 	r.must(err)
 	path := T("acme") + "/promises/" + p["id"].(string)
 	if got := r.admin("GET", path+"?wait_seconds=60", nil).want(http.StatusOK).object(); got["status"] != "expired" || got["settled_at"] != p["expires_at"] {
-		t.Errorf("got %v, want it expired at its time", got)
+		t.Errorf("got %v, want it expired at expires_at", got)
 	}
 	r.admin("POST", path+"/resolve", map[string]any{"value": 1}).want(http.StatusConflict)
 }
@@ -119,20 +119,20 @@ func TestEarlyOutcomeIsHeld(t *testing.T) {
 	}
 	const want = `the promise does not exist yet; an outcome is held for its idempotency key "order-1", and creating the promise settles it`
 	if read, settled := says("acme", "GET", held), says("acme", "POST", held+"/resolve"); read != want || settled != want {
-		t.Errorf("its promise is absent: %s; to who settles it: %s; want %s", read, settled, want)
+		t.Errorf("reading returned %q, settling returned %q; want %q", read, settled, want)
 	}
 	if got := says("umbrella", "GET", held); got != "no such promise" {
-		t.Errorf("another tenant is told %q", got)
+		t.Errorf("another tenant gets %q", got)
 	}
 	if got := r.list(T("acme") + "/promises"); len(got.Items) != 0 {
-		t.Errorf("listed %v, want nothing before it is made", got.Items)
+		t.Errorf("listed %v, want no promise before it is created", got.Items)
 	}
 	if got := r.list(T("acme") + "/promises?idempotency_key=order-1"); len(got.Items) != 0 {
-		t.Errorf("found %v, want nothing before it is made", got.Items)
+		t.Errorf("found %v, want no promise before it is created", got.Items)
 	}
 	p := r.createPromise("order-1", http.StatusCreated)
 	if p.Status != "resolved" || string(p.Value) != `{"paid":true}` || "/promises/"+p.ID != held {
-		t.Errorf("made %+v, want it settled with what came before", p)
+		t.Errorf("created %+v, want it settled with the held outcome", p)
 	}
 	r.createPromise("order-1", http.StatusOK)
 }

@@ -15,12 +15,12 @@ import (
 type Provider struct {
 	ID                  string           `json:"id" example:"github"`
 	Scheme              string           `json:"scheme" doc:"Verification scheme. The first scheme of a provider is its default."`
-	Name                string           `json:"name"`
-	DocumentationURL    string           `json:"documentation_url"`
+	Name                string           `json:"name" doc:"Display name."`
+	DocumentationURL    string           `json:"documentation_url" doc:"The provider's documentation of webhooks."`
 	RequiredFields      []string         `json:"required_fields" doc:"Fields that a source of this provider must set." example:"[\"secrets\"]"`
 	Options             []ProviderOption `json:"options" doc:"Members of a source's options."`
-	IdempotencyKeyPaths []string         `json:"idempotency_key_paths"`
-	EventTypePaths      []string         `json:"event_type_paths"`
+	IdempotencyKeyPaths []string         `json:"idempotency_key_paths" doc:"Default paths of the idempotency key."`
+	EventTypePaths      []string         `json:"event_type_paths" doc:"Default paths of the event type."`
 	ReplayProtection    string           `json:"replay_protection" enum:"body,off" doc:"Default for sources of this provider."`
 	Handshake           *string          `json:"handshake" doc:"Name of the provider's handshake; null if there is none."`
 	CoversBody          bool             `json:"covers_body" doc:"Whether the signature covers the body."`
@@ -32,9 +32,9 @@ type Provider struct {
 // ProviderOption is an option of a provider's verifier or handshake.
 type ProviderOption struct {
 	Name     string  `json:"name"`
-	Required bool    `json:"required"`
-	About    string  `json:"about"`
-	Default  *string `json:"default"`
+	Required bool    `json:"required" doc:"Whether a source must set the option."`
+	About    string  `json:"about" doc:"Description of the option."`
+	Default  *string `json:"default" doc:"Null if there is no default."`
 }
 
 // Providers returns all presets, ordered by id, the default scheme of each provider
@@ -80,9 +80,9 @@ func (s *server) listProviders(_ context.Context, by caller, in *providersQuery)
 	pages, all := s.pager("providers", by.tenant), Providers()
 	after := 0
 	if in.Cursor != "" {
-		place, err := pages.decode(in.Cursor)
+		position, err := pages.decode(in.Cursor)
 		if err == nil {
-			after, err = strconv.Atoi(string(place))
+			after, err = strconv.Atoi(string(position))
 		}
 		if err != nil || after < 1 || after >= len(all) {
 			return nil, errCursor

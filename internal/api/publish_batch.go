@@ -29,7 +29,7 @@ const aboutBatches = `A batch is either {"events": […]} or the JSON batch form
 
 // EventsPublish is a batch of events.
 type EventsPublish struct {
-	Events []EventPublish `json:"events" maxItems:"500"`
+	Events []EventPublish `json:"events" maxItems:"500" doc:"Events to publish."`
 }
 
 // EventsPublished is the outcome of publishing a batch.

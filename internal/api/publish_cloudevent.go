@@ -17,14 +17,14 @@ import (
 // CloudEvent is an event in the JSON format of CloudEvents 1.0, with extensions.
 type CloudEvent struct {
 	_               struct{}        `json:"-" additionalProperties:"true"`
-	SpecVersion     string          `json:"specversion" enum:"1.0"`
+	SpecVersion     string          `json:"specversion" enum:"1.0" doc:"Version of the CloudEvents specification."`
 	ID              string          `json:"id" minLength:"1" doc:"Event id. Source and id together are the idempotency key."`
-	Source          string          `json:"source" minLength:"1" format:"uri-reference"`
+	Source          string          `json:"source" minLength:"1" format:"uri-reference" doc:"Source of the event."`
 	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type."`
 	Subject         string          `json:"subject,omitempty" doc:"Scope of the event."`
-	Time            *time.Time      `json:"time,omitempty"`
-	DataContentType string          `json:"datacontenttype,omitempty"`
-	DataSchema      string          `json:"dataschema,omitempty" format:"uri"`
+	Time            *time.Time      `json:"time,omitempty" doc:"Time of the event."`
+	DataContentType string          `json:"datacontenttype,omitempty" doc:"Media type of the data."`
+	DataSchema      string          `json:"dataschema,omitempty" format:"uri" doc:"URI of the schema of the data."`
 	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON value up to 1 MiB."`
 	DataBase64      string          `json:"data_base64,omitempty" doc:"Binary data as base64, instead of data."`
 }

@@ -29,18 +29,18 @@ type rejectionView struct {
 	Outcome       string    `json:"outcome" doc:"Outcome of the request." example:"unverified"`
 	Reason        string    `json:"reason" doc:"Reason in one word: the verifier's reason, else the outcome." example:"mismatch"`
 	Detail        *string   `json:"detail" doc:"Details from the verifier."`
-	Method        string    `json:"method"`
-	ClientAddress *string   `json:"client_address"`
+	Method        string    `json:"method" doc:"HTTP method of the request."`
+	ClientAddress *string   `json:"client_address" doc:"Client address of the request; null if unknown."`
 	HeaderNames   []string  `json:"header_names" doc:"Names of the request's headers, at most 64, without values."`
 	BodySize      *int64    `json:"body_size" doc:"Size of the body in bytes: as read, else as announced by Content-Length; null if unknown."`
 	BodySHA256    *string   `json:"body_sha256" doc:"SHA-256 of the body in hex; null if the body was not read completely."`
 }
 
 type rejectionCountView struct {
-	Reason  string    `json:"reason"`
+	Reason  string    `json:"reason" doc:"Reason in one word, as in items."`
 	Count   int64     `json:"count" doc:"Number of refused requests since the source was created, including requests that are no longer listed."`
-	FirstAt time.Time `json:"first_at"`
-	LastAt  time.Time `json:"last_at"`
+	FirstAt time.Time `json:"first_at" doc:"Time of the first refusal."`
+	LastAt  time.Time `json:"last_at" doc:"Time of the last refusal."`
 }
 
 type rejectionsQuery struct {
@@ -51,7 +51,7 @@ type rejectionsQuery struct {
 type rejectionsAnswer struct {
 	Body struct {
 		Items      []rejectionView      `json:"items"`
-		NextCursor *string              `json:"next_cursor"`
+		NextCursor *string              `json:"next_cursor" doc:"Cursor of the next page; null on the last page."`
 		Counts     []rejectionCountView `json:"counts" doc:"Number of refusals per reason, most frequent first. Identical on every page."`
 	}
 }
@@ -65,14 +65,14 @@ func (s *server) listRejections(ctx context.Context, by caller, in *rejectionsQu
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	list, waitCounts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
+	list, counts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	p := newPage(pages, list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
 	out := &rejectionsAnswer{}
 	out.Body.Items, out.Body.NextCursor, out.Body.Counts = p.Body.Items, p.Body.NextCursor, []rejectionCountView{}
-	for _, c := range waitCounts {
+	for _, c := range counts {
 		out.Body.Counts = append(out.Body.Counts, rejectionCountView{Reason: c.Reason, Count: c.Count, FirstAt: utc(c.FirstAt), LastAt: utc(c.LastAt)})
 	}
 	return out, nil

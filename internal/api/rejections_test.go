@@ -85,7 +85,7 @@ func TestRejectionCountsAreOnEachPage(t *testing.T) {
 	path := T("acme") + "/sources/crm/rejections?limit=2"
 	first := r.list(path)
 	if len(first.Items) != 2 || first.NextCursor == nil {
-		t.Fatalf("got %d items and the cursor %v, want two and one", len(first.Items), first.NextCursor)
+		t.Fatalf("got %d items and the cursor %v, want two and a cursor", len(first.Items), first.NextCursor)
 	}
 	var second struct {
 		Items  []any
@@ -104,7 +104,7 @@ func TestRejectionsOfOtherTenantsAreNotFound(t *testing.T) {
 	acme, _ := r.key("acme", eventhook.ScopeRead)
 	for _, c := range []struct{ claim, key, tenant, source string }{
 		{"an unknown source", acme, "acme", "nowhere"},
-		{"what is no slug", acme, "acme", "CRM%00"},
+		{"an invalid slug", acme, "acme", "CRM%00"},
 		{"another tenant's source by its own name", umbrella, "umbrella", "crm"},
 		{"another tenant", umbrella, "acme", "crm"},
 	} {

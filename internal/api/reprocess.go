@@ -19,14 +19,14 @@ type EventReprocess struct {
 type EventReprocessFilter struct {
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"Statuses to reprocess; default all three."`
 	Source         string   `json:"source,omitempty" doc:"Slug of the source."`
-	SourceID       string   `json:"source_id,omitempty"`
-	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time"`
-	ReceivedBefore string   `json:"received_before,omitempty" format:"date-time"`
+	SourceID       string   `json:"source_id,omitempty" doc:"Id of the source."`
+	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time" doc:"Events received after this time."`
+	ReceivedBefore string   `json:"received_before,omitempty" format:"date-time" doc:"Events received before this time."`
 }
 
 // EventsReprocessed lists the reprocessed events.
 type EventsReprocessed struct {
-	ReprocessedCount int      `json:"reprocessed_count"`
+	ReprocessedCount int      `json:"reprocessed_count" doc:"Number of reprocessed events."`
 	EventIDs         []string `json:"event_ids" doc:"Reprocessed events, newest first."`
 }
 

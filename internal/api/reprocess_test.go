@@ -43,13 +43,13 @@ func TestReprocessEvents(t *testing.T) {
 		body  string
 		want  []*eventhook.Event
 	}{
-		{"of no such ids", `{"event_ids":["` + eventhook.NewID[eventhook.Event](noon).String() + `"]}`, nil},
-		{"of another source", `{"filter":{"source":"nowhere"},"limit":10}`, nil},
-		{"of a time", `{"filter":{"received_before":"2026-03-10T15:00:00Z"},"limit":10}`, nil},
-		{"by ids, which win", `{"event_ids":["` + first.ID.String() + `"],"filter":{"source":"shop"}}`, []*eventhook.Event{first}},
-		{"by a filter", `{"filter":{"status":["dead","failed"],"source_id":"` + r.shop.String() + `","received_after":"2026-03-10T14:59:59Z"},"limit":10}`, []*eventhook.Event{second}},
-		{"whatever may", `{"filter":{},"limit":10}`, []*eventhook.Event{unrouted}},
-		{"when nothing is left", `{"filter":{},"limit":10}`, nil},
+		{"unknown ids", `{"event_ids":["` + eventhook.NewID[eventhook.Event](noon).String() + `"]}`, nil},
+		{"an unknown source", `{"filter":{"source":"nowhere"},"limit":10}`, nil},
+		{"a time without events", `{"filter":{"received_before":"2026-03-10T15:00:00Z"},"limit":10}`, nil},
+		{"ids override the filter", `{"event_ids":["` + first.ID.String() + `"],"filter":{"source":"shop"}}`, []*eventhook.Event{first}},
+		{"a filter", `{"filter":{"status":["dead","failed"],"source_id":"` + r.shop.String() + `","received_after":"2026-03-10T14:59:59Z"},"limit":10}`, []*eventhook.Event{second}},
+		{"an empty filter", `{"filter":{},"limit":10}`, []*eventhook.Event{unrouted}},
+		{"no more events", `{"filter":{},"limit":10}`, nil},
 	} {
 		var want []string
 		for _, e := range c.want {
@@ -61,7 +61,7 @@ func TestReprocessEvents(t *testing.T) {
 	}
 	got := r.admin("GET", T("acme")+"/events/"+first.ID.String(), nil).want(http.StatusOK).object()
 	if got["status"] != "pending" || got["retry_count"] != 0.0 || got["last_error"] != nil {
-		t.Errorf("got %v, want it pending, with all retries before it", got)
+		t.Errorf("got %v, want it pending with no retries", got)
 	}
 }
 
@@ -74,21 +74,21 @@ func TestReprocessReportsEveryFault(t *testing.T) {
 		status      int
 		want        []string
 	}{
-		{"neither ids nor a filter", `{}`, 422, []string{"body"}},
-		{"a limit alone", `{"limit":10}`, 422, []string{"body"}},
+		{"no ids and no filter", `{}`, 422, []string{"body"}},
+		{"only a limit", `{"limit":10}`, 422, []string{"body"}},
 		{"a filter without a limit", `{"filter":{"status":["dead"]}}`, 422, []string{"body.limit"}},
 		{"no ids", `{"event_ids":[]}`, 422, []string{"body.event_ids"}},
 		{"too many ids", `{"event_ids":` + many + `}`, 422, []string{"body.event_ids"}},
 		{"limits out of range", `{"filter":{},"limit":1001}`, 422, []string{"body.limit"}},
-		{"a limit of nothing", `{"filter":{},"limit":0}`, 422, []string{"body.limit"}},
-		{"states that do not move", `{"filter":{"status":["dead","delivered"]},"limit":1}`, 422, []string{"body.filter.status[1]"}},
-		{"no state", `{"filter":{"status":[]},"limit":1}`, 422, []string{"body.filter.status"}},
-		{"the id of nothing", `{"filter":{"source_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`, 422, []string{"body.filter.source_id"}},
-		{"a member that is unknown", `{"event_ids":["` + id + `"],"force":true}`, 422, []string{"body.force"}},
-		{"ids that are none", `{"event_ids":["` + id + `","x"]}`, 400, []string{"body.event_ids[1]"}},
-		{"all at once", `{"filter":{"status":["gone"],"source_id":"x","received_after":"yesterday","to":1}}`, 400,
+		{"a limit of zero", `{"filter":{},"limit":0}`, 422, []string{"body.limit"}},
+		{"a status that cannot be reprocessed", `{"filter":{"status":["dead","delivered"]},"limit":1}`, 422, []string{"body.filter.status[1]"}},
+		{"an empty list of statuses", `{"filter":{"status":[]},"limit":1}`, 422, []string{"body.filter.status"}},
+		{"the zero id", `{"filter":{"source_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`, 422, []string{"body.filter.source_id"}},
+		{"an unknown member", `{"event_ids":["` + id + `"],"force":true}`, 422, []string{"body.force"}},
+		{"invalid ids", `{"event_ids":["` + id + `","x"]}`, 400, []string{"body.event_ids[1]"}},
+		{"several faults", `{"filter":{"status":["gone"],"source_id":"x","received_after":"yesterday","to":1}}`, 400,
 			[]string{"body.filter.received_after", "body.filter.source_id", "body.filter.status[0]", "body.filter.to", "body.limit"}},
-		{"no object", `[]`, 422, []string{"body"}},
+		{"a list instead of an object", `[]`, 422, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -109,10 +109,10 @@ func TestReprocessIgnoresOtherTenants(t *testing.T) {
 		var got reprocessed
 		r.call(other, "POST", T("umbrella")+"/events/reprocess", body).want(http.StatusOK).into(&got)
 		if got.Count != 0 {
-			t.Errorf("%s: moved %v, want nothing of another tenant's", body, got.IDs)
+			t.Errorf("%s: reprocessed %v, want no event of another tenant", body, got.IDs)
 		}
 	}
 	if got := r.list(T("acme") + "/events?status=dead").ids(); !slices.Equal(got, []string{e.ID.String()}) {
-		t.Errorf("dead after that: %v, want the event", got)
+		t.Errorf("dead events: %v, want the event", got)
 	}
 }

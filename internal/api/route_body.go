@@ -12,14 +12,14 @@ import (
 // Route selects events of a source and passes them to targets.
 type Route struct {
 	ID               string     `json:"id" format:"uuid"`
-	Name             string     `json:"name"`
+	Name             string     `json:"name" doc:"Unique within the source."`
 	Priority         int        `json:"priority" doc:"Routes with a higher priority are evaluated first; routes of equal priority by age, oldest first."`
-	IsEnabled        bool       `json:"is_enabled"`
+	IsEnabled        bool       `json:"is_enabled" doc:"Whether the route receives events."`
 	FilterEventTypes []string   `json:"filter_event_types" doc:"Empty if the route takes all event types."`
-	Filter           jsonObject `json:"filter,omitempty"`
-	FilterExpression *string    `json:"filter_expression"`
-	FilterFunction   *string    `json:"filter_function"`
-	Transform        *Transform `json:"transform,omitempty"`
+	Filter           jsonObject `json:"filter,omitempty" doc:"Conditions on the payload, by path; absent if none."`
+	FilterExpression *string    `json:"filter_expression" doc:"CEL expression; null if none."`
+	FilterFunction   *string    `json:"filter_function" doc:"JavaScript source of function filter(event); null if none."`
+	Transform        *Transform `json:"transform,omitempty" doc:"Computes the input of the targets; absent if none."`
 	Targets          []Target   `json:"targets" doc:"Targets of the route. Secrets are shown as [redacted]."`
 	SecretsLost      bool       `json:"secrets_lost,omitempty" doc:"True if the secrets of the targets cannot be decrypted because the encryption key is missing. These targets fail until the secrets are set again or the key is restored."`
 	Version          int64      `json:"version" doc:"Increases with every change and is used as the ETag."`
@@ -55,7 +55,7 @@ type RouteConditions struct {
 
 // Transform computes the input of targets from an event's body.
 type Transform struct {
-	Type       string `json:"type" enum:"jmespath,javascript"`
+	Type       string `json:"type" enum:"jmespath,javascript" doc:"Language of the expression."`
 	Expression string `json:"expression" doc:"JMESPath expression, or for javascript the source of function transform(event)."`
 	Retry      bool   `json:"retry,omitempty" doc:"Whether an event whose transform fails is retried; default false."`
 }

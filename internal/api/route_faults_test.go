@@ -27,10 +27,10 @@ func TestCompileErrorsHaveLineAndColumn(t *testing.T) {
 			made := r.admin("POST", T("acme")+"/sources/crm/routes", c.route).want(http.StatusUnprocessableEntity).problem()
 			tried := r.backtest(object{"source": "crm", "route": c.route}).want(http.StatusUnprocessableEntity).problem()
 			if len(made.Errors) != 1 || made.Errors[0].Location != "body."+c.at || !strings.HasPrefix(made.Errors[0].Message, c.beginning) {
-				t.Errorf("to be made: got %+v, want %q at body.%s", made.Errors, c.beginning, c.at)
+				t.Errorf("on creation: got %+v, want %q at body.%s", made.Errors, c.beginning, c.at)
 			}
 			if len(tried.Errors) != 1 || tried.Errors[0].Location != "body.route."+c.at || tried.Errors[0].Message != made.Errors[0].Message {
-				t.Errorf("tried out: got %+v, want the same at body.route.%s", tried.Errors, c.at)
+				t.Errorf("in a backtest: got %+v, want the same at body.route.%s", tried.Errors, c.at)
 			}
 		})
 	}

@@ -9,13 +9,13 @@ import (
 
 // RouteOrder sets priorities of routes.
 type RouteOrder struct {
-	Order []RoutePlace `json:"order" minItems:"1" maxItems:"1000"`
+	Order []RoutePlace `json:"order" minItems:"1" maxItems:"1000" doc:"New priorities of routes."`
 }
 
 // RoutePlace is the new priority of a route.
 type RoutePlace struct {
 	ID       string `json:"id" doc:"Route id."`
-	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000"`
+	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000" doc:"New priority of the route."`
 }
 
 // RouteList lists all routes of a source.
@@ -36,7 +36,7 @@ func (s *server) reorderRoutes(ctx context.Context, by caller, in *reorderReques
 		return nil, err
 	}
 	body, shape := in.Body.read(s)
-	order, err := places(body.Order, shape)
+	order, err := parseOrder(body.Order, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ func (s *server) reorderRoutes(ctx context.Context, by caller, in *reorderReques
 	return out, nil
 }
 
-// places parses an order, in which a route must not occur twice. If an id cannot be
+// parseOrder parses an order, in which a route must not occur twice. If an id cannot be
 // parsed, the error is KindMalformed, whatever other faults there are.
-func places(order []RoutePlace, shape eventhook.Faults) (list []eventhook.RoutePriority, err error) {
+func parseOrder(order []RoutePlace, shape eventhook.Faults) (list []eventhook.RoutePriority, err error) {
 	var ids, rules eventhook.Faults
 	seen := map[eventhook.RouteID]bool{}
 	for i, p := range order {

@@ -66,11 +66,11 @@ type createdRoute struct {
 // has the other members of the request already.
 func (s *server) checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
 	targets, faults := mergeTargets(written, r.Targets)
-	return s.checkRead(ctx, tenant, shape, r, targets, faults)
+	return s.checkParsedRoute(ctx, tenant, shape, r, targets, faults)
 }
 
-// checkRead is checkRoute for targets that are parsed already, with their faults.
-func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, ofTargets eventhook.Faults) (eventhook.Route, error) {
+// checkParsedRoute is checkRoute for targets that are parsed already, with their faults.
+func (s *server) checkParsedRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, targetFaults eventhook.Faults) (eventhook.Route, error) {
 	conditions, err := s.Routes.CheckRoute(ctx, tenant, r)
 	if err != nil {
 		return r, err
@@ -78,7 +78,7 @@ func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape
 	r.Targets = targets
 	var rules eventhook.Faults
 	rules.Merge("body", r.Validate())
-	rules.Merge("body", ofTargets)
+	rules.Merge("body", targetFaults)
 	rules.Merge("body", conditions)
 	return r, combinedError(shape, rules)
 }
@@ -154,8 +154,8 @@ type updateRouteRequest struct {
 	Body document[RoutePatch]
 }
 
-// errRouteBusy is returned if concurrent updates repeatedly overtook one without
-// If-Match.
+// errRouteBusy is the refusal of an update without If-Match that concurrent updates
+// have overtaken repeatedly.
 var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The route is being changed concurrently; try again."}
 
 // updateRoute checks the updated route without holding a lock, because the check

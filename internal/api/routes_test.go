@@ -31,7 +31,7 @@ func TestRoute(t *testing.T) {
 	made := a.object()
 	id, _ := made["id"].(string)
 	if got := a.Header().Get("Location"); got != routesPath(id) || a.Header().Get("ETag") != `"1"` {
-		t.Errorf("its location is %q and its tag %s", got, a.Header().Get("ETag"))
+		t.Errorf("the Location is %q and the ETag %s", got, a.Header().Get("ETag"))
 	}
 	var want object
 	r.must(json.Unmarshal([]byte(body), &want))
@@ -39,14 +39,14 @@ func TestRoute(t *testing.T) {
 		want[name] = value
 	}
 	if diff := cmp.Diff(want, made); diff != "" {
-		t.Errorf("made (-want +got):\n%s", diff)
+		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	read := r.admin("GET", routesPath(id), nil).want(http.StatusOK)
 	if diff := cmp.Diff(made, read.object()); diff != "" || read.Header().Get("ETag") != `"1"` {
-		t.Errorf("read (-made +got):\n%s", diff)
+		t.Errorf("read (-created +got):\n%s", diff)
 	}
 	if !strings.Contains(read.Body.String(), `9007199254740993`) {
-		t.Errorf("answered %s, want its numbers as they were written", read.Body)
+		t.Errorf("answered %s, want the numbers unchanged", read.Body)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestRouteDefaults(t *testing.T) {
 	want := object{"id": got["id"], "name": "little", "priority": 0.0, "is_enabled": true, "filter_event_types": []any{}, "filter_expression": nil, "filter_function": nil,
 		"targets": []any{object{"type": "task", "task_kind": "x"}}, "version": 1.0, "created_at": got["created_at"], "updated_at": got["updated_at"]}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("made (-want +got):\n%s", diff)
+		t.Errorf("created (-want +got):\n%s", diff)
 	}
 }
 
@@ -68,18 +68,18 @@ func TestUpdateRoute(t *testing.T) {
 		claim, patch string
 		want         object
 	}{
-		{"nothing", `{}`, nil},
-		{"its name", `{"name":"everything"}`, object{"name": "everything"}},
+		{"no change", `{}`, nil},
+		{"a name", `{"name":"everything"}`, object{"name": "everything"}},
 		{"a filter", `{"filter":{"body.a":1,"body.b":null}}`, object{"filter": object{"body.a": 1.0, "body.b": nil}}},
-		{"another filter, whole", `{"filter":{"body.c":[2]}}`, object{"filter": object{"body.c": []any{2.0}}}},
+		{"a filter is replaced as a whole", `{"filter":{"body.c":[2]}}`, object{"filter": object{"body.c": []any{2.0}}}},
 		{"no filter", `{"filter":null}`, object{"filter": nil}},
 		{"an expression", `{"filter_expression":"body.n > 1"}`, object{"filter_expression": "body.n > 1"}},
 		{"no expression", `{"filter_expression":null}`, object{"filter_expression": nil}},
 		{"a transform", `{"transform":{"type":"jmespath","expression":"a"}}`, object{"transform": object{"type": "jmespath", "expression": "a"}}},
-		{"a part of it", `{"transform":{"expression":"b"}}`, object{"transform": object{"type": "jmespath", "expression": "b"}}},
+		{"a part of the transform", `{"transform":{"expression":"b"}}`, object{"transform": object{"type": "jmespath", "expression": "b"}}},
 		{"no transform", `{"transform":null}`, object{"transform": nil}},
-		{"its targets, whole", `{"targets":[{"type":"workflow","workflow_kind":"w"}]}`, object{"targets": []any{object{"type": "workflow", "workflow_kind": "w"}}}},
-		{"that it is disabled", `{"is_enabled":false,"priority":-5}`, object{"is_enabled": false, "priority": -5.0}},
+		{"targets are replaced as a whole", `{"targets":[{"type":"workflow","workflow_kind":"w"}]}`, object{"targets": []any{object{"type": "workflow", "workflow_kind": "w"}}}},
+		{"disabled", `{"is_enabled":false,"priority":-5}`, object{"is_enabled": false, "priority": -5.0}},
 		{"the defaults", `{"is_enabled":null,"priority":null}`, object{"is_enabled": true, "priority": 0.0}},
 	} {
 		a := r.admin("PATCH", path, c.patch).want(http.StatusOK)
@@ -119,34 +119,34 @@ func TestRouteFaults(t *testing.T) {
 		want        int
 		at          []string
 	}{
-		{"nothing that is required", `{}`, 422, []string{"body.name", "body.targets"}},
+		{"missing required members", `{}`, 422, []string{"body.name", "body.targets"}},
 		{"no target", `{"name":"n","targets":[]}`, 422, []string{"body.targets"}},
-		{"targets of no type", `{"name":"n","targets":[{"type":"mail"},{}]}`, 422, []string{"body.targets[0].type", "body.targets[1].type"}},
-		{"targets that lead nowhere", `{"name":"n","targets":[{"type":"publish"},{"type":"http"}]}`, 422, []string{"body.targets[0].event_type", "body.targets[1].url"}},
+		{"unknown and missing target types", `{"name":"n","targets":[{"type":"mail"},{}]}`, 422, []string{"body.targets[0].type", "body.targets[1].type"}},
+		{"targets without a destination", `{"name":"n","targets":[{"type":"publish"},{"type":"http"}]}`, 422, []string{"body.targets[0].event_type", "body.targets[1].url"}},
 		{"a target's members of the wrong type", `{"name":"n","targets":[{"type":"http","url":7,"headers":{"X":[]},"method":"GET","colour":1}]}`, 422,
 			[]string{"body.targets[0].colour", "body.targets[0].headers.X", "body.targets[0].method", "body.targets[0].url"}},
 		{"a URL with a password", `{"name":"n","targets":[{"type":"http","url":"https://a:b@internal.example"}]}`, 422, []string{"body.targets[0].url"}},
-		{"a secret that is none", `{"name":"n","targets":[{"type":"http","url":"https://internal.example","auth_header":"[redacted]"}]}`, 422, []string{"body.targets[0].auth_header"}},
+		{"the placeholder of a secret", `{"name":"n","targets":[{"type":"http","url":"https://internal.example","auth_header":"[redacted]"}]}`, 422, []string{"body.targets[0].auth_header"}},
 		{"a target without its kind", `{"name":"n","targets":[{"type":"task"},{"type":"workflow","task_kind":"x"}]}`, 422,
 			[]string{"body.targets[0].task_kind", "body.targets[1].task_kind", "body.targets[1].workflow_kind"}},
 		{"a promise without a key", `{"name":"n","targets":[{"type":"promise"}]}`, 422, []string{"body.targets[0].idempotency_key_path"}},
-		{"a target's field that is none", `{"name":"n","targets":[{"type":"task","task_kind":"x","url":"y"}]}`, 422, []string{"body.targets[0].url"}},
-		{"patterns that are none", with(`"filter_event_types":["a.*","*.b",""]`), 422, []string{"body.filter_event_types[1]", "body.filter_event_types[2]"}},
-		{"a filter that is none", with(`"filter":{"body.a":{"$near":1}}`), 422, []string{"body.filter.body.a.$near"}},
-		{"a filter that is no object", with(`"filter":[1]`), 422, []string{"body.filter"}},
+		{"a field of another target type", `{"name":"n","targets":[{"type":"task","task_kind":"x","url":"y"}]}`, 422, []string{"body.targets[0].url"}},
+		{"invalid patterns", with(`"filter_event_types":["a.*","*.b",""]`), 422, []string{"body.filter_event_types[1]", "body.filter_event_types[2]"}},
+		{"an unknown operator", with(`"filter":{"body.a":{"$near":1}}`), 422, []string{"body.filter.body.a.$near"}},
+		{"a filter that is not an object", with(`"filter":[1]`), 422, []string{"body.filter"}},
 		{"an expression that does not compile", with(`"filter_expression":"body.("`), 422, []string{"body.filter_expression"}},
 		{"a function that does not compile", with(`"filter_function":"function ("`), 422, []string{"body.filter_function"}},
 		{"a function with a NUL", with(`"filter_function":"function filter(e) { return '\u0000' }"`), 422, []string{"body.filter_function"}},
 		{"a transform that does not compile", with(`"transform":{"type":"jmespath","expression":"a["}`), 422, []string{"body.transform.expression"}},
-		{"a transform of no type", with(`"transform":{"type":"perl","expression":"x"}`), 422, []string{"body.transform.type"}},
+		{"an unknown transform type", with(`"transform":{"type":"perl","expression":"x"}`), 422, []string{"body.transform.type"}},
 		{"a priority out of range", with(`"priority":1000001`), 422, []string{"body.priority"}},
 		{"an unknown field", with(`"colour":1`), 422, []string{"body.colour"}},
-		{"a name that is taken", `{"name":"all",` + target + `}`, 409, nil},
-		{"a name too long", `{"name":"` + strings.Repeat("n", 201) + `",` + target + `}`, 422, []string{"body.name"}},
-		{"several at once", `{"name":"","colour":1,"filter_expression":"(","targets":[{"type":"task"}]}`, 422,
+		{"an existing name", `{"name":"all",` + target + `}`, 409, nil},
+		{"a name that is too long", `{"name":"` + strings.Repeat("n", 201) + `",` + target + `}`, 422, []string{"body.name"}},
+		{"several faults", `{"name":"","colour":1,"filter_expression":"(","targets":[{"type":"task"}]}`, 422,
 			[]string{"body.name", "body.colour", "body.filter_expression", "body.targets[0].task_kind"}},
 		{"an array", `[]`, 422, []string{"body"}},
-		{"nothing", ``, 400, []string{"body"}},
+		{"an empty body", ``, 400, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -223,7 +223,7 @@ func TestReorderRoutes(t *testing.T) {
 	var got page
 	r.admin("PUT", routesPath("reorder"), order(ids[3], 30, ids[1], 20, ids[0], 10)).want(http.StatusOK).into(&got)
 	if diff := cmp.Diff([]string{ids[3], ids[1], ids[0], ids[2]}, got.ids()); diff != "" {
-		t.Errorf("in their new order (-want +got):\n%s", diff)
+		t.Errorf("new order (-want +got):\n%s", diff)
 	}
 	absent := eventhook.NewID[eventhook.Route](noon).String()
 	for _, c := range []struct {
@@ -231,12 +231,12 @@ func TestReorderRoutes(t *testing.T) {
 		want        int
 		at          []string
 	}{
-		{"one that is none", order(ids[0], 1, absent, 2), 422, []string{"body.order[1].id"}},
-		{"one twice", order(ids[0], 1, ids[1], 2, ids[0], 3), 422, []string{"body.order[2].id"}},
-		{"an id that is none", order(ids[0], 1, "17", 2, ids[0], 3), 400, []string{"body.order[1].id", "body.order[2].id"}},
+		{"an unknown route", order(ids[0], 1, absent, 2), 422, []string{"body.order[1].id"}},
+		{"a repeated route", order(ids[0], 1, ids[1], 2, ids[0], 3), 422, []string{"body.order[2].id"}},
+		{"an invalid id", order(ids[0], 1, "17", 2, ids[0], 3), 400, []string{"body.order[1].id", "body.order[2].id"}},
 		{"a priority out of range", order(ids[0], 1000001), 422, []string{"body.order[0].priority"}},
 		{"no priority", `{"order":[{"id":"` + ids[0] + `"}]}`, 422, []string{"body.order[0].priority"}},
-		{"nobody", `{"order":[]}`, 422, []string{"body.order"}},
+		{"an empty order", `{"order":[]}`, 422, []string{"body.order"}},
 		{"no order", `{}`, 422, []string{"body.order"}},
 		{"wrong types", `{"order":[{"id":1,"priority":"x"},2]}`, 422, []string{"body.order[0].id", "body.order[0].priority", "body.order[1]"}},
 	} {
@@ -246,7 +246,7 @@ func TestReorderRoutes(t *testing.T) {
 		})
 	}
 	if got := r.admin("GET", routesPath(ids[0]), nil).object(); got["priority"] != 10.0 || got["version"] != 2.0 {
-		t.Errorf("after faults it has the priority %v in version %v, want 10 in 2", got["priority"], got["version"])
+		t.Errorf("after the refused requests the route has the priority %v in version %v, want 10 in 2", got["priority"], got["version"])
 	}
 }
 

@@ -34,8 +34,8 @@ type SourceFields struct {
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication."`
 	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key,omitempty" doc:"Refuse requests without an idempotency key (400)."`
-	RateLimit             RateLimit         `json:"rate_limit,omitzero"`
-	Retry                 RetryPolicy       `json:"retry,omitzero"`
+	RateLimit             RateLimit         `json:"rate_limit,omitzero" doc:"Limits of requests on each gateway instance. They apply before verification."`
+	Retry                 RetryPolicy       `json:"retry,omitzero" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs of allowed senders; default all."`
 	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576."`
 	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Accepted media types; default all."`
@@ -71,9 +71,9 @@ func retryView(p eventhook.RetryPolicy) RetryPolicy {
 
 // SourceReply is the response to an accepted webhook.
 type SourceReply struct {
-	Status      int    `json:"status" minimum:"200" maximum:"299"`
-	ContentType string `json:"content_type,omitempty" maxLength:"255"`
-	Body        string `json:"body,omitempty" maxLength:"65536"`
+	Status      int    `json:"status" minimum:"200" maximum:"299" doc:"Status code of the response."`
+	ContentType string `json:"content_type,omitempty" maxLength:"255" doc:"Content type of the response."`
+	Body        string `json:"body,omitempty" maxLength:"65536" doc:"Body of the response."`
 }
 
 // sourceFieldsOf returns the fields of a stored source as they were given, including

@@ -19,10 +19,10 @@ func TestSourcesWithLostSecretsCanBeRepaired(t *testing.T) {
 		got[source["slug"].(string)] = source["secrets_lost"]
 	}
 	if got["hub"] != true || got["crm"] != nil || len(got) != 4 {
-		t.Errorf("listed as lost: %v, want hub and shut among four", got)
+		t.Errorf("lost secrets: %v, want hub and shut of four sources", got)
 	}
 	if one := r.admin("GET", sources+"/hub", nil).want(http.StatusOK).object(); one["provider"] != "github" || one["secrets_lost"] != true {
-		t.Errorf("got %v, want the provider and that its secrets are lost", one)
+		t.Errorf("got %v, want the provider and secrets_lost", one)
 	}
 	r.admin("PATCH", sources+"/hub", object{"name": "Hub"}).want(http.StatusUnprocessableEntity) // it still has no secret
 	repaired := r.admin("PATCH", sources+"/hub", object{"secrets": []string{"new"}}).want(http.StatusOK).object()

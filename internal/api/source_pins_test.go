@@ -15,7 +15,7 @@ func TestNewSourceMustBePinnedToAnAccount(t *testing.T) {
 	r := setUp(t)
 	p := r.admin("POST", T("acme")+sources, object{"slug": "sns", "provider": "aws-sns"}).want(http.StatusUnprocessableEntity).problem()
 	if got := p.locations(); !slices.Equal(got, []string{"body.options.topic_arn"}) {
-		t.Errorf("faults at %v, want it at body.options.topic_arn", got)
+		t.Errorf("faults at %v, want body.options.topic_arn", got)
 	}
 	pinned := object{"slug": "sns", "provider": "aws-sns", "options": object{"topic_arn": "arn:aws:sns:us-east-1:1:t"}}
 	r.admin("POST", T("acme")+sources, pinned).want(http.StatusCreated)
@@ -23,7 +23,7 @@ func TestNewSourceMustBePinnedToAnAccount(t *testing.T) {
 	for provider, option := range map[string]string{"aws-sns": "topic_arn", "kick": "broadcaster_user_id", "ebay": "topic"} {
 		preset, _ := verify.FindPreset(provider, "")
 		if !slices.Contains(preset.RequiredFields(), "options."+option) {
-			t.Errorf("%s does not tell that options.%s is required", provider, option)
+			t.Errorf("the provider %s does not list options.%s as required", provider, option)
 		}
 	}
 }

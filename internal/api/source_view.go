@@ -15,30 +15,30 @@ import (
 // omitted settings.
 type Source struct {
 	ID                    string            `json:"id" format:"uuid"`
-	Slug                  string            `json:"slug"`
-	Name                  string            `json:"name"`
-	IsEnabled             bool              `json:"is_enabled"`
+	Slug                  string            `json:"slug" doc:"Identifies the source in URLs."`
+	Name                  string            `json:"name" doc:"Display name."`
+	IsEnabled             bool              `json:"is_enabled" doc:"Whether the source accepts webhooks."`
 	IngestURL             string            `json:"ingest_url" doc:"URL to which the provider sends webhooks."`
-	Provider              *string           `json:"provider"`
+	Provider              *string           `json:"provider" doc:"Id of the provider; null with a custom verifier."`
 	Scheme                *string           `json:"scheme" doc:"Verification scheme of the provider; null for the provider's first scheme."`
 	SecretsLost           bool              `json:"secrets_lost,omitempty" doc:"True if the secrets cannot be decrypted because the encryption key is missing. The source refuses webhooks until the secrets are set again or the key is restored."`
 	SecretsCount          int               `json:"secrets_count" doc:"Number of secrets, including a secret received by a handshake. Secrets are never returned."`
-	PublicKeys            []string          `json:"public_keys"`
+	PublicKeys            []string          `json:"public_keys" doc:"Public keys that verify requests."`
 	Options               map[string]string `json:"options" doc:"Provider-specific options, without secret ones."`
 	ToleranceSeconds      *int              `json:"tolerance_seconds" doc:"Null for the provider's default."`
 	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Absent if a provider defines the verification."`
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"The source's own setting, else the provider's."`
 	EventTypePaths        []string          `json:"event_type_paths" doc:"The source's own paths, else the provider's. Common headers and members are tried last."`
-	RequireIdempotencyKey bool              `json:"require_idempotency_key"`
-	RateLimit             RateLimit         `json:"rate_limit"`
-	Retry                 RetryPolicy       `json:"retry"`
+	RequireIdempotencyKey bool              `json:"require_idempotency_key" doc:"Whether requests without an idempotency key are refused."`
+	RateLimit             RateLimit         `json:"rate_limit" doc:"Limits of requests on each gateway instance."`
+	Retry                 RetryPolicy       `json:"retry" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty if all addresses may send."`
-	MaxBodyBytes          int               `json:"max_body_bytes"`
+	MaxBodyBytes          int               `json:"max_body_bytes" doc:"Maximum body size in bytes."`
 	ContentTypes          []string          `json:"content_types" doc:"Empty if all media types are accepted."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"The source's own response, else the provider's; absent for the default, 200 with the event id."`
 	Warnings              []string          `json:"warnings" doc:"Settings that are allowed but not recommended."`
 	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"The source's own setting, else the provider's."`
-	Stats                 SourceStats       `json:"stats"`
+	Stats                 SourceStats       `json:"stats" doc:"Recent events."`
 	Version               int64             `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt             time.Time         `json:"created_at"`
 	UpdatedAt             time.Time         `json:"updated_at"`
@@ -48,7 +48,7 @@ type Source struct {
 // minutes more, and the latest seconds may be missing.
 type SourceStats struct {
 	EventsLastHour int64 `json:"events_last_hour" doc:"Stored events, including duplicates."`
-	EventsLast24h  int64 `json:"events_last_24h"`
+	EventsLast24h  int64 `json:"events_last_24h" doc:"Stored events, including duplicates."`
 	FailedLast24h  int64 `json:"failed_last_24h" doc:"Events whose first processing attempt failed, whatever their status is now."`
 }
 

@@ -46,7 +46,7 @@ func TestSourceWithProvider(t *testing.T) {
 	r := setUp(t)
 	a := r.admin("POST", T("acme")+sources, object{"slug": "hub", "provider": "github", "secrets": []string{hush, hush + "2"}}).want(http.StatusCreated)
 	if got, want := a.Header().Get("Location"), T("acme")+sources+"/hub"; got != want {
-		t.Errorf("its location is %q, want %q", got, want)
+		t.Errorf("the Location is %q, want %q", got, want)
 	}
 	made := a.object()
 	want := object{
@@ -61,11 +61,11 @@ func TestSourceWithProvider(t *testing.T) {
 		"version":  1.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T15:00:00Z",
 	}
 	if diff := cmp.Diff(want, made); diff != "" {
-		t.Errorf("made (-want +got):\n%s", diff)
+		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	read := r.admin("GET", T("acme")+sources+"/hub", nil).want(http.StatusOK)
 	if diff := cmp.Diff(made, read.object()); diff != "" || read.Header().Get("ETag") != `"1"` || a.Header().Get("ETag") != `"1"` {
-		t.Errorf("read with the tag %s (-made +got):\n%s", read.Header().Get("ETag"), diff)
+		t.Errorf("read with the ETag %s (-created +got):\n%s", read.Header().Get("ETag"), diff)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestSourceWithVerifier(t *testing.T) {
 	}
 	made := r.admin("POST", T("acme")+sources, body).want(http.StatusCreated)
 	if strings.Contains(made.Body.String(), hush) {
-		t.Errorf("answered %s, want no secret in it", made.Body)
+		t.Errorf("answered %s, want no secret", made.Body)
 	}
 	got := made.object()
 	for name, want := range map[string]any{
@@ -96,7 +96,7 @@ func TestSourceWithVerifier(t *testing.T) {
 		}
 	}
 	if s := r.specOf("erp"); s.Verifier == nil || !slices.Equal(s.Verifier.Secrets, []string{hush}) {
-		t.Error("the stored verifier does not hold the secret")
+		t.Error("the stored verifier does not contain the secret")
 	}
 }
 
@@ -110,29 +110,29 @@ func TestUpdateSource(t *testing.T) {
 		claim, patch string
 		want         object
 	}{
-		{"nothing", `{}`, nil},
-		{"what it is already", `{"name":"ERP","slug":"erp"}`, nil},
+		{"no change", `{}`, nil},
+		{"the current values", `{"name":"ERP","slug":"erp"}`, nil},
 		{"a name", `{"name":"New"}`, object{"name": "New", "secrets_count": 1.0}},
-		{"a name back to its default", `{"name":null}`, object{"name": "erp"}},
+		{"the default name", `{"name":null}`, object{"name": "erp"}},
 		{"a part of a limit", `{"rate_limit":{"requests_per_second":5}}`, object{"rate_limit": object{"requests_per_second": 5.0, "requests_per_minute": 1000.0, "burst_size": 7.0}}},
-		{"a part of a limit, back", `{"rate_limit":{"burst_size":null}}`, object{"rate_limit": object{"requests_per_second": 5.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
-		{"a limit, back", `{"rate_limit":null}`, object{"rate_limit": object{"requests_per_second": 100.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
+		{"a part of a limit, reset", `{"rate_limit":{"burst_size":null}}`, object{"rate_limit": object{"requests_per_second": 5.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
+		{"a limit, reset", `{"rate_limit":null}`, object{"rate_limit": object{"requests_per_second": 100.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
 		{"retries", `{"retry":{"schedule_seconds":[5]}}`, object{"retry": object{"schedule_seconds": []any{5.0}}}},
 		{"retries beside a schedule", `{"retry":{"max_retries":7,"max_delay_ms":60000}}`,
 			object{"retry": object{"schedule_seconds": []any{5.0}, "max_retries": 7.0, "max_delay_ms": 60000.0}}},
 		{"retries without the schedule", `{"retry":{"schedule_seconds":null,"initial_delay_ms":0}}`,
 			object{"retry": object{"max_retries": 7.0, "initial_delay_ms": 10000.0, "backoff_multiplier": 3.0, "max_delay_ms": 60000.0}}},
-		{"a list, whole", `{"allowed_ip_ranges":["192.0.2.0/24"]}`, object{"allowed_ip_ranges": []any{"192.0.2.0/24"}}},
-		{"a part of the verifier, and its secret stays", `{"verifier":{"prefix":"v="}}`, object{"verifier": object{"type": "hmac", "header": "X-Sign", "prefix": "v="}, "secrets_count": 1.0}},
+		{"a list is replaced as a whole", `{"allowed_ip_ranges":["192.0.2.0/24"]}`, object{"allowed_ip_ranges": []any{"192.0.2.0/24"}}},
+		{"a part of the verifier keeps its secret", `{"verifier":{"prefix":"v="}}`, object{"verifier": object{"type": "hmac", "header": "X-Sign", "prefix": "v="}, "secrets_count": 1.0}},
 		{"a secret", `{"verifier":{"secrets":["a","b"]}}`, object{"verifier": object{"type": "hmac", "header": "X-Sign", "prefix": "v="}, "secrets_count": 2.0}},
-		{"another type, which knows nothing of the old one", `{"verifier":{"type":"api_key","header":"X-Key","values":["` + hush + `"]}}`,
+		{"another type replaces the verifier", `{"verifier":{"type":"api_key","header":"X-Key","values":["` + hush + `"]}}`,
 			object{"verifier": object{"type": "api_key", "header": "X-Key"}, "secrets_count": 1.0}},
 		{"a provider instead of the verifier", `{"verifier":null,"provider":"github","secrets":["` + hush + `"]}`, object{"verifier": nil, "provider": "github", "secrets_count": 1.0}},
-		{"that it is disabled", `{"is_enabled":false}`, object{"is_enabled": false, "secrets_count": 1.0}},
-		{"that it is enabled, by default", `{"is_enabled":null}`, object{"is_enabled": true}},
-		{"an answer", `{"response":{"status":202}}`, object{"response": object{"status": 202.0}}},
-		{"a part of the answer", `{"response":{"body":"ok"}}`, object{"response": object{"status": 202.0, "body": "ok"}}},
-		{"no answer", `{"response":null}`, object{"response": nil}},
+		{"disabled", `{"is_enabled":false}`, object{"is_enabled": false, "secrets_count": 1.0}},
+		{"enabled by default", `{"is_enabled":null}`, object{"is_enabled": true}},
+		{"a response", `{"response":{"status":202}}`, object{"response": object{"status": 202.0}}},
+		{"a part of the response", `{"response":{"body":"ok"}}`, object{"response": object{"status": 202.0, "body": "ok"}}},
+		{"no response", `{"response":null}`, object{"response": nil}},
 	} {
 		r.clock.advance(1)
 		a := r.admin("PATCH", path, c.patch)
@@ -149,11 +149,11 @@ func TestUpdateSource(t *testing.T) {
 			}
 		}
 		if strings.Contains(a.Body.String(), hush) {
-			t.Errorf("%s: answered %s, want no secret in it", c.claim, a.Body)
+			t.Errorf("%s: answered %s, want no secret", c.claim, a.Body)
 		}
 	}
 	if s := r.specOf("erp"); !slices.Equal(s.Secrets, []string{hush}) || s.Verifier != nil {
-		t.Error("in the end it does not hold the provider's secret alone")
+		t.Error("the stored verifier does not contain only the secret of the provider")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestSourceVersions(t *testing.T) {
 	}
 	got := r.admin("GET", path, nil).want(http.StatusOK)
 	if got.object()["name"] == "never" {
-		t.Error("a stale change was made")
+		t.Error("a stale update changed the source")
 	}
 	r.matching(got.Header().Get("ETag"), "DELETE", path, "").want(http.StatusNoContent)
 	r.admin("GET", path, nil).want(http.StatusNotFound)
@@ -182,10 +182,10 @@ func TestDeleteSource(t *testing.T) {
 	event := r.event()
 	path := T("acme") + sources + "/crm"
 	if p := r.admin("DELETE", path, nil).want(http.StatusConflict).problem(); !strings.Contains(p.Detail, "cascade=true") {
-		t.Errorf("it says %q, want what to do", p.Detail)
+		t.Errorf("the detail is %q, want what to do", p.Detail)
 	}
 	if p := r.admin("DELETE", path, nil).problem(); !strings.Contains(p.Detail, "1 route, and 1 event is still to be processed") {
-		t.Errorf("it says %q, want what is owed", p.Detail)
+		t.Errorf("the detail is %q, want the routes and open events", p.Detail)
 	}
 	r.admin("DELETE", path+"?cascade=perhaps", nil).want(http.StatusBadRequest)
 	r.admin("DELETE", path+"?cascade=false", nil).want(http.StatusConflict)
@@ -224,40 +224,40 @@ func TestSourceFaults(t *testing.T) {
 		at          []string
 	}{
 		{"no slug", `{"provider":"github","secrets":["x"]}`, 422, []string{"body.slug"}},
-		{"a slug that is none", `{"slug":"Not A Slug"` + none + `}`, 422, []string{"body.slug"}},
-		{"a slug too long", `{"slug":"` + strings.Repeat("x", 64) + `"` + none + `}`, 422, []string{"body.slug"}},
+		{"an invalid slug", `{"slug":"Not A Slug"` + none + `}`, 422, []string{"body.slug"}},
+		{"a slug that is too long", `{"slug":"` + strings.Repeat("x", 64) + `"` + none + `}`, 422, []string{"body.slug"}},
 		{"a reserved slug", `{"slug":"new"` + none + `}`, 422, []string{"body.slug"}},
-		{"a slug that is taken", `{"slug":"crm"` + none + `}`, 409, nil},
+		{"an existing slug", `{"slug":"crm"` + none + `}`, 409, nil},
 		{"no verifier", `{"slug":"x"}`, 422, []string{"body.provider"}},
-		{"a provider that is none", `{"slug":"x","provider":"nobody"}`, 422, []string{"body.provider"}},
+		{"an unknown provider", `{"slug":"x","provider":"nobody"}`, 422, []string{"body.provider"}},
 		{"a provider without its secret", `{"slug":"x","provider":"github"}`, 422, []string{"body.secrets"}},
-		{"a verifier that is none", `{"slug":"x","verifier":{"type":"rot13"}}`, 422, []string{"body.verifier.type"}},
+		{"an unknown verifier type", `{"slug":"x","verifier":{"type":"rot13"}}`, 422, []string{"body.verifier.type"}},
 		{"a verifier without a type", `{"slug":"x","verifier":{}}`, 422, []string{"body.verifier.type"}},
-		{"a verifier with a field of another", `{"slug":"x","verifier":{"type":"none","header":"X"}}`, 422, []string{"body.verifier.header"}},
-		{"a name too long", `{"slug":"x","name":"` + strings.Repeat("n", 201) + `"` + none + `}`, 422, []string{"body.name"}},
-		{"a name too long in bytes", `{"slug":"x","name":"` + strings.Repeat("é", 101) + `"` + none + `}`, 422, []string{"body.name"}},
+		{"a verifier with a field of another type", `{"slug":"x","verifier":{"type":"none","header":"X"}}`, 422, []string{"body.verifier.header"}},
+		{"a name that is too long", `{"slug":"x","name":"` + strings.Repeat("n", 201) + `"` + none + `}`, 422, []string{"body.name"}},
+		{"a name that is too long in bytes", `{"slug":"x","name":"` + strings.Repeat("é", 101) + `"` + none + `}`, 422, []string{"body.name"}},
 		{"a name with a NUL", `{"slug":"x","name":"a\u0000"` + none + `}`, 422, []string{"body.name"}},
-		{"ranges that are none", `{"slug":"x","allowed_ip_ranges":["192.0.2.0/24","192.0.2.1","x"]` + none + `}`, 422, []string{"body.allowed_ip_ranges[1]", "body.allowed_ip_ranges[2]"}},
+		{"invalid ranges", `{"slug":"x","allowed_ip_ranges":["192.0.2.0/24","192.0.2.1","x"]` + none + `}`, 422, []string{"body.allowed_ip_ranges[1]", "body.allowed_ip_ranges[2]"}},
 		{"too many ranges", `{"slug":"x","allowed_ip_ranges":` + list(1001, `"192.0.2.0/24"`) + none + `}`, 422, []string{"body.allowed_ip_ranges"}},
-		{"paths that are none", `{"slug":"x","idempotency_key_paths":["id"],"event_type_paths":["body.a..b"]` + none + `}`, 422,
+		{"invalid paths", `{"slug":"x","idempotency_key_paths":["id"],"event_type_paths":["body.a..b"]` + none + `}`, 422,
 			[]string{"body.idempotency_key_paths[0]", "body.event_type_paths[0]"}},
-		{"numbers out of their range", `{"slug":"x","max_body_bytes":33554433,"rate_limit":{"burst_size":-1},"retry":{"max_retries":26,"backoff_multiplier":0.5}` + none + `}`, 422,
+		{"numbers out of range", `{"slug":"x","max_body_bytes":33554433,"rate_limit":{"burst_size":-1},"retry":{"max_retries":26,"backoff_multiplier":0.5}` + none + `}`, 422,
 			[]string{"body.max_body_bytes", "body.rate_limit.burst_size", "body.retry.max_retries", "body.retry.backoff_multiplier"}},
-		{"numbers that no integer can hold", `{"slug":"x","max_body_bytes":1e400` + none + `}`, 422, []string{"body.max_body_bytes"}},
-		{"a number not written as a whole one", `{"slug":"x","rate_limit":{"burst_size":1e3}` + none + `}`, 422, []string{"body.rate_limit.burst_size"}},
-		{"an answer that is none", `{"slug":"x","response":{"status":404,"content_type":"a\r\nb"}` + none + `}`, 422, []string{"body.response.status", "body.response.content_type"}},
-		{"an answer without a status", `{"slug":"x","response":{}` + none + `}`, 422, []string{"body.response.status"}},
+		{"a number beyond an integer", `{"slug":"x","max_body_bytes":1e400` + none + `}`, 422, []string{"body.max_body_bytes"}},
+		{"an integer with an exponent", `{"slug":"x","rate_limit":{"burst_size":1e3}` + none + `}`, 422, []string{"body.rate_limit.burst_size"}},
+		{"an invalid response", `{"slug":"x","response":{"status":404,"content_type":"a\r\nb"}` + none + `}`, 422, []string{"body.response.status", "body.response.content_type"}},
+		{"a response without a status", `{"slug":"x","response":{}` + none + `}`, 422, []string{"body.response.status"}},
 		{"unknown fields", `{"slug":"x","colour":1,"rate_limit":{"speed":1}` + none + `}`, 422, []string{"body.colour", "body.rate_limit.speed"}},
-		{"a field in capitals", `{"slug":"x","Name":"N"` + none + `}`, 422, []string{"body.Name"}},
+		{"a field in upper case", `{"slug":"x","Name":"N"` + none + `}`, 422, []string{"body.Name"}},
 		{"wrong types", `{"slug":1,"name":[],"secrets":"x","options":{"a":1},"is_enabled":"yes","provider":"github"}`, 422,
 			[]string{"body.slug", "body.name", "body.secrets", "body.options.a", "body.is_enabled"}},
-		{"a secret at the wrong place", `{"slug":"x","provider":"github","secrets":"` + hush + `","verifier":{"type":"` + hush + `","secrets":["` + hush + `"]}}`, 422, []string{"body.secrets", "body.verifier.type"}},
+		{"a secret in the wrong field", `{"slug":"x","provider":"github","secrets":"` + hush + `","verifier":{"type":"` + hush + `","secrets":["` + hush + `"]}}`, 422, []string{"body.secrets", "body.verifier.type"}},
 		{"shape and rules together", `{"slug":"x","colour":1,"allowed_ip_ranges":["x"]` + none + `}`, 422, []string{"body.colour", "body.allowed_ip_ranges[0]"}},
 		{"an array", `[]`, 422, []string{"body"}},
 		{"null", `null`, 422, []string{"body"}},
 		{"a text", `"x"`, 422, []string{"body"}},
-		{"nothing", ``, 400, []string{"body"}},
-		{"no JSON", `{"slug":`, 400, []string{"body"}},
+		{"an empty body", ``, 400, []string{"body"}},
+		{"invalid JSON", `{"slug":`, 400, []string{"body"}},
 		{"more than a megabyte", `{"slug":"x","name":"` + strings.Repeat("n", 1<<20) + `"}`, 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -280,7 +280,7 @@ func (r *fixture) wantFaults(a *answer, status int, at []string) {
 	}
 	for _, f := range p.Errors {
 		if f.Message == "" || strings.Contains(f.Message, "Go ") || strings.Contains(f.Message, hush) {
-			r.Errorf("at %s it says %q, want what a client can act upon", f.Location, f.Message)
+			r.Errorf("at %s it says %q, want a message that tells the caller what to do", f.Location, f.Message)
 		}
 	}
 }
@@ -298,10 +298,10 @@ func TestSourcePatchFaults(t *testing.T) {
 		{"no slug", `{"slug":null}`, 422, []string{"body.slug"}},
 		{"no secret", `{"secrets":null}`, 422, []string{"body.secrets"}},
 		{"a provider and a verifier", `{"verifier":{"type":"none"}}`, 422, []string{"body.secrets"}},
-		{"unknown fields, with a value or none", `{"colour":1,"shape":null}`, 422, []string{"body.colour", "body.shape"}},
-		{"nothing where something must be", `{"allowed_ip_ranges":[null]}`, 422, []string{"body.allowed_ip_ranges[0]"}},
-		{"wrong types within", `{"rate_limit":3,"retry":{"schedule_seconds":{}}}`, 422, []string{"body.rate_limit", "body.retry.schedule_seconds"}},
-		{"what only the answer has", `{"version":3,"ingest_url":"x"}`, 422, []string{"body.version", "body.ingest_url"}},
+		{"unknown fields, with a value or null", `{"colour":1,"shape":null}`, 422, []string{"body.colour", "body.shape"}},
+		{"null in a list", `{"allowed_ip_ranges":[null]}`, 422, []string{"body.allowed_ip_ranges[0]"}},
+		{"wrong types of nested members", `{"rate_limit":3,"retry":{"schedule_seconds":{}}}`, 422, []string{"body.rate_limit", "body.retry.schedule_seconds"}},
+		{"members of responses only", `{"version":3,"ingest_url":"x"}`, 422, []string{"body.version", "body.ingest_url"}},
 		{"an array", `[]`, 422, []string{"body"}},
 		{"null", `null`, 422, []string{"body"}},
 	} {
@@ -330,7 +330,7 @@ func TestBodiesMustBeJSON(t *testing.T) {
 	}
 	for _, other := range []string{"text/plain", "application/xml", "a;b+c"} {
 		if p := send(other, `{"name":"n"}`).want(http.StatusUnsupportedMediaType).problem(); p.Errors != nil || !strings.Contains(p.Detail, "application/json") {
-			t.Errorf("%q: got %+v, want the type that is taken named, and nothing else", other, p)
+			t.Errorf("%q: got %+v, want only the accepted type", other, p)
 		}
 	}
 	for _, none := range []string{`{`, `{}{}`, `{"a"}`, "\x00", nested(11_000)} {
@@ -351,7 +351,7 @@ func TestFaultsAreLimited(t *testing.T) {
 		}(), ",") + `},"provider":"github"}`,
 	} {
 		if a := r.admin("POST", T("acme")+sources, body).want(http.StatusUnprocessableEntity); len(a.problem().Errors) > 110 {
-			t.Errorf("%s: %d faults are told, want about a hundred", claim, len(a.problem().Errors))
+			t.Errorf("%s: got %d faults, want about a hundred", claim, len(a.problem().Errors))
 		}
 	}
 }
@@ -423,10 +423,10 @@ func TestVerifierHasTheFieldsOfVerifyConfig(t *testing.T) {
 	ours, theirs := reflect.TypeFor[api.Verifier](), reflect.TypeFor[verify.Config]()
 	for i := range ours.NumField() {
 		if got, want := ours.Field(i).Tag.Get("json"), theirs.Field(i).Tag.Get("json"); got != want {
-			t.Errorf("%s is %q to clients, and %q in files", ours.Field(i).Name, got, want)
+			t.Errorf("%s is %q in the API and %q in files", ours.Field(i).Name, got, want)
 		}
 	}
 	if got, want := ours.Field(0).Tag.Get("enum"), strings.Join(verify.Types(), ","); got != want {
-		t.Errorf("clients are told of the types %s, want %s", got, want)
+		t.Errorf("the API has the types %s, want %s", got, want)
 	}
 }

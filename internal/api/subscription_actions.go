@@ -21,24 +21,24 @@ type Tester interface {
 	Test(ctx context.Context, s eventhook.Subscription, by eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error)
 }
 
-func (s *server) registerSubscriptionActs(api huma.API) {
-	act := func(id, verb, summary, about string) operation {
+func (s *server) registerSubscriptionActions(api huma.API) {
+	action := func(id, verb, summary, about string) operation {
 		op := subscriptionOperation(id, http.MethodPost, "/{id}/"+verb, summary, eventhook.ScopeManage)
 		op.about = about
 		return op
 	}
-	register(s, api, act("pause-subscription", "pause", "Pause a subscription",
+	register(s, api, action("pause-subscription", "pause", "Pause a subscription",
 		"While paused, deliveries are created and held, up to the retention period of deliveries, and sent after resume. 409 if the subscription is disabled."), s.pauseSubscription)
-	register(s, api, act("resume-subscription", "resume", "Resume a subscription",
+	register(s, api, action("resume-subscription", "resume", "Resume a subscription",
 		"Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled."), s.resumeSubscription)
-	register(s, api, act("enable-subscription", "enable", "Enable a subscription",
+	register(s, api, action("enable-subscription", "enable", "Enable a subscription",
 		"Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed."), s.enableSubscription)
-	try := act("test-subscription", "test", "Test a subscription by sending a test event",
+	test := action("test-subscription", "test", "Test a subscription by sending a test event",
 		"Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored.")
-	try.class = trials
-	register(s, api, try, s.testSubscription)
-	rotate := act("rotate-subscription-secret", "rotate-secret", "Rotate the signing secret of a subscription",
-		"The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once.")
+	test.class = trials
+	register(s, api, test, s.testSubscription)
+	rotate := action("rotate-subscription-secret", "rotate-secret", "Rotate the signing secret of a subscription",
+		"The previous secret also signs during the grace period, so that receivers can switch. At most two secrets sign at a time: a rotation during a rotation ends the older secret at once. The response contains the new secret, which is returned only once.")
 	rotate.skipsShape = true
 	register(s, api, rotate, s.rotateSecret)
 	key := subscriptionOperation("get-subscription-public-key", http.MethodGet, "/{id}/public-key", "Get the public key of a subscription", eventhook.ScopeRead)
@@ -96,8 +96,8 @@ func (s *server) enableSubscription(ctx context.Context, by caller, in *Subscrip
 // SubscriptionTested is the outcome of a test event.
 type SubscriptionTested struct {
 	Delivered  bool   `json:"delivered" doc:"Whether the receiver answered with 2xx."`
-	EventID    string `json:"event_id" format:"uuid"`
-	DeliveryID string `json:"delivery_id" format:"uuid"`
+	EventID    string `json:"event_id" format:"uuid" doc:"The test event."`
+	DeliveryID string `json:"delivery_id" format:"uuid" doc:"The stored delivery of the test event."`
 	DeliveryAttempt
 }
 
@@ -128,15 +128,15 @@ func (s *server) testSubscription(ctx context.Context, by caller, in *Subscripti
 
 // SecretRotation is the request of a rotation.
 type SecretRotation struct {
-	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"Seconds during which the previous secrets sign, too; default 86400 (one day). 0: the previous secrets stop at once."`
+	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"Seconds during which the previous secret also signs; default 86400 (one day). 0: the previous secret stops at once."`
 	SigningSecret string `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"The new secret; generated if omitted."`
 }
 
 // SecretRotated is the outcome of a rotation.
 type SecretRotated struct {
 	SigningSecret       string     `json:"signing_secret" doc:"The new secret. It is returned only once."`
-	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the previous secret signs, too; null if the previous secret stopped at once."`
-	SigningSecretsCount int        `json:"signing_secrets_count" doc:"Number of secrets that sign now. A rotation during a rotation adds one, up to three; the oldest ends first."`
+	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the previous secret also signs; null if it stopped at once."`
+	SigningSecretsCount int        `json:"signing_secrets_count" doc:"Number of secrets that sign now: 2 during the grace period, else 1."`
 	Warnings            []string   `json:"warnings" doc:"Settings that are allowed but not recommended."`
 }
 
@@ -197,8 +197,8 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 
 // PublicKey verifies v1a signatures of a subscription.
 type PublicKey struct {
-	PublicKey string `json:"public_key" example:"whpk_…"`
-	Algorithm string `json:"algorithm" enum:"ed25519"`
+	PublicKey string `json:"public_key" example:"whpk_…" doc:"Public key: whpk_ followed by base64."`
+	Algorithm string `json:"algorithm" enum:"ed25519" doc:"Signature algorithm."`
 }
 
 type publicKeyAnswer struct{ Body PublicKey }

@@ -33,7 +33,7 @@ type SubscriptionFields struct {
 	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
 	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Additional headers of deliveries. They are not secret: every key that can read the subscription sees them."`
 	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends."`
-	Retry                DeliveryRetry     `json:"retry,omitzero"`
+	Retry                DeliveryRetry     `json:"retry,omitzero" doc:"Retries of failed deliveries."`
 	TimeoutSeconds       int               `json:"timeout_seconds,omitempty" minimum:"1" maximum:"60" doc:"Timeout of an attempt, including reading the response; default 30."`
 	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" minimum:"0" maximum:"1000" doc:"Number of consecutive dead deliveries after which the subscription is disabled; default 10. 0: never."`
 	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of concurrent deliveries per gateway instance; default 10. An instance starts with a few, and one subscription gets at most a sixth of outbound.dispatch.sends_at_once."`
@@ -140,6 +140,6 @@ func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	return invalid("body.status", "must be active or paused")
 }
 
-// errNotEnabled is returned for acts that need a subscription that is not disabled.
+// errNotEnabled is the refusal of operations on a disabled subscription.
 var errNotEnabled = &eventhook.Error{Kind: eventhook.KindConflict,
 	Message: `The subscription is disabled; disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}

@@ -8,9 +8,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestChangedDestinationNeedsItsSecretsAgain checks section 7 of the contract: a secret
+// TestChangedDestinationRequiresSecretsAgain checks section 7 of the contract: a secret
 // that was set for one destination is not sent to another.
-func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
+func TestChangedDestinationRequiresSecretsAgain(t *testing.T) {
 	const (
 		elsewhere  = `"url":"https://evil.test/in"`
 		auth       = "body.auth_header"
@@ -22,7 +22,7 @@ func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
 		claim, patch string
-		missing      []string // faults; none: it is changed
+		missing      []string // locations of faults; the patch succeeds without faults
 	}{
 		{"another host", `{` + elsewhere + `}`, all},
 		{"another port", `{"url":"https://billing.example:8443/hooks"}`, all},
@@ -32,21 +32,21 @@ func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
 		{"the host before an @", `{"url":"https://billing.example@evil.test/"}`, append([]string{"body.url"}, all...)},
 		{"a label", `{"target_labels":["env:prod"]}`, all},
 		{"a host and a label", `{` + elsewhere + `,"target_labels":["env:prod"]}`, all},
-		{"all named again", `{` + elsewhere + `,"auth_header":"Bearer x",` + newHeaders + `}`, nil},
-		{"all given up", `{` + elsewhere + `,"auth_header":null,"headers":null}`, nil},
-		{"one header given up", `{` + elsewhere + `,"auth_header":"","headers":{"X-Env":null,"X-Tenant":"8"}}`, nil},
-		{"the header that is shown", `{` + elsewhere + `,"auth_header":"[redacted]",` + newHeaders + `}`, []string{auth}},
-		{"a header like the one that is shown", `{` + elsewhere + `,"auth_header":"x","headers":{"X-Env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
-		{"headers without a name in them", `{` + elsewhere + `,"auth_header":"x","headers":{}}`, []string{env, tenant}},
-		{"a header by its lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":null,"X-Tenant":"7"}}`, nil},
-		{"a header by its lower case, like the one that is shown", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
-		{"the header alone", `{` + elsewhere + `,"auth_header":"x"}`, []string{env, tenant}},
-		{"another member of the same name", `{` + elsewhere + `,"Auth_Header":"x",` + newHeaders + `}`, []string{"body.Auth_Header", auth}},
+		{"all secrets repeated", `{` + elsewhere + `,"auth_header":"Bearer x",` + newHeaders + `}`, nil},
+		{"all secrets removed", `{` + elsewhere + `,"auth_header":null,"headers":null}`, nil},
+		{"one header removed", `{` + elsewhere + `,"auth_header":"","headers":{"X-Env":null,"X-Tenant":"8"}}`, nil},
+		{"the redacted auth_header", `{` + elsewhere + `,"auth_header":"[redacted]",` + newHeaders + `}`, []string{auth}},
+		{"a redacted header", `{` + elsewhere + `,"auth_header":"x","headers":{"X-Env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
+		{"an empty object of headers", `{` + elsewhere + `,"auth_header":"x","headers":{}}`, []string{env, tenant}},
+		{"a header in lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":null,"X-Tenant":"7"}}`, nil},
+		{"a redacted header in lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
+		{"auth_header only", `{` + elsewhere + `,"auth_header":"x"}`, []string{env, tenant}},
+		{"a member whose name differs in case", `{` + elsewhere + `,"Auth_Header":"x",` + newHeaders + `}`, []string{"body.Auth_Header", auth}},
 		{"another path", `{"url":"https://billing.example/other?x=1"}`, nil},
 		{"the default port, and upper case", `{"url":"HTTPS://Billing.Example:443/hooks"}`, nil},
-		{"the URL as it is shown", `{"url":"https://billing.example/…"}`, nil},
+		{"the URL as responses show it", `{"url":"https://billing.example/…"}`, nil},
 		{"a name", `{"name":"other"}`, nil},
-		{"no label more", `{"target_labels":[]}`, nil},
+		{"a label removed", `{"target_labels":[]}`, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -60,7 +60,7 @@ func TestChangedDestinationNeedsItsSecretsAgain(t *testing.T) {
 			}
 			r.wantFaults(a, http.StatusUnprocessableEntity, c.missing)
 			if now := r.stored(id); now.Version != before.Version || !now.URL.Equal(before.URL) {
-				t.Error("it has changed")
+				t.Error("the refused patch changed the subscription")
 			}
 		})
 	}
@@ -99,12 +99,12 @@ func TestDestinationWithoutSecretsChangesFreely(t *testing.T) {
 	r.admin("PATCH", subscriptionPath(id), `{"url":"https://elsewhere.example","target_labels":["env:prod"]}`).want(http.StatusOK)
 	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["env:prod","region:eu"]}`).want(http.StatusOK)
 	if s := r.stored(id); s.URL.Reveal() != "https://elsewhere.example" || !s.Signing[0].Secret.Equal(secret) {
-		t.Error("it has not moved, or the secret that signs has changed")
+		t.Error("the URL did not change, or the signing secret changed")
 	}
 }
 
-// TestAddedLabelsNeedSecretsAgain: other agents may claim the deliveries.
-func TestAddedLabelsNeedSecretsAgain(t *testing.T) {
+// TestAddedLabelsRequireSecretsAgain: other agents may claim the deliveries.
+func TestAddedLabelsRequireSecretsAgain(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "auth_header": "Bearer x", "target_labels": []string{"a:1", "b:1"}})
 	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["b:1","a:1"]}`).want(http.StatusOK)

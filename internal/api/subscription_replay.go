@@ -13,7 +13,7 @@ import (
 func (s *server) registerReplay(api huma.API) {
 	op := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Replay deliveries of a subscription", eventhook.ScopeManage)
 	op.skipsShape, op.class = true, bulks
-	op.about = "Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. " +
+	op.about = "Sends the dead deliveries of a time range again, or deliveries with the given statuses: they are due at once, and their retries are reset. " +
 		"If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first."
 	register(s, api, op, s.replay)
 	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
@@ -29,7 +29,7 @@ type SubscriptionReplay struct {
 
 // SubscriptionReplayed is the outcome of a replay.
 type SubscriptionReplayed struct {
-	ReplayedCount int      `json:"replayed_count"`
+	ReplayedCount int      `json:"replayed_count" doc:"Number of replayed deliveries."`
 	DeliveryIDs   []string `json:"delivery_ids" doc:"The first 100 replayed deliveries, newest event first."`
 	More          bool     `json:"more" doc:"True if the limit was reached. Repeat the request to replay the rest."`
 }
@@ -80,12 +80,12 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 // SubscriptionStats counts the recent deliveries of a subscription. The periods may
 // include up to five minutes more, and the latest seconds may be missing.
 type SubscriptionStats struct {
-	DeliveredLastHour int64      `json:"delivered_last_hour"`
-	DeliveredLast24h  int64      `json:"delivered_last_24h"`
+	DeliveredLastHour int64      `json:"delivered_last_hour" doc:"Successful deliveries."`
+	DeliveredLast24h  int64      `json:"delivered_last_24h" doc:"Successful deliveries."`
 	FailedLastHour    int64      `json:"failed_last_hour" doc:"Failed attempts."`
-	FailedLast24h     int64      `json:"failed_last_24h"`
-	DeadLastHour      int64      `json:"dead_last_hour"`
-	DeadLast24h       int64      `json:"dead_last_24h"`
+	FailedLast24h     int64      `json:"failed_last_24h" doc:"Failed attempts."`
+	DeadLastHour      int64      `json:"dead_last_hour" doc:"Deliveries that became dead."`
+	DeadLast24h       int64      `json:"dead_last_24h" doc:"Deliveries that became dead."`
 	MeanDurationMS    float64    `json:"mean_duration_ms" doc:"Mean duration of the attempts of the last 24 hours."`
 	Waiting           int        `json:"waiting" doc:"Deliveries waiting to be sent, including retries. 10000 means 10000 or more."`
 	OldestWaitingAt   *time.Time `json:"oldest_waiting_at" doc:"When the first waiting delivery became or becomes due; null if none is waiting."`

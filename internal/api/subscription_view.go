@@ -12,21 +12,21 @@ import (
 // place of omitted settings.
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
-	Name                 string            `json:"name"`
-	Status               string            `json:"status" enum:"active,paused,disabled"`
+	Name                 string            `json:"name" doc:"Display name."`
+	Status               string            `json:"status" enum:"active,paused,disabled" doc:"active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created."`
 	DisabledReason       *string           `json:"disabled_reason" doc:"Why the gateway disabled the subscription."`
 	URL                  string            `json:"url" example:"https://billing.example/…" doc:"Receiver of the events. The part after the host is secret and shown as …."`
-	EventTypes           []string          `json:"event_types"`
-	Filter               jsonObject        `json:"filter,omitempty"`
+	EventTypes           []string          `json:"event_types" doc:"Event types to deliver: exact, prefix.* or *."`
+	Filter               jsonObject        `json:"filter,omitempty" doc:"Conditions on the event, by path; absent if none."`
 	AuthHeader           *string           `json:"auth_header" doc:"[redacted] if set, else null."`
-	Headers              map[string]string `json:"headers"`
+	Headers              map[string]string `json:"headers" doc:"Additional headers of deliveries."`
 	TargetLabels         []string          `json:"target_labels" doc:"Empty if the gateway sends the deliveries."`
-	Retry                DeliveryRetry     `json:"retry"`
-	TimeoutSeconds       int               `json:"timeout_seconds"`
-	DisableAfterFailures int               `json:"disable_after_failures"`
-	MaxInFlight          int               `json:"max_in_flight"`
+	Retry                DeliveryRetry     `json:"retry" doc:"Retries of failed deliveries."`
+	TimeoutSeconds       int               `json:"timeout_seconds" doc:"Timeout of an attempt, including reading the response."`
+	DisableAfterFailures int               `json:"disable_after_failures" doc:"Number of consecutive dead deliveries after which the subscription is disabled. 0: never."`
+	MaxInFlight          int               `json:"max_in_flight" doc:"Maximum number of concurrent deliveries per gateway instance."`
 	RatePerSecond        int               `json:"rate_per_second" doc:"0: no limit."`
-	Signatures           []string          `json:"signatures"`
+	Signatures           []string          `json:"signatures" doc:"Signature schemes of deliveries: v1 (HMAC-SHA256), v1a (Ed25519)."`
 	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"Number of secrets that sign; more than one during a rotation."`
 	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When the rotation ends, after which only the newest secret signs; null without a rotation."`
 	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored."`

@@ -53,7 +53,7 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Get a subscription", eventhook.ScopeRead), s.getSubscription)
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
-	s.registerSubscriptionActs(api)
+	s.registerSubscriptionActions(api)
 	s.registerReplay(api)
 }
 
@@ -96,22 +96,22 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 			return nil, err
 		}
 	}
-	made, err := s.Subscriptions.CreateSubscription(ctx, by.actor(), want)
+	created, err := s.Subscriptions.CreateSubscription(ctx, by.actor(), want)
 	if err != nil {
 		return nil, err
 	}
-	view := SubscriptionCreated{s.viewSubscription(made), want.Signing[0].Secret.Reveal()}
+	view := SubscriptionCreated{s.viewSubscription(created), want.Signing[0].Secret.Reveal()}
 	view.URL = want.URL.Reveal()
-	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(made.Version), view}, nil
+	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(created.Version), view}, nil
 }
 
 // validateReceiver sends a test event to a subscription that is not stored yet.
 func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook.Subscription) error {
-	leave, err := by.reservation.acquireSlot(ctx, trials)
+	release, err := by.reservation.acquireSlot(ctx, trials)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	a := s.Receivers.Tester.Validate(ctx, want)
 	if a.Succeeded() {
 		return nil

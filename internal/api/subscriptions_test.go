@@ -66,10 +66,10 @@ func TestCreateSubscription(t *testing.T) {
 	made := a.object()
 	secret := fmt.Sprint(made["signing_secret"])
 	if wrong := eventhook.CheckSigningSecret(secret); wrong != "" || !strings.HasPrefix(secret, "whsec_") {
-		t.Errorf("its secret %s", cmp.Or(wrong, "does not begin with whsec_"))
+		t.Errorf("the secret %s", cmp.Or(wrong, "does not begin with whsec_"))
 	}
 	if s := r.stored(fmt.Sprint(made["id"])); s.Signing[0].Secret.Reveal() != secret || s.URL.Reveal() != billing {
-		t.Error("it is not stored with the secret and the URL that were shown")
+		t.Error("the stored secret and URL are not the returned ones")
 	}
 	want := object{
 		"id": made["id"], "name": "billing", "status": "active", "disabled_reason": nil, "url": billing, "event_types": []any{"payment.*"},
@@ -79,14 +79,14 @@ func TestCreateSubscription(t *testing.T) {
 		"version": 1.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T15:00:00Z",
 	}
 	if diff := gocmp.Diff(want, made); diff != "" {
-		t.Errorf("made (-want +got):\n%s", diff)
+		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	delete(want, "signing_secret")
 	want["url"] = "https://billing.example/…"
 	location := a.Header().Get("Location")
 	read := r.admin("GET", location, nil).want(http.StatusOK)
 	if diff := gocmp.Diff(want, read.object()); diff != "" || read.Header().Get("ETag") != `"1"` || a.Header().Get("ETag") != `"1"` {
-		t.Errorf("read at %s with the tag %s (-want +got):\n%s", location, read.Header().Get("ETag"), diff)
+		t.Errorf("read at %s with the ETag %s (-want +got):\n%s", location, read.Header().Get("ETag"), diff)
 	}
 }
 
@@ -111,13 +111,13 @@ func TestCreateSubscriptionWithAllMembers(t *testing.T) {
 		}
 	}
 	if len(got["warnings"].([]any)) != 1 {
-		t.Errorf("warned of %v, want it of http", got["warnings"])
+		t.Errorf("got the warnings %v, want one about http", got["warnings"])
 	}
 	if strings.Contains(a.Body.String(), hush) {
-		t.Errorf("answered %s, want no header in it", a.Body)
+		t.Errorf("answered %s, want no header value", a.Body)
 	}
 	if s := r.stored(fmt.Sprint(got["id"])); s.AuthHeader.Reveal() != "Bearer "+hush || s.Ed25519Seed.IsZero() {
-		t.Error("it is stored without its header, or without a key for v1a")
+		t.Error("it is stored without auth_header or without a key for v1a")
 	}
 }
 
@@ -139,11 +139,11 @@ func TestURLsAreHidden(t *testing.T) {
 		}
 		r.admin("PATCH", subscriptionPath(id), object{"name": "m", "url": want}).want(http.StatusOK)
 		if got := r.stored(id).URL.Reveal(); got != given {
-			t.Errorf("written back as it is shown it is %s, want %s", got, given)
+			t.Errorf("after a PATCH with the shown URL it is %s, want %s", got, given)
 		}
 	}
 	if all := r.admin("GET", T("acme")+subscriptions, nil).want(http.StatusOK).Body.String(); strings.Contains(all, hush) {
-		t.Errorf("the list is %s, want no secret in it", all)
+		t.Errorf("the list is %s, want no secret", all)
 	}
 }
 
@@ -155,28 +155,28 @@ func TestSubscriptionFaults(t *testing.T) {
 		body  string
 		want  []string
 	}{
-		{"nothing", `{}`, []string{"body.name", "body.url", "body.event_types"}},
-		{"empty ones", `{"name":" ","url":"","event_types":[]}`, []string{"body.name", "body.url", "body.event_types"}},
-		{"a pattern in the middle", `{"event_types":["a.*.b","*a"]}`, []string{"body.event_types[0]", "body.event_types[1]"}},
-		{"no URL", `{"url":"billing.example"}`, []string{"body.url"}},
+		{"no members", `{}`, []string{"body.name", "body.url", "body.event_types"}},
+		{"empty members", `{"name":" ","url":"","event_types":[]}`, []string{"body.name", "body.url", "body.event_types"}},
+		{"a * in the middle", `{"event_types":["a.*.b","*a"]}`, []string{"body.event_types[0]", "body.event_types[1]"}},
+		{"an invalid URL", `{"url":"billing.example"}`, []string{"body.url"}},
 		{"a URL that is not encrypted", `{"url":"http://billing.example"}`, []string{"body.url"}},
-		{"in capitals, too", `{"url":"HTTP://billing.example"}`, []string{"body.url"}},
-		{"a URL as it is shown of another", `{"url":"https://other.example/…"}`, []string{"body.url"}},
+		{"an upper-case scheme that is not encrypted", `{"url":"HTTP://billing.example"}`, []string{"body.url"}},
+		{"the shown URL of another subscription", `{"url":"https://other.example/…"}`, []string{"body.url"}},
 		{"a private address", `{"url":"https://10.0.0.1/"}`, []string{"body.url"}},
-		{"retries out of their range", `{"retry":{"max_retries":11,"initial_delay_ms":99,"backoff_multiplier":10.5,"max_delay_ms":999}}`,
+		{"retries out of range", `{"retry":{"max_retries":11,"initial_delay_ms":99,"backoff_multiplier":10.5,"max_delay_ms":999}}`,
 			[]string{"body.retry.max_retries", "body.retry.initial_delay_ms", "body.retry.backoff_multiplier", "body.retry.max_delay_ms"}},
-		{"limits out of their range", `{"timeout_seconds":61,"disable_after_failures":-1,"max_in_flight":0,"rate_per_second":-1}`,
+		{"limits out of range", `{"timeout_seconds":61,"disable_after_failures":-1,"max_in_flight":0,"rate_per_second":-1}`,
 			[]string{"body.timeout_seconds", "body.disable_after_failures", "body.max_in_flight", "body.rate_per_second"}},
-		{"a filter of no operator", `{"filter":{"body.a":{"$gross":1}}}`, []string{"body.filter.body.a.$gross"}},
-		{"a signature of no kind", `{"signatures":["v2"]}`, []string{"body.signatures[0]"}},
-		{"a secret that is none", `{"signing_secret":"whsec_x"}`, []string{"body.signing_secret"}},
-		{"a header of ours", `{"headers":{"webhook-id":"1"}}`, []string{"body.headers.webhook-id"}},
-		{"a label that is none", `{"target_labels":["prod"]}`, []string{"body.target_labels[0]"}},
-		{"what it does not have", `{"colour":1}`, []string{"body.colour"}},
+		{"an unknown operator", `{"filter":{"body.a":{"$gross":1}}}`, []string{"body.filter.body.a.$gross"}},
+		{"an unknown signature", `{"signatures":["v2"]}`, []string{"body.signatures[0]"}},
+		{"an invalid secret", `{"signing_secret":"whsec_x"}`, []string{"body.signing_secret"}},
+		{"a header that the gateway sets", `{"headers":{"webhook-id":"1"}}`, []string{"body.headers.webhook-id"}},
+		{"an invalid label", `{"target_labels":["prod"]}`, []string{"body.target_labels[0]"}},
+		{"an unknown member", `{"colour":1}`, []string{"body.colour"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
-			if c.claim != "nothing" {
+			if c.claim != "no members" {
 				r.wantFaults(r.admin("PATCH", subscriptionPath(id), c.body), 422, c.want)
 			}
 			whole := strings.Replace(c.body, "{", `{"name":"n","url":"https://a.example","event_types":["*"],`, 1)
@@ -185,7 +185,7 @@ func TestSubscriptionFaults(t *testing.T) {
 					whole = strings.NewReplacer(map[string]string{"name": `"name":"n",`, "url": `"url":"https://a.example",`, "event_types": `"event_types":["*"],`}[member], "").Replace(whole)
 				}
 			}
-			if c.claim == "nothing" {
+			if c.claim == "no members" {
 				whole = c.body
 			}
 			r.wantFaults(r.admin("POST", T("acme")+subscriptions, whole), 422, c.want)
@@ -195,7 +195,7 @@ func TestSubscriptionFaults(t *testing.T) {
 	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"status":"disabled"}`), 422, []string{"body.status"})
 	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"url":null,"name":null}`), 422, []string{"body.name", "body.url"})
 	if n := len(r.list(T("acme") + subscriptions).Items); n != 1 {
-		t.Errorf("there are %d subscriptions, want none made of these", n)
+		t.Errorf("there are %d subscriptions, want no new one", n)
 	}
 }
 
@@ -223,18 +223,18 @@ func TestValidateSendsATestEvent(t *testing.T) {
 	r.answers = eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx, Error: "billing.example answered 500", Excerpt: "oops"}
 	p := r.admin("POST", T("acme")+subscriptions, body).want(http.StatusUnprocessableEntity).problem()
 	if len(p.Errors) != 1 || p.Errors[0].Location != "body.url" || !strings.Contains(p.Errors[0].Message, "answered 500") {
-		t.Errorf("got the faults %v, want what came of it, at body.url", p.Errors)
+		t.Errorf("got the faults %v, want the result of the test event at body.url", p.Errors)
 	}
 	if len(r.list(T("acme")+subscriptions).Items) > 0 {
-		t.Error("it was made all the same")
+		t.Error("the subscription was created")
 	}
 	r.answers = eventhook.Attempt{StatusCode: 204}
 	r.admin("POST", T("acme")+subscriptions, body).want(http.StatusCreated)
 	if last := r.tested[len(r.tested)-1]; last.URL.Reveal() != billing || last.AuthHeader.Reveal() != "Bearer x" || len(last.Signing) != 1 || last.TenantID != r.acme {
-		t.Errorf("tried %+v, want it as it would be", last)
+		t.Errorf("tested %+v, want the subscription as it would be stored", last)
 	}
 	if len(r.tested) != 2 {
-		t.Errorf("tried %d times, want twice", len(r.tested))
+		t.Errorf("tested %d times, want 2", len(r.tested))
 	}
 }
 
@@ -246,22 +246,22 @@ func TestUpdateSubscription(t *testing.T) {
 		claim, patch string
 		want         object
 	}{
-		{"nothing", `{}`, nil},
-		{"what it is already, as it is shown", `{"name":"billing","url":"https://billing.example/…","auth_header":"[redacted]","status":"active"}`, nil},
+		{"no change", `{}`, nil},
+		{"the current values as shown", `{"name":"billing","url":"https://billing.example/…","auth_header":"[redacted]","status":"active"}`, nil},
 		{"a name", `{"name":"New"}`, object{"name": "New", "auth_header": "[redacted]"}},
-		{"its types, whole", `{"event_types":["b","c.*"]}`, object{"event_types": []any{"b", "c.*"}}},
-		{"a header more", `{"headers":{"X-B":"2"}}`, object{"headers": object{"X-A": "1", "X-B": "2"}}},
-		{"a header less", `{"headers":{"X-A":null}}`, object{"headers": object{"X-B": "2"}}},
+		{"event types are replaced as a whole", `{"event_types":["b","c.*"]}`, object{"event_types": []any{"b", "c.*"}}},
+		{"an added header", `{"headers":{"X-B":"2"}}`, object{"headers": object{"X-A": "1", "X-B": "2"}}},
+		{"a removed header", `{"headers":{"X-A":null}}`, object{"headers": object{"X-B": "2"}}},
 		{"a part of the retries", `{"retry":{"max_retries":0}}`, object{"retry": object{"max_retries": 0.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"}}},
-		{"the retries, back", `{"retry":null}`, object{"retry": object{"max_retries": 5.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"}}},
+		{"the retries, reset", `{"retry":null}`, object{"retry": object{"max_retries": 5.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"}}},
 		{"a filter", `{"filter":{"body.a":1,"body.b":null}}`, object{"filter": object{"body.a": 1.0, "body.b": nil}}},
-		{"another filter, whole", `{"filter":{"body.c":2}}`, object{"filter": object{"body.c": 2.0}}},
+		{"a filter is replaced as a whole", `{"filter":{"body.c":2}}`, object{"filter": object{"body.c": 2.0}}},
 		{"no filter", `{"filter":null}`, object{"filter": nil}},
 		{"a limit", `{"timeout_seconds":7}`, object{"timeout_seconds": 7.0}},
-		{"a limit, back", `{"timeout_seconds":null}`, object{"timeout_seconds": 30.0}},
+		{"a limit, reset", `{"timeout_seconds":null}`, object{"timeout_seconds": 30.0}},
 		{"never disabled", `{"disable_after_failures":0}`, object{"disable_after_failures": 0.0}},
-		{"that it is paused", `{"status":"paused"}`, object{"status": "paused"}},
-		{"that it goes on", `{"status":"active"}`, object{"status": "active"}},
+		{"paused", `{"status":"paused"}`, object{"status": "paused"}},
+		{"resumed", `{"status":"active"}`, object{"status": "active"}},
 		{"no Authorization", `{"auth_header":null}`, object{"auth_header": nil}},
 		{"another signature", `{"signatures":["v1a"]}`, object{"signatures": []any{"v1a"}}},
 		{"a secret", `{"signing_secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}`, object{"signing_secrets_count": 1.0}},
@@ -274,7 +274,7 @@ func TestUpdateSubscription(t *testing.T) {
 			version++
 		}
 		if got["version"] != version || a.Header().Get("ETag") != fmt.Sprintf(`"%v"`, version) {
-			t.Errorf("%s: version %v with the tag %s, want %v", c.claim, got["version"], a.Header().Get("ETag"), version)
+			t.Errorf("%s: version %v with the ETag %s, want %v", c.claim, got["version"], a.Header().Get("ETag"), version)
 		}
 		for name, want := range c.want {
 			if diff := gocmp.Diff(want, got[name]); diff != "" {
@@ -282,11 +282,11 @@ func TestUpdateSubscription(t *testing.T) {
 			}
 		}
 		if strings.Contains(a.Body.String(), hush) || strings.Contains(a.Body.String(), "whsec_") {
-			t.Errorf("%s: answered %s, want no secret in it", c.claim, a.Body)
+			t.Errorf("%s: answered %s, want no secret", c.claim, a.Body)
 		}
 	}
 	if s := r.stored(id); s.Ed25519Seed.IsZero() || s.URL.Reveal() != "https://other.example/x" || s.Signing[0].Secret.Reveal() != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" {
-		t.Error("in the end it does not hold the new URL, the new secret and a key for v1a")
+		t.Error("the stored subscription does not have the new URL, the new secret and a key for v1a")
 	}
 }
 
@@ -334,7 +334,7 @@ func TestOvertakenUpdateIsRetried(t *testing.T) {
 	store.times = 2
 	got := r.admin("PATCH", subscriptionPath(id), object{"name": "b"}).want(http.StatusOK).object()
 	if got["max_in_flight"] != 2.0 || got["name"] != "b" {
-		t.Errorf("got %v, want both changes", got)
+		t.Errorf("got %v, want both updates", got)
 	}
 	store.times = 1000
 	r.admin("PATCH", subscriptionPath(id), object{"name": "c"}).want(http.StatusConflict)
@@ -384,7 +384,7 @@ func TestRotateSecret(t *testing.T) {
 		r.clock.advance(time.Minute)
 		a := r.admin("POST", path+"/rotate-secret", body).want(http.StatusOK)
 		if a.Header().Get("ETag") == "" {
-			t.Error("answered without the version")
+			t.Error("the response has no ETag")
 		}
 		return a.object()
 	}
@@ -397,10 +397,10 @@ func TestRotateSecret(t *testing.T) {
 	first := signing()
 	got := rotate(nil)
 	if want := r.clock.now().Add(24 * time.Hour).UTC().Format(time.RFC3339); got["previous_expires_at"] != want || got["signing_secrets_count"] != 2.0 {
-		t.Errorf("by default got %v, want two until %s", got, want)
+		t.Errorf("by default: got %v, want two secrets until %s", got, want)
 	}
 	if view := r.subscription(id); view["rotation_ends_at"] != got["previous_expires_at"] || view["signing_secrets_count"] != 2.0 || view["signing_secret"] != nil {
-		t.Errorf("then it is %v, want to see until when, and no secret", view)
+		t.Errorf("the subscription is %v, want rotation_ends_at and no secret", view)
 	}
 	second := got["signing_secret"]
 	if diff := gocmp.Diff([]string{fmt.Sprint(second), first[0]}, signing()); diff != "" {
@@ -409,7 +409,7 @@ func TestRotateSecret(t *testing.T) {
 	third := rotate(object{"grace_seconds": 60})["signing_secret"]
 	fourth := rotate(object{"signing_secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})["signing_secret"]
 	if now := signing(); !slices.Equal(now, []string{fmt.Sprint(fourth), fmt.Sprint(third)}) {
-		t.Errorf("signing with %d secrets, want the newest and the one before it: the oldest ends", len(now))
+		t.Errorf("signing with %d secrets, want the newest and the previous one", len(now))
 	}
 	if got := rotate(object{"signing_secret": "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}); len(got["warnings"].([]any)) != 1 || len(r.subscription(id)["warnings"].([]any)) != 1 {
 		t.Errorf("a secret that reads like base64: got %v, want a warning", got)
@@ -418,11 +418,11 @@ func TestRotateSecret(t *testing.T) {
 	r.wantFaults(r.admin("POST", path+"/rotate-secret", object{"signing_secret": "whsec_!", "grace_seconds": 604801}), 422, []string{"body.signing_secret", "body.grace_seconds"})
 	r.clock.advance(8 * 24 * time.Hour)
 	if view := r.subscription(id); view["signing_secrets_count"] != 1.0 || view["rotation_ends_at"] != nil {
-		t.Errorf("a week later it is %v, want one secret", view)
+		t.Errorf("after a week: got %v, want one secret", view)
 	}
 	rotate(object{"grace_seconds": 604800})
 	if got := rotate(object{"grace_seconds": 0}); got["previous_expires_at"] != nil || got["signing_secrets_count"] != 1.0 || len(signing()) != 1 {
-		t.Errorf("without grace got %v, want the new one alone", got)
+		t.Errorf("without grace: got %v, want only the new secret", got)
 	}
 }
 
@@ -439,11 +439,11 @@ func TestTestSubscription(t *testing.T) {
 	r.answers = eventhook.Attempt{StartedAt: noon, ErrorClass: eventhook.ErrorConnect, Error: "billing.example: connection refused"}
 	got = r.admin("POST", subscriptionPath(id)+"/test", nil).want(http.StatusOK).object()
 	if got["delivered"] != false || got["error_class"] != "connect" || got["status_code"] != nil || got["error"] != "billing.example: connection refused" {
-		t.Errorf("failed: got %v, want why", got)
+		t.Errorf("a failed test: got %v, want the reason", got)
 	}
 	read := r.admin("GET", T("acme")+deliveries+"/"+fmt.Sprint(got["delivery_id"]), nil).want(http.StatusOK).object()
 	if read["status"] != "dead" || len(read["attempts"].([]any)) != 1 {
-		t.Errorf("its delivery is %v, want it dead after one attempt", read)
+		t.Errorf("the delivery is %v, want it dead after one attempt", read)
 	}
 }
 
@@ -451,7 +451,7 @@ func TestPublicKey(t *testing.T) {
 	r := setUp(t)
 	id := r.subscribe("*")
 	if p := r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusNotFound).problem(); !strings.Contains(p.Detail, "v1a") {
-		t.Errorf("it says %q, want what to do", p.Detail)
+		t.Errorf("the detail is %q, want what to do", p.Detail)
 	}
 	r.admin("PATCH", subscriptionPath(id), object{"signatures": []string{"v1", "v1a"}}).want(http.StatusOK)
 	got := r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusOK).object()
@@ -463,7 +463,7 @@ func TestPublicKey(t *testing.T) {
 	r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusNotFound)
 	r.admin("PATCH", subscriptionPath(id), object{"signatures": []string{"v1a"}}).want(http.StatusOK)
 	if again := r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusOK).object()["public_key"]; again != before {
-		t.Error("the key is another one now, and receivers have the old one")
+		t.Error("the key has changed, and receivers have the old key")
 	}
 }
 

@@ -40,45 +40,45 @@ func (Target) Schema(r huma.Registry) *huma.Schema {
 func targetSchema(r huma.Registry) *huma.Schema {
 	types := &huma.Schema{Type: huma.TypeString}
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
-	descriptions := map[string]*abouts{} // by property
+	byProperty := map[string]*descriptions{}
 	for _, kind := range targets.Types() {
 		types.Enum = append(types.Enum, kind)
 		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
 		for property, one := range settings.Properties {
-			if descriptions[property] == nil {
-				descriptions[property] = &abouts{}
+			if byProperty[property] == nil {
+				byProperty[property] = &descriptions{}
 			}
-			descriptions[property].add(kind, one.Description)
+			byProperty[property].add(kind, one.Description)
 			s.Properties[property] = one
 		}
 	}
-	for property, about := range descriptions {
+	for property, about := range byProperty {
 		s.Properties[property].Description = about.String()
 	}
 	s.PrecomputeMessages()
 	return s
 }
 
-// abouts collects the descriptions of a property for the types of targets.
-type abouts struct {
+// descriptions collects the descriptions of a property for the types of targets.
+type descriptions struct {
 	texts []string
 	kinds map[string][]string // by text
 }
 
-func (a *abouts) add(kind, text string) {
-	if a.kinds == nil {
-		a.kinds = map[string][]string{}
+func (d *descriptions) add(kind, text string) {
+	if d.kinds == nil {
+		d.kinds = map[string][]string{}
 	}
-	if a.kinds[text] == nil {
-		a.texts = append(a.texts, text)
+	if d.kinds[text] == nil {
+		d.texts = append(d.texts, text)
 	}
-	a.kinds[text] = append(a.kinds[text], kind)
+	d.kinds[text] = append(d.kinds[text], kind)
 }
 
-func (a *abouts) String() string {
+func (d *descriptions) String() string {
 	var all []string
-	for _, text := range a.texts {
-		kinds := a.kinds[text]
+	for _, text := range d.texts {
+		kinds := d.kinds[text]
 		last := kinds[len(kinds)-1]
 		of := strings.Join(kinds[:len(kinds)-1], ", ")
 		if of != "" {

@@ -32,12 +32,12 @@ type TenantStore interface {
 
 type tenantView struct {
 	ID              string      `json:"id" format:"uuid"`
-	Slug            string      `json:"slug"`
-	Name            string      `json:"name"`
-	Status          string      `json:"status" enum:"active,suspended,closed"`
+	Slug            string      `json:"slug" doc:"Identifies the tenant in URLs."`
+	Name            string      `json:"name" doc:"Display name."`
+	Status          string      `json:"status" enum:"active,suspended,closed" doc:"active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled."`
 	MaxEventsPerDay *int64      `json:"max_events_per_day" doc:"Null: no limit."`
 	MaxStorageBytes *int64      `json:"max_storage_bytes" doc:"Null: no limit."`
-	Usage           tenantUsage `json:"usage"`
+	Usage           tenantUsage `json:"usage" doc:"Used part of the quota."`
 	Version         int64       `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt       time.Time   `json:"created_at"`
 	UpdatedAt       time.Time   `json:"updated_at"`
@@ -114,7 +114,7 @@ func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantA
 
 type tenantCreate struct {
 	Slug            string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" doc:"1 to 63 lower-case letters, digits and inner hyphens. It cannot be changed."`
-	Name            string `json:"name"`
+	Name            string `json:"name" doc:"Display name."`
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty" nullable:"true" doc:"Maximum events per UTC day, including duplicates. If omitted, there is no limit."`
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Maximum size of stored bodies and headers. If omitted, there is no limit."`
 }
@@ -152,8 +152,8 @@ func (s *server) getTenant(ctx context.Context, _ caller, in *TenantPath) (*tena
 }
 
 type tenantPatch struct {
-	Name            *string `json:"name,omitempty"`
-	Status          *string `json:"status,omitempty" enum:"active,suspended"`
+	Name            *string `json:"name,omitempty" doc:"Display name."`
+	Status          *string `json:"status,omitempty" enum:"active,suspended" doc:"active or suspended. Use Close a tenant to close it."`
 	MaxEventsPerDay *int64  `json:"max_events_per_day,omitempty" nullable:"true" doc:"Null: no limit."`
 	MaxStorageBytes *int64  `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Null: no limit."`
 }

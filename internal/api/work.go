@@ -38,9 +38,9 @@ type WorkStore interface {
 type claimRequest struct {
 	TenantPath
 	Body struct {
-		Queue        string   `json:"queue,omitempty" default:"default" minLength:"1" maxLength:"100"`
+		Queue        string   `json:"queue,omitempty" default:"default" minLength:"1" maxLength:"100" doc:"Queue to claim from."`
 		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Claim only these kinds; default all."`
-		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250"`
+		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250" doc:"Maximum number of executions to claim."`
 		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"Seconds to wait for work if none is due."`
 		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"Duration of the lease."`
 	}
@@ -49,42 +49,42 @@ type claimRequest struct {
 type workItem struct {
 	ID             string          `json:"id" format:"uuid"`
 	Type           string          `json:"type" enum:"workflow,task"`
-	Kind           string          `json:"kind"`
-	Queue          string          `json:"queue"`
-	EventID        *string         `json:"event_id"`
-	IdempotencyKey *string         `json:"idempotency_key"`
+	Kind           string          `json:"kind" doc:"Kind of the task or workflow."`
+	Queue          string          `json:"queue" doc:"Queue of the execution."`
+	EventID        *string         `json:"event_id" doc:"Event whose route created the execution."`
+	IdempotencyKey *string         `json:"idempotency_key" doc:"Null if the execution has no key."`
 	Input          json.RawMessage `json:"input" doc:"The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64."`
 	Attempt        int             `json:"attempt" doc:"Number of this attempt, starting at 1."`
-	LeaseToken     int64           `json:"lease_token"`
-	LeaseUntil     time.Time       `json:"lease_until"`
+	LeaseToken     int64           `json:"lease_token" doc:"Token of the lease, required by complete, fail, suspend and heartbeat."`
+	LeaseUntil     time.Time       `json:"lease_until" doc:"When the lease expires, unless a heartbeat extends it."`
 	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
 	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaited."`
 }
 
 type claimAnswer struct {
 	Body struct {
-		Items []workItem `json:"items"`
+		Items []workItem `json:"items" doc:"Claimed executions; empty if none became due in time."`
 	}
 }
 
 type executionView struct {
 	ID             string          `json:"id" format:"uuid"`
 	Type           string          `json:"type" enum:"workflow,task"`
-	Kind           string          `json:"kind"`
+	Kind           string          `json:"kind" doc:"Kind of the task or workflow."`
 	Queue          string          `json:"queue"`
-	Status         string          `json:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled"`
-	EventID        *string         `json:"event_id"`
-	IdempotencyKey *string         `json:"idempotency_key"`
-	Attempt        int             `json:"attempt"`
-	MaxAttempts    int             `json:"max_attempts"`
+	Status         string          `json:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled" doc:"pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user."`
+	EventID        *string         `json:"event_id" doc:"Event whose route created the execution."`
+	IdempotencyKey *string         `json:"idempotency_key" doc:"Null if the execution has no key."`
+	Attempt        int             `json:"attempt" doc:"Number of attempts so far."`
+	MaxAttempts    int             `json:"max_attempts" doc:"Maximum number of attempts."`
 	Input          json.RawMessage `json:"input,omitempty" doc:"Input; not included in lists."`
-	State          json.RawMessage `json:"state,omitempty"`
+	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
 	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaits or last awaited; not included in lists."`
-	Output         json.RawMessage `json:"output,omitempty"`
-	Error          *string         `json:"error"`
+	Output         json.RawMessage `json:"output,omitempty" doc:"Output of a completed execution."`
+	Error          *string         `json:"error" doc:"Error of the last failed attempt; null if none."`
 	DueAt          *time.Time      `json:"due_at" doc:"When the execution can be claimed; null if it cannot be claimed."`
 	CreatedAt      time.Time       `json:"created_at"`
-	CompletedAt    *time.Time      `json:"completed_at"`
+	CompletedAt    *time.Time      `json:"completed_at" doc:"When the execution ended; null before that."`
 }
 
 type executionAnswer struct{ Body executionView }
@@ -163,42 +163,42 @@ func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*c
 }
 
 // claimOrWait claims due executions. If there are none, it waits until it is woken,
-// until the next execution is due, until patience is over, or until the server stops.
+// until the next execution is due, until maxWait is over, or until the server stops.
 // If other callers already wait for the same work, it queues behind them without
 // claiming first.
-func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
-	look := func(o *waitState) (bool, error) {
+func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, maxWait time.Duration) (list []eventhook.Execution, err error) {
+	claim := func(o *waitState) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
-		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
+		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || maxWait == 0 {
 			return true, err
 		}
 		next, err := s.Work.NextWork(ctx, q)
 		if err != nil {
 			return true, err
 		}
-		const least = 10 * time.Millisecond // another worker may be taking what is due
+		const minDelay = 10 * time.Millisecond // another worker may be claiming the due execution
 		now := s.Now()
 		o.checkAt = now.Add(fallbackInterval)
 		if !next.IsZero() && next.Before(o.checkAt) {
-			o.checkAt = later(next, now.Add(least))
+			o.checkAt = later(next, now.Add(minDelay))
 		}
 		return false, nil
 	}
-	line := workLine(q)
+	key := workQueueKey(q)
 	var seen waitState
-	if patience == 0 || s.waitQueues.queues.Callers(line) == 0 {
-		if done, err := look(&seen); done {
+	if maxWait == 0 || s.waitQueues.queues.Callers(key) == 0 {
+		if done, err := claim(&seen); done {
 			return list, err
 		}
 	}
 	by.reservation.releaseForWait()
-	err = s.waitQueues.wait(ctx, line, patience, seen, look)
+	err = s.waitQueues.wait(ctx, key, maxWait, seen, claim)
 	return list, err
 }
 
-// workLine identifies the queue of callers that wait for the same work. Queues and
+// workQueueKey identifies the queue of callers that wait for the same work. Queues and
 // kinds contain no NUL.
-func workLine(q eventhook.WorkQuery) waitKey {
+func workQueueKey(q eventhook.WorkQuery) waitKey {
 	kinds := slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
 	return waitKey{q.Tenant, "work " + strings.Join(append([]string{q.Queue}, kinds...), "\x00")}
 }
@@ -260,14 +260,14 @@ func leasedExecution(by caller, id string, token int64) (eventhook.Execution, er
 type heartbeatRequest struct {
 	WorkPath
 	Body struct {
-		LeaseToken   int64 `json:"lease_token"`
+		LeaseToken   int64 `json:"lease_token" doc:"Token of the lease, from claim."`
 		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"Duration of the lease from now; default the duration of the claim. A lease is never shortened."`
 	}
 }
 
 type heartbeatAnswer struct {
 	Body struct {
-		LeaseUntil time.Time `json:"lease_until"`
+		LeaseUntil time.Time `json:"lease_until" doc:"When the lease expires now."`
 	}
 }
 
@@ -291,8 +291,8 @@ type completeRequest struct {
 }
 
 type completeRequestBody struct {
-	LeaseToken int64           `json:"lease_token"`
-	Output     json.RawMessage `json:"output,omitempty"`
+	LeaseToken int64           `json:"lease_token" doc:"Token of the lease, from claim."`
+	Output     json.RawMessage `json:"output,omitempty" doc:"Result of the execution: any JSON value."`
 }
 
 func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (*executionAnswer, error) {
@@ -316,8 +316,8 @@ func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (
 type failRequest struct {
 	WorkPath
 	Body struct {
-		LeaseToken int64  `json:"lease_token"`
-		Error      string `json:"error" maxLength:"10000"`
+		LeaseToken int64  `json:"lease_token" doc:"Token of the lease, from claim."`
+		Error      string `json:"error" maxLength:"10000" doc:"Why the attempt failed."`
 		Retryable  *bool  `json:"retryable,omitempty" doc:"Whether to retry if attempts are left; default true."`
 	}
 }
@@ -346,8 +346,8 @@ type suspendRequest struct {
 }
 
 type suspendRequestBody struct {
-	LeaseToken     int64           `json:"lease_token"`
-	State          json.RawMessage `json:"state,omitempty"`
+	LeaseToken     int64           `json:"lease_token" doc:"Token of the lease, from claim."`
+	State          json.RawMessage `json:"state,omitempty" doc:"Any JSON value, which the next claim returns."`
 	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of the promises to await."`
 	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout."`
 }
@@ -385,13 +385,13 @@ func (s *server) retry(ctx context.Context, by caller, in *WorkPath) (*execution
 }
 
 func (s *server) changeWork(ctx context.Context, by caller, id string,
-	move func(context.Context, eventhook.TenantID, eventhook.ExecutionID) (eventhook.Execution, error),
+	change func(context.Context, eventhook.TenantID, eventhook.ExecutionID) (eventhook.Execution, error),
 ) (*executionAnswer, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
 	if err != nil {
 		return nil, err
 	}
-	x, err := move(ctx, by.tenant, xid)
+	x, err := change(ctx, by.tenant, xid)
 	return &executionAnswer{viewExecution(x)}, err
 }
 

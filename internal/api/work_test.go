@@ -18,7 +18,7 @@ func (r *fixture) work(id string) map[string]any {
 	return r.admin("GET", T("acme")+"/work/"+id, nil).want(http.StatusOK).object()
 }
 
-// act is an act on claimed work.
+// act calls an operation on a claimed execution.
 func (r *fixture) act(i item, act string, body map[string]any) *answer {
 	r.Helper()
 	if body == nil {
@@ -52,18 +52,18 @@ func TestClaimedWorkHasAllMembers(t *testing.T) {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	if r.worked["claimed"] != 1 {
-		t.Errorf("heard of %v, want one claimed", r.worked)
+		t.Errorf("OnWorkerAct got %v, want one claimed", r.worked)
 	}
 }
 
 func TestInputsOfWork(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct{ claim, contentType, body, want string }{
-		{"JSON as it came", "application/json", `{"b":1, "a":12345678901234567890}`, `{"b":1,"a":12345678901234567890}`},
+		{"JSON unchanged", "application/json", `{"b":1, "a":12345678901234567890}`, `{"b":1,"a":12345678901234567890}`},
 		{"a form as an object", "application/x-www-form-urlencoded", `a=1`, `{"a":"1"}`},
 		{"text as a string", "text/plain", `hello`, `"hello"`},
-		{"bytes in base64", "application/octet-stream", "\xff\x00", `{"base64":"/wA="}`},
-		{"nothing as null", "", "", `null`},
+		{"binary data in base64", "application/octet-stream", "\xff\x00", `{"base64":"/wA="}`},
+		{"an empty body as null", "", "", `null`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
@@ -76,11 +76,11 @@ func TestInputsOfWork(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an input of its own", func(t *testing.T) {
+	t.Run("an own input", func(t *testing.T) {
 		r := r.subtest(t)
 		r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Input = json.RawMessage(`{"own":true}`) })
 		if got := string(r.claimOne().Input); got != `{"own":true}` {
-			t.Errorf("got %s, want its own", got)
+			t.Errorf("got %s, want the own input", got)
 		}
 	})
 }
@@ -92,23 +92,23 @@ func TestClaimFilters(t *testing.T) {
 	}
 	r.execution(eventhook.Task, "a", func(x *eventhook.Execution) { x.Queue = "ci" })
 	if got := r.claim(map[string]any{"queue": "nobody's"}); len(got) != 0 {
-		t.Errorf("an empty queue: claimed %d, want none, at once", len(got))
+		t.Errorf("an empty queue: claimed %d, want no executions", len(got))
 	}
 	if got := r.claim(map[string]any{"kinds": []string{"b", "c"}, "max": 1}); len(got) != 1 || got[0].Kind != "b" {
 		t.Errorf("one of two kinds: claimed %+v, want the oldest", got)
 	}
 	if got := r.claim(map[string]any{"kinds": []string{}}); len(got) != 3 {
-		t.Errorf("no kinds named: claimed %d, want the three that are left", len(got))
+		t.Errorf("no kinds: claimed %d, want the remaining three", len(got))
 	}
 	if got := r.claim(map[string]any{"queue": "ci"}); len(got) != 1 || got[0].Queue != "ci" {
-		t.Errorf("a queue: claimed %+v, want its own", got)
+		t.Errorf("a queue: claimed %+v, want the execution of this queue", got)
 	}
 	if got := r.claim(map[string]any{}); len(got) != 0 {
-		t.Errorf("all is leased: claimed %d, want none", len(got))
+		t.Errorf("all executions are leased: claimed %d, want none", len(got))
 	}
 	r.clock.advance(30 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 4 || got[0].Attempt != 2 || got[0].LeaseToken != 2 {
-		t.Errorf("after the leases: claimed %+v, want all again, in a second attempt", got)
+		t.Errorf("after the leases: claimed %+v, want all again in their second attempt", got)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestHeartbeatExtendsTheLease(t *testing.T) {
 	}
 	r.clock.advance(59 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 0 {
-		t.Errorf("claimed %d while the lease is on, want none", len(got))
+		t.Errorf("claimed %d during the lease, want none", len(got))
 	}
 	r.clock.advance(time.Second)
 	r.claimOne()
@@ -144,7 +144,7 @@ func TestHeartbeatDefaultsToTheDurationOfTheClaim(t *testing.T) {
 	}
 	r.clock.advance(599 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 0 {
-		t.Errorf("claimed %d while the lease is on, want none", len(got))
+		t.Errorf("claimed %d during the lease, want none", len(got))
 	}
 }
 
@@ -158,11 +158,11 @@ func TestWorkEnds(t *testing.T) {
 	}{
 		{"completed with an output", "complete", map[string]any{"output": map[string]any{"built": true}},
 			map[string]any{"status": "completed", "output": map[string]any{"built": true}, "error": nil, "due_at": nil}, "completed"},
-		{"completed with nothing", "complete", nil, map[string]any{"status": "completed", "output": nil}, "completed"},
-		{"failed, to be tried again", "fail", map[string]any{"error": "no disk"},
+		{"completed without an output", "complete", nil, map[string]any{"status": "completed", "output": nil}, "completed"},
+		{"failed and retried", "fail", map[string]any{"error": "no disk"},
 			map[string]any{"status": "failed", "error": "no disk", "completed_at": nil}, "failed"},
-		{"failed, retryable said", "fail", map[string]any{"error": "no disk", "retryable": true}, map[string]any{"status": "failed"}, "failed"},
-		{"failed for good", "fail", map[string]any{"error": "no such order", "retryable": false},
+		{"failed, with retryable", "fail", map[string]any{"error": "no disk", "retryable": true}, map[string]any{"status": "failed"}, "failed"},
+		{"failed, not retryable", "fail", map[string]any{"error": "no such order", "retryable": false},
 			map[string]any{"status": "dead", "error": "no such order", "due_at": nil}, "dead"},
 		{"failed with a NUL", "fail", map[string]any{"error": "a\x00b", "retryable": false}, map[string]any{"error": `a\x00b`}, "dead"},
 	} {
@@ -183,10 +183,10 @@ func TestWorkEnds(t *testing.T) {
 				}
 			}
 			if ended := answered["completed_at"] != nil; ended == (answered["status"] == "failed") {
-				t.Errorf("it is %v and ended at %v", answered["status"], answered["completed_at"])
+				t.Errorf("the status is %v and completed_at is %v", answered["status"], answered["completed_at"])
 			}
 			if r.worked[c.heard] != before+1 {
-				t.Errorf("heard of %v, want one more %s", r.worked, c.heard)
+				t.Errorf("OnWorkerAct got %v, want one more %s", r.worked, c.heard)
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestFailedWorkIsRetriedUntilAttemptsAreUsedUp(t *testing.T) {
 	}
 	r.act(r.claimOne(), "fail", map[string]any{"error": "the last"}).want(http.StatusOK)
 	if x := r.work(id); x["status"] != "dead" || x["error"] != "the last" {
-		t.Errorf("got %v, want it dead", x)
+		t.Errorf("got %v, want the status dead", x)
 	}
 }
 
@@ -238,16 +238,16 @@ func TestCancelAndRetry(t *testing.T) {
 	path := T("acme") + "/work/" + id
 	r.admin("POST", path+"/retry", nil).want(http.StatusConflict)
 	if x := r.admin("POST", path+"/cancel", nil).want(http.StatusOK).object(); x["status"] != "cancelled" || x["completed_at"] == nil {
-		t.Errorf("got %v, want it cancelled", x)
+		t.Errorf("got %v, want the status cancelled", x)
 	}
 	r.act(held, "complete", nil).want(http.StatusConflict)
 	r.admin("POST", path+"/cancel", nil).want(http.StatusConflict)
 	if x := r.admin("POST", path+"/retry", nil).want(http.StatusOK).object(); x["status"] != "pending" || x["attempt"] != 0.0 || x["completed_at"] != nil {
-		t.Errorf("got %v, want it pending, all attempts before it", x)
+		t.Errorf("got %v, want the status pending with no attempts", x)
 	}
 	again := r.claimOne()
 	if again.ID != id || again.Attempt != 1 {
-		t.Errorf("claimed %+v, want it in its first attempt", again)
+		t.Errorf("claimed %+v, want it in the first attempt", again)
 	}
 	r.act(again, "complete", nil).want(http.StatusOK)
 	r.admin("POST", path+"/cancel", nil).want(http.StatusConflict)
@@ -270,7 +270,7 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	shipped := r.createPromise("shipped", http.StatusCreated)
 	x := r.act(held, "suspend", map[string]any{"state": map[string]any{"step": 2}, "await": []string{paid.ID, shipped.ID}}).want(http.StatusOK).object()
 	if x["status"] != "suspended" || x["due_at"] != nil || r.worked["suspended"] != 1 {
-		t.Errorf("got %v, heard of %v; want it suspended, not due", x, r.worked)
+		t.Errorf("got %v, OnWorkerAct got %v; want it suspended and not due", x, r.worked)
 	}
 	r.admin("POST", T("acme")+"/promises/"+paid.ID+"/resolve", map[string]any{"value": map[string]any{"amount": 42}}).want(http.StatusOK)
 	wantAwaited(t, r.work(id), "paid resolved", "shipped pending")
@@ -280,7 +280,7 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	r.admin("POST", T("acme")+"/promises/"+shipped.ID+"/reject", map[string]any{"error": "lost at sea"}).want(http.StatusOK)
 	again := r.claimOne()
 	if again.ID != id || again.Attempt != 1 || string(again.State) != `{"step":2}` || len(again.Promises) != 2 {
-		t.Fatalf("claimed %+v, want it with its state and both promises, in the same attempt", again)
+		t.Fatalf("claimed %+v, want its state and both promises, in the same attempt", again)
 	}
 	if p := again.Promises[0]; p.ID != paid.ID || p.Status != "resolved" || string(p.Value) != `{"amount":42}` || p.Error != nil {
 		t.Errorf("got %+v, want it resolved", p)
@@ -318,7 +318,7 @@ func TestRetriedWorkflowKeepsStateAndPromises(t *testing.T) {
 	}
 	again := r.claimOne()
 	if string(again.State) != "2" || len(again.Promises) != 1 || again.Attempt != 1 {
-		t.Errorf("claimed %+v, want it with its state and promise, in its first attempt", again)
+		t.Errorf("claimed %+v, want its state and promise, in the first attempt", again)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestSuspendTimeout(t *testing.T) {
 	}
 	r.clock.advance(time.Minute)
 	if again := r.claimOne(); len(again.Promises) != 1 || again.Promises[0].Status != "pending" {
-		t.Errorf("claimed %+v, want it with the promise still pending", again)
+		t.Errorf("claimed %+v, want it with a pending promise", again)
 	}
 }
 
@@ -349,9 +349,9 @@ func TestOnlyWorkflowsSuspend(t *testing.T) {
 		claim     string
 		await, at []string
 	}{
-		{"a promise that is none", []string{none}, []string{"body.await[0]"}},
-		{"one twice", []string{p.ID, p.ID}, []string{"body.await[1]"}},
-		{"all of this", []string{p.ID, none, p.ID, none}, []string{"body.await[1]", "body.await[2]", "body.await[3]"}},
+		{"an unknown promise", []string{none}, []string{"body.await[0]"}},
+		{"a repeated promise", []string{p.ID, p.ID}, []string{"body.await[1]"}},
+		{"several faults", []string{p.ID, none, p.ID, none}, []string{"body.await[1]", "body.await[2]", "body.await[3]"}},
 	} {
 		wrong := r.act(held, "suspend", map[string]any{"await": c.await}).want(http.StatusUnprocessableEntity).problem()
 		if diff := cmp.Diff(c.at, wrong.locations()); diff != "" || wrong.Detail != "The request is not valid." {
@@ -368,13 +368,13 @@ func TestJSONIsStoredUnchanged(t *testing.T) {
 		{"null", `null`, `null`},
 		{"a NUL", `{"a\u0000":"b\u0000"}`, `{"a\u0000":"b\u0000"}`},
 		{"half a surrogate", `"\ud800"`, `"\ud800"`},
-		{"an integer that no float holds", `12345678901234567890123`, `12345678901234567890123`},
+		{"an integer beyond a float", `12345678901234567890123`, `12345678901234567890123`},
 		{"the same member twice", `{"a":1,"a":2}`, `{"a":1,"a":2}`},
-		{"bytes that are no UTF-8", "\"\xff\"", `"�"`},
+		{"bytes that are not UTF-8", "\"\xff\"", `"�"`},
 		{"deep nesting", nested(5000), nested(5000)},
 		{"a number beyond floats", `1e400`, ""},
-		{"nesting without end", nested(100_000), ""},
-		{"much", `"` + strings.Repeat("x", 1_000_000) + `"`, `"` + strings.Repeat("x", 1_000_000) + `"`},
+		{"nesting beyond the limit", nested(100_000), ""},
+		{"a long text", `"` + strings.Repeat("x", 1_000_000) + `"`, `"` + strings.Repeat("x", 1_000_000) + `"`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)
