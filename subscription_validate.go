@@ -131,7 +131,7 @@ func (s SubscriptionSettings) checkHeaders(f *Faults) {
 		}
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		if seen[canonical] {
-			f.Add(at, "is given twice: header names ignore case")
+			f.Add(at, "is given twice: header names are case-insensitive")
 		}
 		seen[canonical] = true
 	}

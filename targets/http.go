@@ -53,7 +53,7 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 			f.Add(at, "%s", wrong)
 		}
 		if canonical := http.CanonicalHeaderKey(name); seen[canonical] {
-			f.Add(at, "is set twice: header names are case-insensitive")
+			f.Add(at, "is given twice: header names are case-insensitive")
 		} else {
 			seen[canonical] = true
 		}
