@@ -50,6 +50,7 @@ var allowedImports = map[string][]string{
 	"internal/batch":      {"internal/wake"},
 	"internal/lifetime":   nil,
 	"internal/wake":       nil,
+	"internal/clocktest":  nil,
 	"internal/filter":     {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"internal/payload":    {root, "internal/meter", "internal/chunks"},
 	"internal/schema":     {root, "internal/meter", "internal/pattern"},
@@ -102,7 +103,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"bench/measure", "bench/seed", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

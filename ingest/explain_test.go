@@ -133,7 +133,7 @@ func TestExplainAgreesWithTheGateway(t *testing.T) {
 				query = "?" + c.Query
 			}
 			req := explainRequest(c.Method, query, c.Body)
-			req.At = r.clock.now()
+			req.At = r.clock.Now()
 			for name, value := range c.Headers {
 				req.Header.Set(name, value)
 			}

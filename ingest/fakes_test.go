@@ -17,24 +17,6 @@ import (
 // noon is the start time of every test.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that only tests advance.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 var errDown = errors.New("the database is down: host=10.1.2.3 password=hunter2")
 
 type scopedKey struct {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/internal/usage/usagetest"
 	"github.com/eventhook/eventhook/verify"
@@ -37,7 +38,7 @@ const (
 // fixture is a Handler with fake dependencies. Requests to its source acme/crm are signed
 // with secret.
 type fixture struct {
-	clock    *clock
+	clock    *clocktest.Clock
 	store    *store
 	handoff  *handoff
 	sources  *sources
@@ -76,15 +77,15 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 			t.Fatalf("a %T changes neither config nor source", change)
 		}
 	}
-	r := &fixture{clock: &clock{at: noon}, store: newStore(), handoff: &handoff{slots: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
+	r := &fixture{clock: clocktest.New(noon), store: newStore(), handoff: &handoff{slots: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
 		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &logBuffer{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
-	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
+	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.Now)
 	r.used = usagetest.NewStore()
-	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.now)
+	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.Now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
 	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
-		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Meter: r.meter, Log: log, Now: r.clock.now})
+		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Meter: r.meter, Log: log, Now: r.clock.Now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

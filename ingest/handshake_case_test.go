@@ -81,7 +81,7 @@ func (c handshakeCase) request() *http.Request {
 func (c handshakeCase) fixture(t testing.TB, changes ...any) *fixture {
 	r := newFixture(t, append([]any{verifiedAs(c.Spec)}, changes...)...)
 	if c.Now != 0 {
-		r.clock.at = time.Unix(c.Now, 0)
+		r.clock.Advance(time.Unix(c.Now, 0).Sub(r.clock.Now()))
 	}
 	if ids := c.Spec.Options["service_ids"]; ids != "" {
 		r.services.ids = []string{ids}

@@ -53,10 +53,10 @@ func TestFastlyServicesAreReadOnceAMinute(t *testing.T) {
 	r.services.ids = []string{"*"}
 	for range 59 {
 		r.fastlyChallenge()
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 	}
 	wantCount(t, "reads in a minute", r.services.calls, 1)
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.fastlyChallenge()
 	wantCount(t, "reads in two minutes", r.services.calls, 2)
 }

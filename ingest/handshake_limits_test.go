@@ -96,7 +96,7 @@ func TestHandshakesCountAgainstTheRateLimit(t *testing.T) {
 			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
 			wantHeader(t, w, "Retry-After", "1")
 			wantCount(t, "rate limited", r.observer.outcomes[ingest.OutcomeRateLimited], 1)
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 			r.wantStatus(t, c.request(), http.StatusOK)
 		})
 	}
@@ -242,7 +242,7 @@ func TestOptionalDependencies(t *testing.T) {
 		verifiedAs(try.spec)(&source)
 		r.router = echo.New()
 		ingest.NewHandler(testConfig(), ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: r.batcher,
-			Observer: r.observer, Log: slog.New(slog.DiscardHandler), Now: r.clock.now}).Register(r.router)
+			Observer: r.observer, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}).Register(r.router)
 		if w := r.send(try.r); w.Code != try.want {
 			t.Errorf("%s: answered %d, want %d", claim, w.Code, try.want)
 		}
@@ -257,7 +257,7 @@ func TestExplainRecognizesHandshakes(t *testing.T) {
 		}
 		r := c.fixture(t)
 		req := c.request()
-		sent := &verify.Request{Method: req.Method, URL: "https://hooks.example" + req.URL.String(), Header: req.Header, Body: []byte(c.Body), At: r.clock.now()}
+		sent := &verify.Request{Method: req.Method, URL: "https://hooks.example" + req.URL.String(), Header: req.Header, Body: []byte(c.Body), At: r.clock.Now()}
 		x, err := ingest.Explain(t.Context(), r.sources.list[0], "https://hooks.example", nil, sent)
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)

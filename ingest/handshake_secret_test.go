@@ -168,7 +168,7 @@ func TestASecretThatTakesEffectAtOnceIsAcceptedForAnHour(t *testing.T) {
 		{"after the hour", time.Hour + time.Second, http.StatusUnauthorized},
 	} {
 		r := newFixture(t, verifiedAs(asana))
-		r.clock.advance(c.after)
+		r.clock.Advance(c.after)
 		r.wantStatus(t, asanaHandshake(first), c.want)
 		if got := r.send(asanaEvent(first)).Code; got != c.want {
 			t.Errorf("%s: an event signed with the secret: answered %d, want %d", c.claim, got, c.want)
@@ -196,7 +196,7 @@ func TestASecretThatMustBeConfirmedTakesEffectWhenRevealed(t *testing.T) {
 		return unsignedRequest("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
 	r := newFixture(t, verifiedAs(notion))
-	r.clock.advance(48 * time.Hour)
+	r.clock.Advance(48 * time.Hour)
 	r.wantStatus(t, unsignedRequest("POST", "", member("verification_token", first)), http.StatusOK)
 	r.wantStatus(t, event(first), http.StatusUnauthorized)
 	r.wantStatus(t, unsignedRequest("POST", "", member("verification_token", second)), http.StatusUnauthorized)

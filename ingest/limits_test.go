@@ -61,9 +61,9 @@ func TestASourcesLimits(t *testing.T) {
 			w := r.send(webhook(""))
 			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
 			wantHeader(t, w, "Retry-After", c.retryAfter)
-			r.clock.advance(c.wait - time.Millisecond)
+			r.clock.Advance(c.wait - time.Millisecond)
 			r.wantStored(t, c.atOnce+r.answered200(c.then-1))
-			r.clock.advance(time.Millisecond)
+			r.clock.Advance(time.Millisecond)
 			r.answered200(200)
 			r.wantStored(t, c.atOnce+c.then)
 		})
@@ -132,7 +132,7 @@ func TestASlowForgeryUsesNoRateLimit(t *testing.T) {
 	slow := forgery("x")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted while a forgery is being read", r.answered200(10), 2)
-		r.clock.advance(time.Minute)
+		r.clock.Advance(time.Minute)
 		return 0, io.EOF
 	}))
 	wantProblem(t, r.send(slow), http.StatusUnauthorized, unverified)
@@ -148,7 +148,7 @@ func TestASlowWebhookIsCountedOnce(t *testing.T) {
 	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
-		r.clock.advance(time.Hour)
+		r.clock.Advance(time.Hour)
 		wantCount(t, "accepted meanwhile", r.answered200(1), 1)
 		return 0, io.EOF
 	}))
@@ -182,7 +182,7 @@ func TestAFloodOfForgeries(t *testing.T) {
 	}
 	wantCount(t, "genuine webhooks from the same address", r.answered200(100), 5)
 	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // the source's limit is used up now
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusUnauthorized, unverified)
 	wantProblem(t, r.send(forgery("")), http.StatusUnauthorized, unverified)
 	if got := strings.Count(r.log.String(), "\n"); got > 50 {

@@ -103,7 +103,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 40<<10))), 40<<10
 			r.wantStatus(t, req, http.StatusOK)
 		}
-		r.clock.advance(2 * time.Second)
+		r.clock.Advance(2 * time.Second)
 		for i := range 7 {
 			large := small(fmt.Sprintf("s%d", 5+i), "192.0.2.1")
 			large.Body, large.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<20))), 1<<20
@@ -140,7 +140,7 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		var list []*upload
 		for i := range 7 {
 			list = append(list, r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("198.51.100.%d", i), 1<<20, 900<<10))
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 		}
 		list[0].send(70 << 10) // makes progress
 		synctest.Wait()
@@ -182,7 +182,7 @@ func TestARequestThatMakesProgressIsNotEvicted(t *testing.T) {
 		for i := range 7 {
 			list = append(list, r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("198.51.100.%d", i), 1<<20, 900<<10))
 		}
-		r.clock.advance(time.Second / 2)
+		r.clock.Advance(time.Second / 2)
 		late := r.upload("s7", "192.0.2.1", 1<<20, 0)
 		_, _ = io.WriteString(late.body, strings.Repeat("x", 1000<<10))
 		synctest.Wait()
@@ -222,7 +222,7 @@ func TestMemoryShares(t *testing.T) {
 					finish([]*upload{victim})
 				}
 				before := r.handler.HeldBytes()
-				r.clock.advance(time.Minute) // the victim is the slowest of all
+				r.clock.Advance(time.Minute) // the victim is the slowest of all
 				var list []*upload
 				for i := range 30 {
 					list = append(list, r.upload(c.slug(i), c.client(i), 1<<20, 500<<10))
@@ -248,7 +248,7 @@ func TestABodyBelowTheMinimumRateIsRefused(t *testing.T) {
 			if want := map[bool]int{false: 0, true: http.StatusBadRequest}[second > 6]; slow.status() != want {
 				t.Errorf("after %d s the stalled body is answered %d, want %d", second, slow.status(), want)
 			}
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 			steady.send(1024)
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -311,7 +311,7 @@ func TestAnEvictionInterruptsARealConnection(t *testing.T) {
 			for r.handler.HeldBytes() < 200<<10 {
 				time.Sleep(time.Millisecond)
 			}
-			r.clock.advance(2 * time.Second)
+			r.clock.Advance(2 * time.Second)
 			large := webhook(strings.Repeat("x", 200<<10))
 			r.wantStatus(t, large, http.StatusOK)
 			res := <-answers

@@ -75,7 +75,7 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 				r.accepted(t, webhook("0123456789"))
 			}
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "43200")
-			r.clock.advance(12*time.Hour - 1500*time.Millisecond)
+			r.clock.Advance(12*time.Hour - 1500*time.Millisecond)
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "2")
 			wantCount(t, "requests refused for the quota", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
 			r.wantUsed(t, c.fits)
@@ -87,7 +87,7 @@ func TestEachDayHasItsOwnQuota(t *testing.T) {
 	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
-	r.clock.advance(12 * time.Hour)
+	r.clock.Advance(12 * time.Hour)
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 }

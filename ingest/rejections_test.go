@@ -305,7 +305,7 @@ func TestAFailedWriteIsRetried(t *testing.T) {
 	forge := func(n int) {
 		for range n {
 			body := fmt.Sprint(len(want))
-			r.clock.advance(time.Millisecond)
+			r.clock.Advance(time.Millisecond)
 			r.send(forgery(body))
 			want = append(want, string(hashOf(body)))
 		}

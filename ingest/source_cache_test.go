@@ -17,7 +17,7 @@ func TestTheSteadyStateReadsNoSource(t *testing.T) {
 	r := newFixture(t)
 	for range 40 {
 		r.wantStatus(t, webhook(""), http.StatusOK)
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 	}
 	wantCount(t, "reads", r.sources.called(), 1)
 }
@@ -56,7 +56,7 @@ func TestAMissedChangeTakesEffectAfterTenMinutes(t *testing.T) {
 	r := newFixture(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	r.sources.list[0].TenantStatus = eventhook.TenantSuspended
-	r.clock.advance(10 * time.Minute)
+	r.clock.Advance(10 * time.Minute)
 	r.wantStatus(t, webhook(""), http.StatusNotFound)
 }
 

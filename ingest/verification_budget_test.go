@@ -92,7 +92,7 @@ func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
 			if got < c.want-1 || got > c.want {
 				t.Errorf("%d of 1000 were verified, want %d: %d units", got, c.want, c.want*units)
 			}
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 			if got := r.verifiedForgeries(1000, func() *http.Request { return from("203.0.113.1:1", expensiveForgery("{}")) }); got > 100 {
 				t.Errorf("a second later %d were verified, want at most 100", got)
 			}
@@ -204,7 +204,7 @@ func (f *fetcher) ForSource(_ eventhook.TenantID, source eventhook.SourceID) ver
 func (r *fixture) withKeys(f *fetcher, c ingest.Config) *echo.Echo {
 	router := echo.New()
 	ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer, Keys: f,
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: r.clock.now}).Register(router)
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: r.clock.Now}).Register(router)
 	return router
 }
 

@@ -84,11 +84,11 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	all := table{
 		{"reminder", func() Settings { return new(reminder) }},
 	}
-	target, faults := all.read([]byte(`{"type":"reminder","who":"ops","token":"hush"}`), nil)
-	if len(faults) > 0 || string(target.Settings) != `{"token":"[redacted]","who":"ops"}` {
+	target, faults := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	if len(faults) > 0 || string(target.Settings) != `{"assignee":"ops","token":"[redacted]"}` {
 		t.Fatalf("got %s, %v", target.Settings, faults)
 	}
-	if _, faults := all.read([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "who" {
+	if _, faults := all.read([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "assignee" {
 		t.Errorf("without its settings: got %v", faults)
 	}
 	x, err := all.compile(target, Deps{})
@@ -99,10 +99,10 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	if err != nil || effect.Execution.Queue != "ops" {
 		t.Errorf("got %+v, %v", effect, err)
 	}
-	target.Settings = []byte(`{"token":"[redacted]","who":"sales"}`)
+	target.Settings = []byte(`{"token":"[redacted]","assignee":"sales"}`)
 	target.Secrets = eventhook.Secret{}
-	stored, _ := all.read([]byte(`{"type":"reminder","who":"ops","token":"hush"}`), nil)
-	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "who") {
+	stored, _ := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "assignee") {
 		t.Errorf("another recipient of the secret: got %v, want a fault that names who", faults)
 	}
 }

@@ -199,7 +199,7 @@ func TestKeysExpire(t *testing.T) {
 		key, stored := r.key("acme", eventhook.ScopeRead)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
 		r.must(r.db.DeleteKey(t.Context(), operator, r.acme, stored.ID))
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
 	})
 	t.Run("a key deleted on this instance, at once", func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestKeysExpire(t *testing.T) {
 		end := noon.Add(500 * time.Millisecond)
 		key, _ := r.keyExpiringAt("acme", &end, eventhook.ScopeRead)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
-		r.clock.advance(500 * time.Millisecond)
+		r.clock.Advance(500 * time.Millisecond)
 		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
 	})
 }

@@ -45,7 +45,7 @@ func recorded(text string) *httptest.ResponseRecorder {
 func TestChangesAreAudited(t *testing.T) {
 	r := setUp(t, peer)
 	manager, managed := r.key("acme", eventhook.ScopeManage)
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.learning("notion", "notion")
 	notion, err := r.db.FindSource(t.Context(), "acme", "notion")
 	r.must(err)
@@ -72,7 +72,7 @@ func TestChangesAreAudited(t *testing.T) {
 		{"a change by a tenant's key", manager, "POST", T("acme") + "/sources/notion/handshake/reset", "", its,
 			"source.handshake_reset", source, change("secret_is_learned", true, false)},
 	} {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		if a := r.withHeader(c.key, c.method, c.path, c.body, "X-Request-Id", "req-"+c.action); a.Code >= 300 {
 			t.Fatalf("%s: answered %d %s", c.claim, a.Code, a.Body)
 		}
@@ -83,7 +83,7 @@ func TestChangesAreAudited(t *testing.T) {
 		var p page
 		list.into(&p)
 		got := p.Items[0]
-		want := map[string]any{"id": got["id"], "at": r.clock.now().UTC().Format(time.RFC3339Nano), "tenant": "acme", "actor": c.actor, "action": c.action,
+		want := map[string]any{"id": got["id"], "at": r.clock.Now().UTC().Format(time.RFC3339Nano), "tenant": "acme", "actor": c.actor, "action": c.action,
 			"resource": c.resource, "changes": c.changes, "source_ip": "192.0.2.1", "request_id": "req-" + c.action, "correlation_id": nil}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
@@ -108,10 +108,10 @@ func TestAuditLists(t *testing.T) {
 	r := setUp(t)
 	manager, _ := r.key("acme", eventhook.ScopeManage)
 	for n := range 4 {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		r.admin("PATCH", tenants+"/acme", fmt.Sprintf(`{"name":"Acme %d"}`, n)).want(http.StatusOK)
 	}
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.admin("PATCH", tenants+"/umbrella", `{"status":"suspended"}`).want(http.StatusOK)
 	count := func(key, path string) (n int) {
 		t.Helper()

@@ -83,7 +83,7 @@ func TestWrongKeysUseUpTheBudgetOfTheirAddress(t *testing.T) {
 	r.from("198.51.100.8:1", good).want(http.StatusOK)
 	r.from("198.51.100.8:1", "ehk_wrong").want(http.StatusUnauthorized)
 
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.from(attacker, adminKey).want(http.StatusOK)
 	r.from(attacker, api.NewKey()).want(http.StatusUnauthorized)
 	r.from(attacker, api.NewKey()).want(http.StatusTooManyRequests)
@@ -104,7 +104,7 @@ func TestValidKeysAreNotRefusedForWrongKeys(t *testing.T) {
 		}
 	}
 	r.must(r.db.DeleteKey(t.Context(), operator, r.acme, stored.ID))
-	r.clock.advance(time.Second) // the budget grows by one
+	r.clock.Advance(time.Second) // the budget grows by one
 	r.from(attacker, revoked).want(http.StatusUnauthorized)
 	r.from(attacker, revoked).want(http.StatusTooManyRequests)
 	r.from(attacker, fresh).want(http.StatusOK)

@@ -129,7 +129,7 @@ func TestInvalidWorkRequestsAreRefused(t *testing.T) {
 			t.Errorf("%.80s: claimed %+v, want no executions and no fault", body, got)
 		}
 	}
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	if got := r.claim(`{"kinds":["pay","pay"]}`); len(got) != 1 {
 		t.Errorf("a repeated kind: claimed %d, want 1", len(got))
 	}

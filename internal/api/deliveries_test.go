@@ -17,16 +17,16 @@ import (
 // succeeded unless a change says otherwise.
 func (r *fixture) deliverTo(subscription string, change ...func(*eventhook.Delivery)) string {
 	r.Helper()
-	r.clock.advance(time.Millisecond)
-	of := eventhook.NewID[eventhook.Event](r.clock.now())
+	r.clock.Advance(time.Millisecond)
+	of := eventhook.NewID[eventhook.Event](r.clock.Now())
 	id, err := eventhook.ParseID[eventhook.Subscription](subscription)
 	r.must(err)
 	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, eventhook.DestinationID(id)), TenantID: r.acme, SubscriptionID: id, EventID: of, EventType: "order.made",
-		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: new(r.clock.now())}
+		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: new(r.clock.Now())}
 	for _, c := range change {
 		c(&d)
 	}
-	r.storeDelivery(d, eventhook.Attempt{StartedAt: r.clock.now(), Duration: time.Second, StatusCode: d.StatusCode})
+	r.storeDelivery(d, eventhook.Attempt{StartedAt: r.clock.Now(), Duration: time.Second, StatusCode: d.StatusCode})
 	return d.ID.String()
 }
 
@@ -89,7 +89,7 @@ func TestDeliveryFilters(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
 	name := map[string]string{}
-	called := func(n, id string) string { name[id] = n; r.clock.advance(time.Second); return id }
+	called := func(n, id string) string { name[id] = n; r.clock.Advance(time.Second); return id }
 	called("a", r.deliverTo(one))
 	called("b", r.deliverTo(one, withStatus(eventhook.DeliveryDead)))
 	c := called("c", r.deliverTo(other, withStatus(eventhook.DeliveryDead)))
@@ -193,7 +193,7 @@ func TestRetryDeliveries(t *testing.T) {
 	fill := func() {
 		r.deleteDeliveries()
 		for _, status := range eventhook.DeliveryStatuses {
-			r.clock.advance(time.Hour)
+			r.clock.Advance(time.Hour)
 			r.deliverTo(one, withStatus(status))
 			r.deliverTo(other, withStatus(status))
 		}
@@ -237,8 +237,8 @@ func TestReplaySubscription(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")
 	r.deliverTo(one, withStatus(eventhook.DeliveryDead))
-	r.clock.advance(time.Hour)
-	since := r.clock.now().Format(time.RFC3339Nano)
+	r.clock.Advance(time.Hour)
+	since := r.clock.Now().Format(time.RFC3339Nano)
 	for range 120 {
 		r.deliverTo(one, withStatus(eventhook.DeliveryDead))
 	}

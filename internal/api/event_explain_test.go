@@ -52,7 +52,7 @@ func TestEventsThatCannotBeTested(t *testing.T) {
 	r.must(r.db.MaintainPartitions(t.Context(), 5, pg.Retention{}))
 	bare := r.event()
 	r.settle(bare) // retention keeps the bodies of open events
-	r.clock.advance(4 * 24 * time.Hour)
+	r.clock.Advance(4 * 24 * time.Hour)
 	r.must(r.db.MaintainPartitions(t.Context(), 5, pg.Retention{BodiesDays: 1}))
 	published := r.event(func(e *eventhook.Event) { e.SourceID, e.Origin = eventhook.SourceID{}, eventhook.OriginAPI })
 	broken := r.event()

@@ -231,7 +231,7 @@ func TestStreamReplaysSinceTheLastEvent(t *testing.T) {
 	for i := range 4 {
 		e := r.event(func(e *eventhook.Event) { e.EventType = []string{"push", "pull"}[i%2] })
 		ids = append(ids, e.ID.String())
-		r.clock.advance(2 * time.Second)
+		r.clock.Advance(2 * time.Second)
 	}
 	for _, c := range []struct {
 		claim, query string
@@ -265,11 +265,11 @@ func TestStreamReplayIsBounded(t *testing.T) {
 	n := newFakeEventFeed()
 	r := setUp(t, n.wrap)
 	first := r.event()
-	r.clock.advance(5 * time.Second)
+	r.clock.Advance(5 * time.Second)
 	var batch []*eventhook.Event
 	for range 1001 {
-		r.clock.advance(time.Millisecond)
-		batch = append(batch, &eventhook.Event{ID: eventhook.NewID[eventhook.Event](r.clock.now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource})
+		r.clock.Advance(time.Millisecond)
+		batch = append(batch, &eventhook.Event{ID: eventhook.NewID[eventhook.Event](r.clock.Now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource})
 	}
 	r.must(r.db.Accept(t.Context(), arrivals(batch...)))
 	f := r.follow(adminKey, "?after="+first.ID.String())
@@ -307,9 +307,9 @@ func TestStreamsEnd(t *testing.T) {
 		{"when the client disconnects", func(_ *fixture, f *streamClient, _ eventhook.APIKey) { f.disconnect() }, false},
 		{"when the key is revoked", func(r *fixture, _ *streamClient, k eventhook.APIKey) {
 			r.must(r.db.DeleteKey(r.Context(), operator, r.acme, k.ID))
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 		}, true},
-		{"when the key expires", func(r *fixture, _ *streamClient, _ eventhook.APIKey) { r.clock.advance(time.Minute) }, true},
+		{"when the key expires", func(r *fixture, _ *streamClient, _ eventhook.APIKey) { r.clock.Advance(time.Minute) }, true},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			n := newFakeEventFeed()

@@ -33,7 +33,7 @@ func TestEventType(t *testing.T) {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	r.admin("PUT", eventTypePath("payment.succeeded"), body).want(http.StatusOK)
-	r.clock.advance(time.Hour)
+	r.clock.Advance(time.Hour)
 	want = object{"name": "payment.succeeded", "is_builtin": false, "description": "", "category": "", "visibility": "tenant",
 		"version": 2.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T16:00:00Z"}
 	if diff := cmp.Diff(want, r.admin("PUT", eventTypePath("payment.succeeded"), object{}).want(http.StatusOK).object()); diff != "" {
@@ -101,7 +101,7 @@ func TestEventTypesArePaged(t *testing.T) {
 	r := setUp(t)
 	var want []string
 	for i := range 4 {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		name := fmt.Sprintf("own.%d", i)
 		r.admin("PUT", eventTypePath(name), `{}`).want(http.StatusCreated)
 		want = slices.Insert(want, 0, name)

@@ -137,7 +137,7 @@ func TestExplainADuplicate(t *testing.T) {
 			t.Errorf("got %v, want a duplicate of %s", got, e.ID)
 		}
 	}
-	r.clock.advance(25 * time.Hour) // past the retention of the key
+	r.clock.Advance(25 * time.Hour) // past the retention of the key
 	if got := r.test("hub", push("", "forged")).want(http.StatusOK).object(); got["duplicate"] != false || got["duplicate_of"] != nil {
 		t.Errorf("after the retention of the key: got %v, want no duplicate", got)
 	}

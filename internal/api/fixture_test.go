@@ -23,6 +23,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
@@ -63,23 +64,6 @@ const (
 // T is the path of a tenant's API.
 func T(tenant string) string { return "/api/tenants/" + tenant + "/eventhook" }
 
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // plainSealer is a Sealer that does not encrypt.
 type plainSealer struct{}
 
@@ -98,7 +82,7 @@ const lostKeyMarker = "the-key-is-lost"
 // sources crm and shop; crm has a route.
 type fixture struct {
 	*testing.T
-	clock    *clock
+	clock    *clocktest.Clock
 	db       *pg.DB
 	router   *echo.Echo
 	openAPI  *huma.OpenAPI
@@ -115,10 +99,10 @@ type fixture struct {
 func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	t.Helper()
 	t.Parallel()
-	r := &fixture{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
+	r := &fixture{T: t, clock: clocktest.New(noon), stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
 	dsn := pgtest.New(t)
 	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plainSealer{}, Describe: verify.Describe,
-		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
+		Log: slog.New(slog.DiscardHandler), Now: r.clock.Now})
 	r.must(err)
 	t.Cleanup(db.Close)
 	r.db = db
@@ -139,7 +123,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 			defer mu.Unlock()
 			r.worked[act] += n
 		},
-		Stopping: r.stopping, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: r.clock.now, Version: "test",
+		Stopping: r.stopping, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: r.clock.Now, Version: "test",
 	}
 	for _, c := range change {
 		c(&deps)
@@ -351,10 +335,10 @@ func (a *answer) object() map[string]any {
 // ordered.
 func (r *fixture) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
-	r.clock.advance(time.Millisecond)
+	r.clock.Advance(time.Millisecond)
 	e := &eventhook.Event{
-		ID: eventhook.NewID[eventhook.Event](r.clock.now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource,
-		EventType: "push", ContentType: "application/json", Lease: eventhook.Lease{Until: r.clock.now().Add(time.Minute)},
+		ID: eventhook.NewID[eventhook.Event](r.clock.Now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource,
+		EventType: "push", ContentType: "application/json", Lease: eventhook.Lease{Until: r.clock.Now().Add(time.Minute)},
 		Payload: eventhook.Payload{Headers: []byte("Content-Type: application/json\r\n"), Body: []byte(`{"n":1}`)},
 	}
 	for _, c := range change {
@@ -379,7 +363,7 @@ func (r *fixture) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	r.Helper()
 	for i := range actions {
 		a := &actions[i]
-		a.ID, a.EventID, a.RouteID, a.RouteName, a.TargetIndex = eventhook.NewID[eventhook.Action](r.clock.now()), e.ID, r.route.ID, r.route.Name, i
+		a.ID, a.EventID, a.RouteID, a.RouteName, a.TargetIndex = eventhook.NewID[eventhook.Action](r.clock.Now()), e.ID, r.route.ID, r.route.Name, i
 		if x := a.Effect.Execution; x != nil {
 			x.EventID, x.TenantID = e.ID, e.TenantID
 		}
@@ -397,7 +381,7 @@ func (r *fixture) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 
 // plannedExecution returns an action that creates an execution.
 func (r *fixture) plannedExecution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) effects.PlannedAction {
-	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
+	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.Now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
 	for _, c := range change {
 		c(x)
 	}

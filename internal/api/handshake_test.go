@@ -80,7 +80,7 @@ func TestHandshakeWithoutConfirmationCloses(t *testing.T) {
 		}
 	}
 	want("at the start", "waiting")
-	r.clock.advance(time.Hour + time.Second)
+	r.clock.Advance(time.Hour + time.Second)
 	want("after an hour", "closed")
 	r.call(manager, http.MethodPost, at+"/reset", "")
 	want("reset", "waiting")

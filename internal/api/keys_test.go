@@ -44,7 +44,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 	if listed.into(&p); len(p.Items) != 1 || !cmp.Equal(p.Items[0], made) {
 		t.Errorf("listed %v, want %v", p.Items, made)
 	}
-	r.clock.advance(12 * time.Hour)
+	r.clock.Advance(12 * time.Hour)
 	r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
 	id := made["id"].(string)
 	r.admin("DELETE", keys+"/"+id, nil).want(http.StatusNoContent)
@@ -97,9 +97,9 @@ func TestKeyUseIsRecorded(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.KeyUses = uses })
 	key, stored := r.key("acme", eventhook.ScopeRead)
 	_, unused := r.key("acme", eventhook.ScopeRead)
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.call(key, "GET", tenants, nil).want(http.StatusForbidden) // counts as a use
 	r.call(api.NewKey(), "GET", tenants, nil).want(http.StatusUnauthorized)
 	r.admin("GET", T("acme")+"/events", nil).want(http.StatusOK)

@@ -16,10 +16,10 @@ import (
 
 // lists returns for the path of every list a function that adds an item.
 func (r *fixture) lists() map[string]func(n int) (id string) {
-	tick := func() { r.clock.advance(time.Millisecond) }
+	tick := func() { r.clock.Advance(time.Millisecond) }
 	audited := func(n int) string {
 		tick()
-		r.admin("PUT", T("acme")+"/event-types/"+fmt.Sprint("t", n), object{"description": r.clock.now().String()}) // a new value each time
+		r.admin("PUT", T("acme")+"/event-types/"+fmt.Sprint("t", n), object{"description": r.clock.Now().String()}) // a new value each time
 		return r.list(T("acme") + "/audit?limit=1").ids()[0]
 	}
 	subscription := r.subscribe("never")
@@ -143,7 +143,7 @@ func TestEventFilters(t *testing.T) {
 	long := strings.Repeat("k", 300)
 	names := map[string]string{} // by id
 	event := func(called string, change ...func(*eventhook.Event)) *eventhook.Event {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		e := r.event(change...)
 		names[e.ID.String()] = called
 		return e

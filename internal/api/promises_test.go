@@ -25,7 +25,7 @@ func TestPromiseIsCreatedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, made); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	for _, again := range []map[string]any{body, {"idempotency_key": "order-1"}} {
 		if diff := cmp.Diff(made, r.admin("POST", T("acme")+"/promises", again).want(http.StatusOK).object()); diff != "" {
 			t.Errorf("the second request returned another promise (-first +second):\n%s", diff)
@@ -81,7 +81,7 @@ func TestFirstOutcomeWins(t *testing.T) {
 			r := setUp(t)
 			p := r.createPromise("k", http.StatusCreated)
 			path := T("acme") + "/promises/" + p.ID
-			r.clock.advance(time.Second)
+			r.clock.Advance(time.Second)
 			got := r.admin("POST", path+"/"+c.first.name, c.first.body).want(http.StatusOK).object()
 			if got["status"] != c.status || !cmp.Equal(got["value"], c.value) || got["error"] != c.error || got["settled_at"] != "2026-03-10T15:00:01Z" {
 				t.Errorf("got %v, want the status %s with %v, %v", got, c.status, c.value, c.error)
@@ -97,7 +97,7 @@ func TestFirstOutcomeWins(t *testing.T) {
 func TestPromiseExpires(t *testing.T) {
 	r := setUp(t)
 	p := r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "k", "timeout_seconds": 60}).want(http.StatusCreated).object()
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	_, err := r.db.ExpirePromises(t.Context())
 	r.must(err)
 	path := T("acme") + "/promises/" + p["id"].(string)

@@ -179,7 +179,7 @@ func TestPublishedEventsCountAgainstTheQuota(t *testing.T) {
 		t.Errorf("used %v, want 2 events", used)
 	}
 	r.admin("PATCH", "/api/admin/tenants/acme", object{"max_events_per_day": nil}).want(http.StatusOK)
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.publish(object{"event_type": "a", "data": 1}).want(http.StatusAccepted)
 }
 

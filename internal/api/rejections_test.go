@@ -16,7 +16,7 @@ import (
 // rejection records and counts a refused request of crm.
 func (r *fixture) rejection(change ...func(*eventhook.Rejection)) eventhook.Rejection {
 	r.Helper()
-	at := r.clock.now()
+	at := r.clock.Now()
 	hash := sha256.Sum256([]byte("body"))
 	x := eventhook.Rejection{
 		ID: eventhook.NewID[eventhook.Rejection](at), SourceID: r.crm, Outcome: "unverified", Reason: "mismatch", Detail: "no secret gives this signature",
@@ -33,11 +33,11 @@ func (r *fixture) rejection(change ...func(*eventhook.Rejection)) eventhook.Reje
 func TestListRejections(t *testing.T) {
 	r := setUp(t)
 	full := r.rejection()
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	bare := r.rejection(func(x *eventhook.Rejection) {
 		*x = eventhook.Rejection{ID: x.ID, SourceID: x.SourceID, Outcome: "too_large", Reason: "too_large", Method: "POST", BodySize: eventhook.UnknownBodySize}
 	})
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.rejection(func(x *eventhook.Rejection) { x.SourceID = r.shop })
 	late := r.rejection(func(x *eventhook.Rejection) { x.BodySize = 0 })
 	got := r.admin("GET", T("acme")+"/sources/crm/rejections", nil).want(http.StatusOK).object()
@@ -80,7 +80,7 @@ func TestRejectionCountsAreOnEachPage(t *testing.T) {
 	r := setUp(t)
 	for range 3 {
 		r.rejection()
-		r.clock.advance(time.Millisecond)
+		r.clock.Advance(time.Millisecond)
 	}
 	path := T("acme") + "/sources/crm/rejections?limit=2"
 	first := r.list(path)

@@ -121,8 +121,8 @@ func TestIfMatchAcceptsSeveralVersions(t *testing.T) {
 		{`"9", "1"`, 200}, {`"9","1"`, 412}, {`"2" ,W/"3", x`, 200}, {`W/"3", "4"`, 412}, {`"1", *`, 412}, {`"3"`, 200},
 		{`"4","5","6","7","8","9","10","11","12","13","14","15","16","17","18","19","20","21","22","23","24"`, 400},
 	} {
-		r.withHeader(adminKey, "PUT", T("acme")+"/event-types/t", `{"description":"`+r.clock.now().String()+`"}`, "If-Match", c.ifMatch).want(c.want)
-		r.clock.advance(time.Second)
+		r.withHeader(adminKey, "PUT", T("acme")+"/event-types/t", `{"description":"`+r.clock.Now().String()+`"}`, "If-Match", c.ifMatch).want(c.want)
+		r.clock.Advance(time.Second)
 	}
 	for path, body := range map[string]string{
 		T("acme") + "/sources/crm":                               `{"name":"x"}`,
@@ -139,7 +139,7 @@ func TestIfMatchAcceptsSeveralVersions(t *testing.T) {
 
 func TestTimesHaveStoredPrecision(t *testing.T) {
 	r := setUp(t)
-	r.clock.advance(123456789)
+	r.clock.Advance(123456789)
 	for path, body := range map[string]object{
 		tenants:                {"slug": "fresh", "name": "Fresh"},
 		T("acme") + "/sources": {"slug": "fresh", "verifier": object{"type": "none"}},

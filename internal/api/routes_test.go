@@ -189,7 +189,7 @@ func TestRoutePaths(t *testing.T) {
 func (r *fixture) more(n int) (ids []string) {
 	r.Helper()
 	for i := range n {
-		r.clock.advance(1e9)
+		r.clock.Advance(1e9)
 		a := r.admin("POST", routesPath(), fmt.Sprintf(`{"name":"r%d","targets":[{"type":"task","task_kind":"x"}]}`, i)).want(http.StatusCreated)
 		ids = append(ids, a.object()["id"].(string))
 	}

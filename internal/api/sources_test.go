@@ -134,7 +134,7 @@ func TestUpdateSource(t *testing.T) {
 		{"a part of the response", `{"response":{"body":"ok"}}`, object{"response": object{"status": 202.0, "body": "ok"}}},
 		{"no response", `{"response":null}`, object{"response": nil}},
 	} {
-		r.clock.advance(1)
+		r.clock.Advance(1)
 		a := r.admin("PATCH", path, c.patch)
 		got := a.want(http.StatusOK).object()
 		if c.want != nil {

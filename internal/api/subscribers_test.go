@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/route"
 )
@@ -21,7 +22,7 @@ import (
 type subscribers struct {
 	*pg.DB
 	t         *testing.T
-	clock     *clock
+	clock     *clocktest.Clock
 	mu        sync.Mutex
 	conn      *pgx.Conn
 	first     map[string]*eventhook.Event
@@ -81,7 +82,7 @@ func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Publ
 	for _, s := range list {
 		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
 			f.storeDelivery(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
-				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.now())})
+				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.Now())})
 			p.Deliveries++
 		}
 	}
@@ -99,7 +100,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 	}
 	due := d.NextAttemptAt
 	if isOpen := d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired || d.Status == eventhook.DeliveryFailed; isOpen && due == nil {
-		due = new(f.clock.now())
+		due = new(f.clock.Now())
 	}
 	var history strings.Builder
 	for _, a := range attempts {
@@ -147,9 +148,9 @@ func (f *subscribers) Test(_ context.Context, s eventhook.Subscription, _ eventh
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tested = append(f.tested, s)
-	e := eventhook.NewID[eventhook.Event](f.clock.now())
+	e := eventhook.NewID[eventhook.Event](f.clock.Now())
 	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(e, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e, EventType: "system.webhook_test",
-		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: f.answers.StatusCode, CompletedAt: new(f.clock.now())}
+		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: f.answers.StatusCode, CompletedAt: new(f.clock.Now())}
 	if !f.answers.Succeeded() {
 		d.Status, d.LastError = eventhook.DeliveryDead, f.answers.Error
 	}

@@ -267,7 +267,7 @@ func TestUpdateSubscription(t *testing.T) {
 		{"a secret", `{"signing_secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}`, object{"signing_secrets_count": 1.0}},
 		{"another URL", `{"url":"https://other.example/x","headers":{"X-B":"2"}}`, object{"url": "https://other.example/…"}},
 	} {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		a := r.admin("PATCH", subscriptionPath(id), c.patch)
 		got := a.want(http.StatusOK).object()
 		if c.want != nil {
@@ -381,7 +381,7 @@ func TestRotateSecret(t *testing.T) {
 	path := subscriptionPath(id)
 	rotate := func(body any) object {
 		t.Helper()
-		r.clock.advance(time.Minute)
+		r.clock.Advance(time.Minute)
 		a := r.admin("POST", path+"/rotate-secret", body).want(http.StatusOK)
 		if a.Header().Get("ETag") == "" {
 			t.Error("the response has no ETag")
@@ -396,7 +396,7 @@ func TestRotateSecret(t *testing.T) {
 	}
 	first := signing()
 	got := rotate(nil)
-	if want := r.clock.now().Add(24 * time.Hour).UTC().Format(time.RFC3339); got["previous_expires_at"] != want || got["signing_secrets_count"] != 2.0 {
+	if want := r.clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339); got["previous_expires_at"] != want || got["signing_secrets_count"] != 2.0 {
 		t.Errorf("by default: got %v, want two secrets until %s", got, want)
 	}
 	if view := r.subscription(id); view["rotation_ends_at"] != got["previous_expires_at"] || view["signing_secrets_count"] != 2.0 || view["signing_secret"] != nil {
@@ -416,7 +416,7 @@ func TestRotateSecret(t *testing.T) {
 	}
 	r.wantFaults(r.admin("POST", path+"/rotate-secret", object{"signing_secret": fourth}), 422, []string{"body.signing_secret"})
 	r.wantFaults(r.admin("POST", path+"/rotate-secret", object{"signing_secret": "whsec_!", "grace_seconds": 604801}), 422, []string{"body.signing_secret", "body.grace_seconds"})
-	r.clock.advance(8 * 24 * time.Hour)
+	r.clock.Advance(8 * 24 * time.Hour)
 	if view := r.subscription(id); view["signing_secrets_count"] != 1.0 || view["rotation_ends_at"] != nil {
 		t.Errorf("after a week: got %v, want one secret", view)
 	}

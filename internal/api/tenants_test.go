@@ -45,7 +45,7 @@ func TestTenantsAreListedNewestFirst(t *testing.T) {
 	r := setUp(t)
 	want := []string{"umbrella", "acme"}
 	add := func(slug string) {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		r.admin("POST", tenants, map[string]any{"slug": slug, "name": slug}).want(http.StatusCreated)
 	}
 	for n := range 3 {
@@ -73,7 +73,7 @@ func TestTenantsAreListedNewestFirst(t *testing.T) {
 
 func TestUsageIsShown(t *testing.T) {
 	r := setUp(t)
-	day := r.clock.now().UTC().Truncate(24 * time.Hour)
+	day := r.clock.Now().UTC().Truncate(24 * time.Hour)
 	r.must(r.db.AddTenantCounts(t.Context(), 1, []eventhook.TenantCount{
 		{TenantID: r.acme, Day: day, Events: 3, Bytes: 500}, {TenantID: r.acme, Day: day.AddDate(0, 0, -1), Events: 40, Bytes: 70}}))
 	want := map[string]any{"events_today": 3.0, "storage_bytes": 570.0}
@@ -226,7 +226,7 @@ func TestSuspendedTenant(t *testing.T) {
 func TestClosedTenant(t *testing.T) {
 	r := setUp(t)
 	key, _ := r.key("acme", eventhook.Scopes...)
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK) // it is known from now on
 
 	closed := r.admin("POST", tenants+"/acme/close", nil).want(http.StatusOK)

@@ -179,7 +179,7 @@ func TestPromiseIsAwaited(t *testing.T) {
 			r.settle(r.event(), plannedPromise(effects.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
 		}},
 		{"expired", func(r *fixture, _ promiseJSON) {
-			r.clock.advance(time.Hour)
+			r.clock.Advance(time.Hour)
 			_, err := r.db.ExpirePromises(r.Context())
 			r.must(err)
 		}},

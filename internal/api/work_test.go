@@ -106,7 +106,7 @@ func TestClaimFilters(t *testing.T) {
 	if got := r.claim(map[string]any{}); len(got) != 0 {
 		t.Errorf("all executions are leased: claimed %d, want none", len(got))
 	}
-	r.clock.advance(30 * time.Second)
+	r.clock.Advance(30 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 4 || got[0].Attempt != 2 || got[0].LeaseToken != 2 {
 		t.Errorf("after the leases: claimed %+v, want all again in their second attempt", got)
 	}
@@ -116,19 +116,19 @@ func TestHeartbeatExtendsTheLease(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Task, "build")
 	held := r.claimOne()
-	r.clock.advance(20 * time.Second)
+	r.clock.Advance(20 * time.Second)
 	var beat struct {
 		LeaseUntil time.Time `json:"lease_until"`
 	}
 	r.act(held, "heartbeat", map[string]any{"lease_seconds": 60}).want(http.StatusOK).into(&beat)
-	if want := r.clock.now().Add(time.Minute); !beat.LeaseUntil.Equal(want) {
+	if want := r.clock.Now().Add(time.Minute); !beat.LeaseUntil.Equal(want) {
 		t.Errorf("leased until %s, want %s", beat.LeaseUntil, want)
 	}
-	r.clock.advance(59 * time.Second)
+	r.clock.Advance(59 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 0 {
 		t.Errorf("claimed %d during the lease, want none", len(got))
 	}
-	r.clock.advance(time.Second)
+	r.clock.Advance(time.Second)
 	r.claimOne()
 }
 
@@ -136,13 +136,13 @@ func TestHeartbeatDefaultsToTheDurationOfTheClaim(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Task, "build")
 	held := r.claim(map[string]any{"lease_seconds": 600})[0]
-	r.clock.advance(200 * time.Second)
+	r.clock.Advance(200 * time.Second)
 	var beat item
 	r.act(held, "heartbeat", nil).want(http.StatusOK).into(&beat)
-	if want := r.clock.now().Add(10 * time.Minute); !beat.LeaseUntil.Equal(want) {
+	if want := r.clock.Now().Add(10 * time.Minute); !beat.LeaseUntil.Equal(want) {
 		t.Errorf("leased until %s, want %s", beat.LeaseUntil, want)
 	}
-	r.clock.advance(599 * time.Second)
+	r.clock.Advance(599 * time.Second)
 	if got := r.claim(map[string]any{}); len(got) != 0 {
 		t.Errorf("claimed %d during the lease, want none", len(got))
 	}
@@ -201,11 +201,11 @@ func TestFailedWorkIsRetriedUntilAttemptsAreUsedUp(t *testing.T) {
 			t.Errorf("attempt %d, want %d", held.Attempt, attempt+1)
 		}
 		r.act(held, "fail", map[string]any{"error": "again"}).want(http.StatusOK)
-		r.clock.advance(wait - time.Millisecond)
+		r.clock.Advance(wait - time.Millisecond)
 		if got := r.claim(map[string]any{}); len(got) != 0 {
 			t.Errorf("claimed before the delay of %s was over", wait)
 		}
-		r.clock.advance(time.Millisecond)
+		r.clock.Advance(time.Millisecond)
 	}
 	r.act(r.claimOne(), "fail", map[string]any{"error": "the last"}).want(http.StatusOK)
 	if x := r.work(id); x["status"] != "dead" || x["error"] != "the last" {
@@ -218,7 +218,7 @@ func TestLostLeaseChangesNothing(t *testing.T) {
 	id := r.execution(eventhook.Workflow, "pay")
 	dead := r.claimOne()
 	promise := r.createPromise("p", http.StatusCreated)
-	r.clock.advance(30 * time.Second)
+	r.clock.Advance(30 * time.Second)
 	r.claimOne()
 	before := r.work(id)
 	for act, body := range map[string]map[string]any{
@@ -266,7 +266,7 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 		t.Errorf("claimed first with the state %s and promises %v, want neither", held.State, held.Promises)
 	}
 	paid := r.createPromise("paid", http.StatusCreated)
-	r.clock.advance(time.Millisecond)
+	r.clock.Advance(time.Millisecond)
 	shipped := r.createPromise("shipped", http.StatusCreated)
 	x := r.act(held, "suspend", map[string]any{"state": map[string]any{"step": 2}, "await": []string{paid.ID, shipped.ID}}).want(http.StatusOK).object()
 	if x["status"] != "suspended" || x["due_at"] != nil || r.worked["suspended"] != 1 {
@@ -327,10 +327,10 @@ func TestSuspendTimeout(t *testing.T) {
 	r.execution(eventhook.Workflow, "pay")
 	p := r.createPromise("paid", http.StatusCreated)
 	x := r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}, "timeout_seconds": 60}).want(http.StatusOK).object()
-	if want := r.clock.now().Add(time.Minute).UTC().Format(time.RFC3339Nano); x["due_at"] != want {
+	if want := r.clock.Now().Add(time.Minute).UTC().Format(time.RFC3339Nano); x["due_at"] != want {
 		t.Errorf("due at %v, want %s", x["due_at"], want)
 	}
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	if again := r.claimOne(); len(again.Promises) != 1 || again.Promises[0].Status != "pending" {
 		t.Errorf("claimed %+v, want it with a pending promise", again)
 	}

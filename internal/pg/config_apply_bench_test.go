@@ -11,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/bench/measure"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/verify"
@@ -30,7 +31,7 @@ var benchChanges = []eventhook.ChangeAction{create, unchanged, update}
 // reading the file to the end of the transaction.
 func BenchmarkApply(b *testing.B) {
 	sources := measure.Size(b, "BENCH_SOURCES", 1000)
-	f := &fixture{TB: b, dsn: pgtest.NewServer(b).DSN(pgembed.Database), clock: &clock{at: noon}}
+	f := &fixture{TB: b, dsn: pgtest.NewServer(b).DSN(pgembed.Database), clock: clocktest.New(noon)}
 	f.db = f.open(func(o *Options) { o.Describe = verify.Describe })
 	type costs struct{ small, large []float64 } // by benchChanges
 	f.applyCosts("warm", benchFileSources, benchFiles)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -94,7 +95,7 @@ func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 		{"neither", plain, plan(unchanged)},
 		{"active", with(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }), plan(update, of("status", `"paused"`, `"active"`))},
 	} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		same(t, c.claim+", dry", f.applyWith(c.want, ApplyOptions{DryRun: true}), c.plan)
 		same(t, c.claim, f.applyWith(c.want, ApplyOptions{}), c.plan)
 		for _, change := range f.applyWith(c.want, ApplyOptions{Prune: true}) {
@@ -105,7 +106,7 @@ func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 	f.must(err)
 	signing := got.Subscriptions[0].Signing
 	same(t, "the secret", signing[0].Secret.Reveal(), plain.Subscriptions[0].Signing[0].Secret.Reveal())
-	same(t, "the former one signs for a while", len(signing) == 2 && signing[1].ExpiresAt.After(f.clock.now()), true)
+	same(t, "the former one signs for a while", len(signing) == 2 && signing[1].ExpiresAt.After(f.clock.Now()), true)
 }
 
 func TestPruneDeletesSubscriptionsThatAreNotNamed(t *testing.T) {
@@ -200,7 +201,7 @@ func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
 
 func benchFixture(b *testing.B, change ...func(*Options)) *fixture {
 	b.Helper()
-	f := &fixture{TB: b, dsn: pgtest.New(b), clock: &clock{at: noon}}
+	f := &fixture{TB: b, dsn: pgtest.New(b), clock: clocktest.New(noon)}
 	f.db = f.open(change...)
 	return f
 }

@@ -144,7 +144,7 @@ func TestApplyIsAudited(t *testing.T) {
 		c.Name, c.Sources = "G.", c.Sources[:1]
 		c.Sources[0].IsEnabled, c.Sources[0].Routes[0].Priority = false, 3
 	}), globex(func(c *eventhook.TenantConfig) { c.Name, c.Sources = "G.", nil })} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		changes, err := f.db.ApplyTenant(t.Context(), by, c, ApplyOptions{Prune: true})
 		f.must(err)
 		var want []string

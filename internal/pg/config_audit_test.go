@@ -44,7 +44,7 @@ func (f *fixture) counts(sql string, args ...any) map[string]int {
 
 func TestAChangeIsAudited(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	key := eventhook.NewID[eventhook.APIKey](noon)
 	for claim, by := range map[string]eventhook.Actor{
 		"the admin":         {Type: eventhook.ActorAdmin, Name: "admin key", SourceIP: "2001:db8::1", RequestID: "req-1"},
@@ -53,7 +53,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		"an operator":       {Type: eventhook.ActorOperator, Name: "root"},
 		"a name of no text": {Type: eventhook.ActorOperator, Name: "a\x00\xff", RequestID: "b\x00"},
 	} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		have, err := f.db.Tenant(t.Context(), "acme")
 		f.must(err)
 		_, err = f.db.UpdateTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
@@ -68,17 +68,17 @@ func TestAChangeIsAudited(t *testing.T) {
 		same(t, claim, got, eventhook.AuditEntry{ID: got.ID, TenantID: f.tenant, TenantSlug: "acme", Actor: by, Action: "tenant.updated",
 			ResourceType: "tenant", ResourceID: f.tenant.String(), ResourceName: "acme",
 			Changes: []eventhook.FieldChange{{Field: "name", From: was, To: json.RawMessage(fmt.Sprintf("%q", claim))}}})
-		same(t, claim+": the moment", got.ID.Time(), f.clock.now())
+		same(t, claim+": the moment", got.ID.Time(), f.clock.Now())
 	}
 }
 
 func TestAuditEntriesAreFilteredAndPaged(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	umbrella := f.secondTenant()
 	var others []string
 	for i := range 5 {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		_, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: umbrella, Name: fmt.Sprint(i), Scopes: eventhook.Scopes}, hashed(fmt.Sprint(i)))
 		f.must(err)
 		others = append(others, "api_key.created")
@@ -152,7 +152,7 @@ func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 	f := setUp(t)
 	f.exec(`DELETE FROM eventhook.audit_log`)
 	f.manyEntries(2500)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.manyEntries(3)
 	for _, c := range []struct {
 		claim string
@@ -168,7 +168,7 @@ func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 		{"no old entry is left", 0, keep, 0},
 		{"the remaining entries when they are old enough", time.Second, keep, 3},
 	} {
-		f.clock.advance(c.after)
+		f.clock.Advance(c.after)
 		n, err := f.db.SweepAudit(t.Context(), c.keep)
 		f.must(err)
 		same(t, c.claim, n, c.want)
@@ -185,7 +185,7 @@ func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 func TestInstancesSweepTheAuditLogWithoutWaiting(t *testing.T) {
 	f := setUp(t)
 	entries := f.count("audit_log", "true")
-	f.clock.advance(day + time.Second)
+	f.clock.Advance(day + time.Second)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.audit_log WHERE action = 'tenant.created' FOR UPDATE`)

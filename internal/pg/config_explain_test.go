@@ -28,7 +28,7 @@ func TestFindIdempotencyKey(t *testing.T) {
 		{"just before its expiry", f.tenant, f.crm, "k", keyTTL - time.Second, true},
 		{"at its expiry", f.tenant, f.crm, "k", time.Second, false},
 	} {
-		f.clock.advance(c.after)
+		f.clock.Advance(c.after)
 		id, found, err := f.db.FindIdempotencyKey(t.Context(), c.tenant, c.source, c.key, "")
 		f.must(err)
 		same(t, c.claim, found, c.found)

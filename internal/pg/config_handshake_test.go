@@ -72,7 +72,7 @@ func TestWhenTheHandshakeWindowOpens(t *testing.T) {
 	}
 	change := func(to func(*eventhook.Source)) {
 		t.Helper()
-		f.clock.advance(time.Minute)
+		f.clock.Advance(time.Minute)
 		_, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
 			to(&s)
 			return s, nil
@@ -84,16 +84,16 @@ func TestWhenTheHandshakeWindowOpens(t *testing.T) {
 	change(func(s *eventhook.Source) { s.Name = "renamed" })
 	opened("renamed", created)
 	change(func(s *eventhook.Source) { s.Provider = "asana" })
-	opened("another provider", f.clock.now())
-	f.clock.advance(time.Hour)
+	opened("another provider", f.clock.Now())
+	f.clock.Advance(time.Hour)
 	f.must(f.db.ResetHandshake(t.Context(), operator, f.source("acme", "crm")))
-	opened("reset", f.clock.now())
-	reset := f.clock.now()
+	opened("reset", f.clock.Now())
+	reset := f.clock.Now()
 	f.exec(`UPDATE eventhook.source SET secrets_count = 1`)
 	change(func(s *eventhook.Source) { s.Name = "again" })
 	opened("with a secret", reset)
 	change(func(s *eventhook.Source) { s.Name, s.SecretsCount = "without", 0 })
-	opened("without its secret", f.clock.now())
+	opened("without its secret", f.clock.Now())
 }
 
 func TestInstancesAreNotifiedOfARevealedSecret(t *testing.T) {

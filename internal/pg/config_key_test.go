@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	}
 	first, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_one"))
 	f.must(err)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	key.ExpiresAt = &ends
 	second, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_two"))
 	f.must(err)
@@ -49,10 +49,10 @@ func TestKeys(t *testing.T) {
 	f.must(err)
 	same(t, "another tenant's keys", len(list), 0)
 
-	f.clock.advance(time.Hour - 2*time.Second)
+	f.clock.Advance(time.Hour - 2*time.Second)
 	_, _, err = find("ehk_two")
 	f.must(err)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	wantNone("an expired key", "ehk_two")
 	wantKind(t, "deleted by another tenant", f.db.DeleteKey(t.Context(), operator, umbrella, first.ID), eventhook.KindNotFound)
 	f.exec(`UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`)

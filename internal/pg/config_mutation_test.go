@@ -54,7 +54,7 @@ func newRoute(name string) eventhook.Route {
 
 func TestSourceLifecycle(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	want := f.newSource("erp")
 	want.Provider, want.SecretsCount, want.MaxBodyBytes, want.AllowedIPRanges = "github", 1, 10, []string{"192.0.2.0/24"}
 	made, err := f.db.CreateSource(t.Context(), operator, want)
@@ -64,7 +64,7 @@ func TestSourceLifecycle(t *testing.T) {
 	same(t, "stored", []any{stored.ID, stored.Version, stored.Provider, stored.SecretsCount, stored.SourceSettings, stored.Verifier.Reveal()},
 		[]any{made.ID, int64(1), "github", 1, want.SourceSettings, want.Verifier.Reveal()})
 
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	changed, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, func(s eventhook.Source) (eventhook.Source, error) {
 		same(t, "the source that change receives", s.Verifier.Reveal(), want.Verifier.Reveal())
 		s.Name, s.MaxBodyBytes, s.Verifier = "ERP", 20, eventhook.NewSecret("another")
@@ -75,7 +75,7 @@ func TestSourceLifecycle(t *testing.T) {
 	same(t, "a field's change", e.Changes[0], eventhook.FieldChange{Field: "max_body_bytes", From: json.RawMessage("10"), To: json.RawMessage("20")})
 	stored = f.source("acme", "erp")
 	same(t, "stored then", []any{stored.Version, stored.Name, stored.MaxBodyBytes, stored.Verifier.Reveal(), stored.UpdatedAt.UTC(), stored.CreatedAt.UTC()},
-		[]any{int64(2), "ERP", 20, "another", f.clock.now(), f.clock.now().Add(-time.Second)})
+		[]any{int64(2), "ERP", 20, "another", f.clock.Now(), f.clock.Now().Add(-time.Second)})
 	same(t, "the returned version", changed.Version, int64(2))
 
 	before := f.count("audit_log", "true")
@@ -83,7 +83,7 @@ func TestSourceLifecycle(t *testing.T) {
 	f.must(err)
 	same(t, "an update without changes", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
 
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "erp", 2, false))
 	f.lastEntry("deleted", "source.deleted", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "provider", "slug")
 	_, err = f.db.FindSource(t.Context(), "acme", "erp")
@@ -92,7 +92,7 @@ func TestSourceLifecycle(t *testing.T) {
 
 func TestRouteLifecycle(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	want := newRoute("pay")
 	want.Priority, want.FilterEventTypes, want.Filter = 7, []string{"a.*"}, json.RawMessage(`{"body.n": 9007199254740993, "body.a":null}`)
 	want.FilterExpression, want.FilterFunction, want.Transform = "true", "f", &eventhook.Transform{Type: "jmespath", Expression: "a"}
@@ -108,7 +108,7 @@ func TestRouteLifecycle(t *testing.T) {
 	_, err = f.db.Route(t.Context(), f.shop, made.ID)
 	wantKind(t, "below another source", err, eventhook.KindNotFound)
 
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 1, func(r eventhook.Route) (eventhook.Route, error) {
 		r.Priority, r.Transform, r.Filter = 8, nil, nil
 		return r, nil
@@ -121,7 +121,7 @@ func TestRouteLifecycle(t *testing.T) {
 	f.must(err)
 	same(t, "an update without changes", f.count("audit_log", "true"), before)
 
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.must(f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 2))
 	f.lastEntry("deleted", "route.deleted", "crm/pay", "filter_event_types", "filter_expression", "filter_function", "is_enabled", "name", "priority", "targets")
 	wantKind(t, "deleted again", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0), eventhook.KindNotFound)
@@ -129,11 +129,11 @@ func TestRouteLifecycle(t *testing.T) {
 
 func TestEventTypeLifecycle(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	want := eventhook.EventType{Name: "a.b", Description: "d", Schema: json.RawMessage(`{"type": "object"}`), Visibility: eventhook.VisibleToTenant}
 	put := func(claim string, version int64, wantMade bool, wantVersion int64) {
 		t.Helper()
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		got, made, err := f.db.PutEventType(t.Context(), operator, f.tenant, version, want)
 		f.must(err)
 		same(t, claim, []any{made, got.Version, got.Description, string(got.Schema)}, []any{wantMade, wantVersion, want.Description, string(want.Schema)})
@@ -151,7 +151,7 @@ func TestEventTypeLifecycle(t *testing.T) {
 	wantKind(t, "a version of an entry that does not exist", err, eventhook.KindStale)
 	same(t, "entries after a stale change", f.count("event_type", "name = 'new'"), 0)
 	wantKind(t, "an old version", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.must(f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 2))
 	f.lastEntry("deleted", "event_type.deleted", "a.b", "category", "description", "visibility")
 	wantKind(t, "deleted again", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 0), eventhook.KindNotFound)
@@ -162,7 +162,7 @@ func TestEventTypesOfTheAdminAreHidden(t *testing.T) {
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
 	hidden := eventhook.EventType{Name: "hidden", Visibility: eventhook.VisibleToAdmin}
 	for _, name := range []string{"hidden", "open"} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		_, _, err := f.db.PutEventType(t.Context(), operator, f.tenant, 0, eventhook.EventType{Name: name,
 			Visibility: map[string]eventhook.Visibility{"hidden": eventhook.VisibleToAdmin, "open": eventhook.VisibleToTenant}[name]})
 		f.must(err)
@@ -382,7 +382,7 @@ func TestChangesOfSuspendedAndClosedTenants(t *testing.T) {
 
 func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	e := f.leasedEvents(1)[0]
 	for i := range 3 {
 		_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(i)))

@@ -14,10 +14,10 @@ import (
 
 // rejection returns a new rejection of a source, a millisecond after the previous one.
 func (f *fixture) rejection(source eventhook.SourceID) eventhook.Rejection {
-	f.clock.advance(time.Millisecond)
+	f.clock.Advance(time.Millisecond)
 	hash := sha256.Sum256([]byte("body"))
 	return eventhook.Rejection{
-		ID: eventhook.NewID[eventhook.Rejection](f.clock.now()), SourceID: source, Outcome: "unverified", Reason: "mismatch",
+		ID: eventhook.NewID[eventhook.Rejection](f.clock.Now()), SourceID: source, Outcome: "unverified", Reason: "mismatch",
 		Detail: "no secret gives this signature", Method: "POST", ClientAddress: "192.0.2.1", HeaderNames: []string{"Content-Type", "X-Sig"},
 		BodySize: 4, BodySHA256: hash[:],
 	}
@@ -32,7 +32,7 @@ func (f *fixture) rejected(source eventhook.SourceID, n int) []eventhook.Rejecti
 }
 
 func (f *fixture) rejectionCount(source eventhook.SourceID, reason string, n int64) eventhook.RejectionCount {
-	return eventhook.RejectionCount{SourceID: source, Reason: reason, Count: n, FirstAt: f.clock.now(), LastAt: f.clock.now()}
+	return eventhook.RejectionCount{SourceID: source, Reason: reason, Count: n, FirstAt: f.clock.Now(), LastAt: f.clock.Now()}
 }
 
 func (f *fixture) record(db *DB, last []eventhook.Rejection, counts ...eventhook.RejectionCount) {
@@ -73,17 +73,17 @@ func TestRejectionsAreReadAsTheyWereRecorded(t *testing.T) {
 
 func TestRejectionCountsAddUp(t *testing.T) {
 	f := setUp(t)
-	first := f.clock.now()
+	first := f.clock.Now()
 	f.record(f.db, nil, f.rejectionCount(f.crm, "mismatch", 2))
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	f.record(f.other, nil, f.rejectionCount(f.crm, "mismatch", 40))
 	_, counts := f.rejections()
-	same(t, "counts", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 42, FirstAt: first, LastAt: f.clock.now()}})
+	same(t, "counts", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 42, FirstAt: first, LastAt: f.clock.Now()}})
 	late := f.rejectionCount(f.crm, "mismatch", 1)
 	late.FirstAt, late.LastAt = first.Add(-time.Hour), first.Add(-time.Minute)
 	f.record(f.db, nil, late)
 	_, counts = f.rejections()
-	same(t, "counts after a late write", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 43, FirstAt: late.FirstAt, LastAt: f.clock.now()}})
+	same(t, "counts after a late write", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 43, FirstAt: late.FirstAt, LastAt: f.clock.Now()}})
 }
 
 func TestTheNewestRejectionsOfASourceAreStored(t *testing.T) {
@@ -251,7 +251,7 @@ func TestSweepRejections(t *testing.T) {
 	f := setUp(t)
 	old := f.rejected(f.crm, 3)
 	f.record(f.db, old, f.rejectionCount(f.crm, "mismatch", 3))
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	young := f.rejection(f.crm)
 	f.record(f.db, []eventhook.Rejection{young})
 	sweep := func() int {
@@ -259,9 +259,9 @@ func TestSweepRejections(t *testing.T) {
 		f.must(err)
 		return n
 	}
-	f.clock.advance(30*day - 2*time.Hour)
+	f.clock.Advance(30*day - 2*time.Hour)
 	same(t, "removed too early", sweep(), 0)
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	same(t, "removed in time", sweep(), 3)
 	same(t, "removed again", sweep(), 0)
 	list, counts := f.rejections()
@@ -273,7 +273,7 @@ func TestSweepRejectionsSkipsLockedRows(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 3)
 	f.record(f.db, list)
-	f.clock.advance(31 * day)
+	f.clock.Advance(31 * day)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.rejection WHERE id = $1 FOR UPDATE`, [16]byte(list[1].ID))

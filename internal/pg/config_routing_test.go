@@ -31,7 +31,7 @@ func TestRoutesAreInOrderOfEvaluation(t *testing.T) {
 		r.Name, r.Priority, r.IsEnabled = name, []int{-1, 5, 9, 0}[i], name != "off"
 		c.Sources[0].Routes = append(c.Sources[0].Routes, r)
 	}
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.apply(c)
 	routed, err := f.db.SourceRouting(t.Context(), f.tenant, f.crm)
 	f.must(err)

@@ -64,7 +64,7 @@ func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			f := setUp(t)
-			f.clock.advance(time.Second)
+			f.clock.Advance(time.Second)
 			c.prepare(f)
 			err := f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false)
 			wantKind(t, "alone", err, eventhook.KindConflict)

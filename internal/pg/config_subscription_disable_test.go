@@ -31,7 +31,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	f.must(err)
 	f.exec(`DELETE FROM eventhook.delivery`)
 	before := f.generation()
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	reasons := map[eventhook.SubscriptionID]string{failing.ID: "10 deliveries died in a row", paused.ID: "answered 410", gone.ID: "x", foreign.ID: "y"}
 	f.disable(f.db, reasons)
 	for _, want := range []eventhook.Subscription{failing, paused} {

@@ -92,7 +92,7 @@ func TestSubscriptionsAreStoredUnchanged(t *testing.T) {
 			Retry: eventhook.RetryPolicy{MaxRetries: new(0), BackoffMultiplier: 1.5, ScheduleSeconds: []int{1}}, TimeoutSeconds: 5, DisableAfterFailures: new(0),
 			MaxInFlight: 3, RatePerSecond: 7, Signatures: []string{"v1", "v1a"}}
 	})
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	minimal := f.subscription(named("minimal", "*"))
 	for _, want := range []eventhook.Subscription{full, minimal} {
 		f.sameSubscription(want.Name, f.storedSubscription(want.ID), want)
@@ -133,7 +133,7 @@ func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	_, err = f.changeSubscription(operator, a, 0, func(*eventhook.Subscription) {})
 	f.must(err)
 	same(t, "after an update without changes", f.generation(), before+2)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	b := f.subscription(named("b", "*"))
 	umbrella := f.secondTenant()
 	_, err = f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
@@ -200,7 +200,7 @@ func TestUpdateSubscription(t *testing.T) {
 		{"another reason", 0, func(s *eventhook.Subscription) { s.DisabledReason = "why" }, []string{`webhook.updated b disabled_reason:"by hand">"why"`}, 0},
 		{"active again", 11, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b disabled_reason:"why">null status:"disabled">"active"`}, 0},
 	} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		before := len(f.audit(eventhook.AuditFilter{}))
 		got, err := f.changeSubscription(operator, s, c.version, c.to)
 		f.must(err)
@@ -221,7 +221,7 @@ func TestUpdateSubscription(t *testing.T) {
 	_, err = f.db.UpdateSubscription(t.Context(), operator, umbrella, s.ID, 0, nil)
 	wantKind(t, "of another tenant", err, eventhook.KindNotFound)
 	wantKind(t, "deleted by another tenant", f.db.DeleteSubscription(t.Context(), operator, umbrella, s.ID, 0), eventhook.KindNotFound)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 12))
 	same(t, "its health", f.count("subscription_health", "true"), 0)
 	wantKind(t, "deleted twice", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindNotFound)

@@ -48,7 +48,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	for _, c := range f.apply(acmeWithTargets(want...)) {
 		same(t, "applied again: "+c.Name, c.Action, unchanged)
 	}
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	changes := f.apply(acmeWithTargets(want[0], secretTarget("a.example", "new"), want[2], want[3]))
 	i := slices.IndexFunc(changes, func(c eventhook.Change) bool { return c.Kind == "route" })
 	same(t, "another secret", changes[i].Fields, []eventhook.FieldChange{secretsChanged})

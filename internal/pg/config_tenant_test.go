@@ -9,7 +9,7 @@ import (
 
 func TestTenants(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	umbrella := f.secondTenant()
 	got, err := f.db.Tenant(t.Context(), "umbrella")
 	f.must(err)
@@ -31,7 +31,7 @@ func TestUpdateTenant(t *testing.T) {
 	f := setUp(t)
 	day, bytes := int64(1000), int64(1<<30)
 	change := func(version int64, to func(*eventhook.Tenant)) (eventhook.Tenant, error) {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		return f.db.UpdateTenant(t.Context(), operator, "acme", version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			to(&have)
 			return have, nil
@@ -116,14 +116,14 @@ func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	f.must(err)
 	umbrella := f.secondTenant()
 	before := len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	by := eventhook.Actor{Type: eventhook.ActorAdmin, Name: "admin key", SourceIP: "192.0.2.1", RequestID: "req-1"}
 
 	closed, err := f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 	same(t, "status", closed.Status, eventhook.TenantClosed)
 	same(t, "enabled sources", queryValue[int](f, `SELECT count(*) FROM eventhook.source WHERE is_enabled`), 0)
-	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.now()), 0)
+	same(t, "valid keys", queryValue[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL OR expires_at > $1`, f.clock.Now()), 0)
 
 	want := map[string]int{"tenant.closed": 1, "source.disabled_via_tenant_cascade": sources, "api_key.revoked_via_tenant_cascade": keys}
 	entries := f.audit(eventhook.AuditFilter{Tenant: f.tenant})

@@ -57,9 +57,9 @@ func TestTenantUsageSumsInstancesAndDays(t *testing.T) {
 	f.countTenant(f.db, 3, today.Add(-day), 7, 1000)
 	f.must(f.db.AddTenantCounts(t.Context(), 3, []eventhook.TenantCount{{TenantID: f.secondTenant(), Day: today, Events: 99, Bytes: 99}}))
 	f.wantUsage("then", eventhook.TenantUsage{EventsToday: 14, StorageBytes: 1140})
-	f.clock.advance(12*time.Hour - 1)
+	f.clock.Advance(12*time.Hour - 1)
 	f.wantUsage("just before midnight", eventhook.TenantUsage{EventsToday: 14, StorageBytes: 1140})
-	f.clock.advance(1)
+	f.clock.Advance(1)
 	f.wantUsage("at midnight", eventhook.TenantUsage{EventsToday: 0, StorageBytes: 1140})
 }
 
@@ -99,11 +99,11 @@ func TestSourceStats(t *testing.T) {
 	f.countSource(f.db, 1, noon.Add(-day), 10_000, 0)
 	f.countSource(f.db, 1, noon.Add(-day-1), 100_000, 100)
 	f.wantStats("now", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
-	f.clock.advance(eventhook.SourceCountSpan - 1)
+	f.clock.Advance(eventhook.SourceCountSpan - 1)
 	f.wantStats("while its time span lasts", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
-	f.clock.advance(1)
+	f.clock.Advance(1)
 	f.wantStats("in the next span", eventhook.SourceStats{EventsLastHour: 60, EventsLast24h: 1160, FailedLast24h: 13})
-	f.clock.advance(day)
+	f.clock.Advance(day)
 	f.wantStats("a day later", eventhook.SourceStats{})
 }
 
@@ -193,7 +193,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	meters, accounts := make([]*usage.Meter, instances), make([]*usage.Account, instances)
 	for i := range meters {
 		db := []*DB{f.db, f.other}[i%2]
-		meters[i] = usage.New(10, db, slog.New(slog.DiscardHandler), f.clock.now)
+		meters[i] = usage.New(10, db, slog.New(slog.DiscardHandler), f.clock.Now)
 		account, err := meters[i].Open(t.Context(), source)
 		f.must(err)
 		accounts[i] = account
@@ -204,7 +204,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 		for i := range acts {
 			acts[i] = func() {
 				for range perInterval {
-					if accounts[i].Take(1, f.clock.now()) == nil {
+					if accounts[i].Take(1, f.clock.Now()) == nil {
 						accepted.Add(1)
 					}
 				}
@@ -214,7 +214,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 			}
 		}
 		concurrently(acts...)
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 	}
 	const bound = 2 * perInterval * (instances - 1)
 	n := accepted.Load()
@@ -224,7 +224,7 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	}
 	f.wantUsage("written down", eventhook.TenantUsage{EventsToday: n, StorageBytes: n})
 	for i, a := range accounts {
-		if a.Take(1, f.clock.now()) == nil {
+		if a.Take(1, f.clock.Now()) == nil {
 			t.Errorf("instance %d accepts more after all have flushed", i)
 		}
 	}
@@ -232,14 +232,14 @@ func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 
 func TestSourcesHaveTheirTenantsQuota(t *testing.T) {
 	f := setUp(t)
-	meter := usage.New(10, f.db, slog.New(slog.DiscardHandler), f.clock.now)
+	meter := usage.New(10, f.db, slog.New(slog.DiscardHandler), f.clock.Now)
 	takes := func() bool {
 		t.Helper()
 		s, err := f.db.FindSource(t.Context(), "acme", "crm")
 		f.must(err)
 		a, err := meter.Open(t.Context(), s)
 		f.must(err)
-		return a.Take(1, f.clock.now()) == nil
+		return a.Take(1, f.clock.Now()) == nil
 	}
 	same(t, "without a quota", takes(), true)
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 1 WHERE id = $1`, [16]byte(f.tenant))

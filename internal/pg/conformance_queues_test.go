@@ -15,7 +15,7 @@ func TestTheQueueConforms(t *testing.T) {
 			f.keep(Retention{})
 			subs := map[eventhook.SubscriptionID]*eventhook.Subscription{}
 			check(t, outboundtest.Queue{
-				Queue: f.db, Now: f.clock.now, Advance: func(by time.Duration) { f.clock.advance(by) },
+				Queue: f.db, Now: f.clock.Now, Advance: func(by time.Duration) { f.clock.Advance(by) },
 				Create: func() eventhook.Destination {
 					s := f.insertSubscription()
 					subs[s.ID] = s

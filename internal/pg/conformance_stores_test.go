@@ -16,7 +16,7 @@ func TestTheStoreOfEventsConforms(t *testing.T) {
 			f.exec(`UPDATE eventhook.route SET targets = '[{"type":"http","url":"https://a.example/"},{"type":"http","url":"https://b.example/"}]' WHERE id = $1`,
 				[16]byte(f.route.ID))
 			check(t, routetest.Queue{
-				Store: f.db, Tenant: f.tenant, Source: f.crm, Route: f.route.ID, Now: f.clock.now, Advance: func(by time.Duration) { f.clock.advance(by) },
+				Store: f.db, Tenant: f.tenant, Source: f.crm, Route: f.route.ID, Now: f.clock.Now, Advance: func(by time.Duration) { f.clock.Advance(by) },
 				Change: func() {
 					f.exec(`UPDATE eventhook.route SET updated_at = updated_at + interval '1 s' WHERE id = $1`, [16]byte(f.route.ID))
 				},

@@ -3,12 +3,13 @@ package pg
 import (
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/migrations"
 )
 
 func TestSchemaVersion(t *testing.T) {
-	f := &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f := &fixture{TB: t, dsn: pgtest.New(t), clock: clocktest.New(noon)}
 	f.db = f.open()
 	newest, err := migrations.Newest()
 	f.must(err)

@@ -32,7 +32,7 @@ func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 	var all []eventhook.Delivery
 	var events []eventhook.EventID
 	for i := range 20 {
-		f.clock.advance(2 * time.Hour)
+		f.clock.Advance(2 * time.Hour)
 		p := f.newPublication("", a, b)
 		f.publish(f.db, p)
 		events = append(events, p.Event.ID)
@@ -46,7 +46,7 @@ func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 				f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = noon.Add(30 * day) }))
 			case 3:
 				f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
-				f.exec(`UPDATE eventhook.delivery SET due_at = $1 WHERE due_at = $2 AND status = 'pending'`, noon.Add(31*day), f.clock.now())
+				f.exec(`UPDATE eventhook.delivery SET due_at = $1 WHERE due_at = $2 AND status = 'pending'`, noon.Add(31*day), f.clock.Now())
 			case 4:
 				f.exec(`UPDATE eventhook.delivery SET due_at = $1 WHERE id = $2`, noon.Add(32*day), [16]byte(d.ID))
 			}
@@ -108,7 +108,7 @@ func (f *fixture) insertDueDeliveries(s *eventhook.Subscription, n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($3, 1, 13) FROM 1)::uuid, $1, $2, $1, $4::timestamptz, 'pending', 'push' FROM generate_series(1, $5::int)`,
-		[16]byte(f.tenant), [16]byte(s.ID), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), n)
+		[16]byte(f.tenant), [16]byte(s.ID), eventhook.FirstID[eventhook.Event](f.clock.Now()).String(), f.clock.Now(), n)
 }
 
 // TestDeliveryListsReadFewRows checks the rows that the plan of a list reads and filters out.
@@ -195,7 +195,7 @@ func TestSubscriptionStats(t *testing.T) {
 	n, err := f.db.SweepUsage(t.Context(), Retention{})
 	f.must(err)
 	same(t, "swept", n, 0)
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	n, err = f.db.SweepUsage(t.Context(), Retention{})
 	f.must(err)
 	same(t, "swept an hour later", n, 1)

@@ -194,11 +194,11 @@ func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	for act, do := range map[string]func(tx pgx.Tx) error{
 		"listing due destinations": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), dueDestinationsSQL, f.clock.now(), [16]byte{}, 100)
+			_, err := tx.Exec(t.Context(), dueDestinationsSQL, f.clock.Now(), [16]byte{}, 100)
 			return err
 		},
 		"a claim": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), claimDeliveriesSQL, [][16]byte{s.ID, dead.ID}, []int32{10, 10}, []time.Duration{lease, lease}, f.clock.now(), maxClaimBytes)
+			_, err := tx.Exec(t.Context(), claimDeliveriesSQL, [][16]byte{s.ID, dead.ID}, []int32{10, 10}, []time.Duration{lease, lease}, f.clock.Now(), maxClaimBytes)
 			return err
 		},
 	} {

@@ -11,8 +11,8 @@ import (
 func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(1)
-	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.now())
-	f.exec(`UPDATE eventhook.event SET status = 'dead', processed_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now())
+	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.Now())
+	f.exec(`UPDATE eventhook.event SET status = 'dead', processed_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.Now())
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	defer func() { _ = tx.Rollback(t.Context()) }()

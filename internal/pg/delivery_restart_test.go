@@ -30,12 +30,12 @@ func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.RetryCount = 5 }))
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	here := f.db.DeliveriesWake()
 	same(t, "restarted", f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d, d)}), deliveryIDs(d))
 	wantClosed(t, "this instance's dispatcher", here)
 	got, attempts := f.delivery(d.ID)
-	at := f.clock.now()
+	at := f.clock.Now()
 	same(t, "the delivery", []any{got.Status, got.RetryCount, got.Attempts, got.CompletedAt, got.RestartedAt.UTC(), got.NextAttemptAt.UTC()},
 		[]any{eventhook.DeliveryPending, 0, 1, (*time.Time)(nil), at, at})
 	same(t, "attempts", len(attempts), 1)
@@ -139,7 +139,7 @@ func TestLockedDeliveriesAreSkipped(t *testing.T) {
 	dead, left, waiting := f.claimedDeliveries(2, s), f.publishTo(2, gone), f.publishTo(2, paused)
 	f.settleDeliveries(f.db, f.settlement(dead[0], eventhook.DeliveryDead), f.settlement(dead[1], eventhook.DeliveryDead))
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
-	f.clock.advance(3 * day)
+	f.clock.Advance(3 * day)
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.delivery WHERE id = ANY($1) FOR UPDATE`, uuids(deliveryIDs(dead[0], left[0], waiting[0])))

@@ -20,12 +20,12 @@ import (
 // insertSubscription inserts a subscription of acme with SQL.
 func (f *fixture) insertSubscription(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
 	f.Helper()
-	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
+	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.Now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
 	for _, c := range change {
 		c(s)
 	}
 	f.exec(`INSERT INTO eventhook.subscription (id, tenant_id, name, status, event_types, settings, secrets, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, '{payment.*}', '{}', '-', $5, $5)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Name, string(s.Status), f.clock.now())
+		VALUES ($1, $2, $3, $4, '{payment.*}', '{}', '-', $5, $5)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Name, string(s.Status), f.clock.Now())
 	return s
 }
 
@@ -53,7 +53,7 @@ func (f *fixture) publishTo(n int, to *eventhook.Subscription) (list []*eventhoo
 	f.Helper()
 	var batch []*outbound.PublishItem
 	for range n {
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 		p := f.newPublication("", to)
 		batch, list = append(batch, p), append(list, p.Deliveries...)
 	}
@@ -84,11 +84,11 @@ func (f *fixture) claimedDeliveries(n int, to *eventhook.Subscription) []*eventh
 
 // settlement returns the settlement of a delivery after one attempt.
 func (f *fixture) settlement(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*outbound.DeliverySettlement)) *outbound.DeliverySettlement {
-	a := &eventhook.Attempt{StartedAt: f.clock.now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
+	a := &eventhook.Attempt{StartedAt: f.clock.Now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
 	s := &outbound.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
 	if status != eventhook.DeliverySuccess {
 		a.StatusCode, a.ErrorClass, a.Error, a.Excerpt = 503, eventhook.ErrorHTTP5xx, "the receiver answered 503", "<busy>"
-		s.LastError, s.RetryCount, s.DueAt = a.Error, d.RetryCount+1, f.clock.now().Add(time.Second)
+		s.LastError, s.RetryCount, s.DueAt = a.Error, d.RetryCount+1, f.clock.Now().Add(time.Second)
 	}
 	for _, c := range change {
 		c(s)
@@ -142,7 +142,7 @@ func TestDueDestinations(t *testing.T) {
 	same(t, "the first", f.dueDestinations(eventhook.SubscriptionID{}, 1), []eventhook.SubscriptionID{subs[0].ID})
 	same(t, "the next", f.dueDestinations(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
 	same(t, "the end", f.dueDestinations(subs[4].ID, 2), []eventhook.SubscriptionID{})
-	f.clock.advance(day) // another partition
+	f.clock.Advance(day) // another partition
 	f.publishTo(1, subs[2])
 	same(t, "when the leases have run out", len(f.dueDestinations(eventhook.SubscriptionID{}, 10)), 5)
 }
@@ -160,7 +160,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	i := slices.IndexFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == s.ID })
 	same(t, "the delivery", *list[i], eventhook.Delivery{
 		ID: p.Deliveries[0].ID, TenantID: f.tenant, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: p.Event.ID, EventType: "payment.made",
-		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)},
+		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.Now().Add(lease)},
 		Event: &eventhook.Event{
 			ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
 			ContentType: "application/json", BodySize: 16, TraceID: p.Event.TraceID, RequestID: "req-1", CorrelationID: "order-7",
@@ -169,7 +169,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	})
 	f.exec(`DELETE FROM eventhook.event_payload`)
 	f.exec(`DELETE FROM eventhook.event`)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	again := f.claimDeliveries(f.db, 10, s)
 	same(t, "claimed after its event was dropped", len(again), 1)
 	same(t, "its token", again[0].Lease.Token, int64(2))
@@ -187,7 +187,7 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 		slices.SortFunc(ids, func(x, y eventhook.DeliveryID) int { return slices.Compare(x[:], y[:]) })
 		return ids
 	}
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{
 		{DestinationID: eventhook.DestinationID(b.ID), Max: 9, Lease: time.Minute}, {DestinationID: eventhook.DestinationID(idle.ID), Max: 9, Lease: lease}, {DestinationID: eventhook.DestinationID(a.ID), Max: 3, Lease: lease}})
 	f.must(err)
@@ -198,7 +198,7 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 		if d.SubscriptionID == b.ID {
 			want = time.Minute
 		}
-		same(t, "the lease", d.Lease.Until, f.clock.now().Add(want))
+		same(t, "the lease", d.Lease.Until, f.clock.Now().Add(want))
 	}
 	rest := f.claimDeliveries(f.other, 10, a, b, idle)
 	same(t, "the rest", len(rest), 2)
@@ -206,7 +206,7 @@ func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	same(t, "claimed twice", len(f.claimDeliveries(f.other, 10, a, b, idle)), 0)
 
 	old := f.publishTo(1, idle)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.publishTo(3, idle)
 	same(t, "the first of a destination", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
 }
@@ -217,10 +217,10 @@ func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 	f.keep(Retention{})
 	s := f.insertSubscription()
 	retried := f.claimedDeliveries(1, s)[0]
-	f.settleDeliveries(f.db, f.settlement(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
-	f.clock.advance(day)
+	f.settleDeliveries(f.db, f.settlement(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.Now().Add(day + time.Hour) }))
+	f.clock.Advance(day)
 	fresh := f.publishTo(1, s)[0]
-	f.clock.advance(2 * time.Hour)
+	f.clock.Advance(2 * time.Hour)
 	same(t, "the next day's", f.claimDeliveries(f.db, 1, s)[0].ID, fresh.ID)
 	same(t, "then the retry", f.claimDeliveries(f.db, 1, s)[0].ID, retried.ID)
 }
@@ -232,11 +232,11 @@ func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 	tried := f.claimedDeliveries(3, s)
 	backlog := f.publishTo(5, s)
 	f.publishTo(2, other)
-	at := f.clock.now()
+	at := f.clock.Now()
 	for i, in := range []time.Duration{time.Hour, 3 * time.Second, 2 * time.Second} {
 		f.settleDeliveries(f.db, f.settlement(tried[i], eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = at.Add(in) }))
 	}
-	f.clock.advance(10 * time.Second)
+	f.clock.Advance(10 * time.Second)
 	claim := func() (ids []eventhook.DeliveryID) {
 		list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{{DestinationID: eventhook.DestinationID(s.ID), Max: 1, Lease: lease, TriedFirst: true}, {DestinationID: eventhook.DestinationID(other.ID), Max: 1, Lease: lease}})
 		f.must(err)
@@ -331,9 +331,9 @@ func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 	f := setUp(t)
 	s := f.insertSubscription()
 	d := f.claimedDeliveries(1, s)[0]
-	f.clock.advance(lease - time.Second)
+	f.clock.Advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimDeliveries(f.other, 1, s)), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	again := f.claimDeliveries(f.other, 1, s)
 	same(t, "claimed after it", len(again), 1)
 	late := f.settlement(d, eventhook.DeliveryDead)
@@ -358,10 +358,10 @@ func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 	s := f.insertSubscription()
 	list := f.claimedDeliveries(2, s)
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed))
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	list[0] = f.claimDeliveries(f.db, 1, s)[0]
 	f.must(f.db.ReleaseDeliveries(t.Context(), list))
-	same(t, "states", f.counts(`SELECT status, count(*) FROM eventhook.delivery WHERE due_at = $1 GROUP BY 1`, f.clock.now()),
+	same(t, "states", f.counts(`SELECT status, count(*) FROM eventhook.delivery WHERE due_at = $1 GROUP BY 1`, f.clock.Now()),
 		map[string]int{"failed": 1, "pending": 1})
 	same(t, "claimed again", len(f.claimDeliveries(f.other, 9, s)), 2)
 }
@@ -370,12 +370,12 @@ func TestSettledDeliveries(t *testing.T) {
 	f := setUp(t)
 	s := f.insertSubscription()
 	list := f.claimedDeliveries(4, s)
-	begun := f.clock.now()
-	f.clock.advance(50 * time.Millisecond)
+	begun := f.clock.Now()
+	f.clock.Advance(50 * time.Millisecond)
 	retried := f.settlement(list[1], eventhook.DeliveryFailed)
 	stale := f.settlement(list[3], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliverySuccess), retried, f.settlement(list[2], eventhook.DeliveryDead), stale)
-	at := f.clock.now()
+	at := f.clock.Now()
 	for i, want := range []eventhook.Delivery{
 		{Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: &at},
 		{Status: eventhook.DeliveryFailed, Attempts: 1, RetryCount: 1, StatusCode: 503, LastError: "the receiver answered 503", NextAttemptAt: new(at.Add(time.Second))},
@@ -389,7 +389,7 @@ func TestSettledDeliveries(t *testing.T) {
 		same(t, fmt.Sprintf("delivery %d", i), utc(got), want)
 		same(t, fmt.Sprintf("its attempts, %d", i), len(attempts), want.Attempts)
 	}
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	again := f.claimDeliveries(f.other, 9, s)
 	same(t, "claimed for its retry", len(again), 1)
 	same(t, "its retries", again[0].RetryCount, 1)
@@ -406,7 +406,7 @@ func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 	f := setUp(t)
 	s := f.insertSubscription()
 	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryFailed))
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	d := f.claimDeliveries(f.db, 1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
 	got, _ := f.delivery(d.ID)
@@ -444,7 +444,7 @@ func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
 	for n := range 60 {
 		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) {
-			s.Attempt.Excerpt, s.Attempt.Error, s.LastError, s.DueAt = rubbish, rubbish, rubbish, f.clock.now()
+			s.Attempt.Excerpt, s.Attempt.Error, s.LastError, s.DueAt = rubbish, rubbish, rubbish, f.clock.Now()
 			s.Attempt.StatusCode = 400 + n
 		}))
 		d = f.claimDeliveries(f.db, 1, s)[0]
@@ -629,7 +629,7 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 		return n
 	}
 	same(t, "abandoned", []int{abandon(s), abandon(s), abandon(s), abandon(s)}, []int{10, 10, 2, 0})
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	same(t, "after the lease expired", abandon(s), 1)
 	same(t, "of an existing subscription", abandon(stays), 0)
 	same(t, "the last error", f.count("delivery", "status = 'dead' AND last_error = 'the subscription was deleted'"), 23)
@@ -665,12 +665,12 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 	f.exec(`UPDATE eventhook.subscription SET settings = '{"target_labels": ["env:prod"]}' WHERE id = $1`, [16]byte(agents.ID))
 	f.publishTo(1, paused)
 	f.publishTo(1, agents)
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	same(t, "without a delivery that the gateway sends", age(), time.Duration(0))
 	f.publishTo(1, s)
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	f.publishTo(1, s)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	same(t, "of the oldest", age(), time.Minute+time.Second+time.Millisecond)
 	f.claimDeliveries(f.db, 9, s)
 	same(t, "when all are leased", age(), time.Duration(0))
@@ -684,21 +684,21 @@ func TestReserveSends(t *testing.T) {
 		t.Helper()
 		at, err := db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
 		f.must(err)
-		return at[0].Sub(f.clock.now())
+		return at[0].Sub(f.clock.Now())
 	}
 	same(t, "the first", pace(f.db, s, 5, 10), time.Duration(0))
 	same(t, "the next, of another instance", pace(f.other, s, 1, 10), 500*time.Millisecond)
 	same(t, "another's", pace(f.db, fast, 1, 1000), time.Duration(0))
-	f.clock.advance(500 * time.Millisecond)
+	f.clock.Advance(500 * time.Millisecond)
 	same(t, "a moment later", pace(f.db, s, 1, 10), 100*time.Millisecond)
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	same(t, "after a pause, which accumulates nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of a deleted subscription", pace(f.db, gone, 9, 1), time.Duration(0))
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	at, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
 		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
 	f.must(err)
-	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
+	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.Now()), at[1].Sub(f.clock.Now()), at[2].Sub(f.clock.Now())},
 		[]time.Duration{0, 0, 200 * time.Millisecond})
 }
 
@@ -729,7 +729,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	same(t, "different times", len(seen), instances*each)
 	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
-	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
+	same(t, "the last is", next[0].Sub(f.clock.Now()), instances*each*10*time.Millisecond)
 }
 
 func TestOldDeliveriesExpireUnsent(t *testing.T) {
@@ -737,9 +737,9 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f.keep(Retention{})
 	s := f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	old := f.publishTo(4, s)
-	f.clock.advance(11 * time.Hour) // the same day
+	f.clock.Advance(11 * time.Hour) // the same day
 	old = append(old, f.publishTo(1, s)...)
-	f.clock.advance(14 * time.Hour) // the next
+	f.clock.Advance(14 * time.Hour) // the next
 	fresh := f.publishTo(1, s)[0]
 	expire := func(want int) {
 		t.Helper()
@@ -755,16 +755,16 @@ func TestOldDeliveriesExpireUnsent(t *testing.T) {
 			*d = old[3]
 		}
 	}
-	f.settleDeliveries(f.other, f.settlement(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
-	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.now())
-	f.clock.advance(11 * time.Hour)
+	f.settleDeliveries(f.other, f.settlement(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.Now().Add(12 * time.Hour) }))
+	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.Now())
+	f.clock.Advance(11 * time.Hour)
 	expire(3) // of five, one is due later and one was restarted
 	expire(0)
 	got, _ := f.delivery(dead.ID)
-	same(t, "one of them", []any{got.Status, got.LastError, got.CompletedAt.UTC()}, []any{eventhook.DeliveryDead, "older than 24 h", f.clock.now()})
-	f.clock.advance(time.Hour)
+	same(t, "one of them", []any{got.Status, got.LastError, got.CompletedAt.UTC()}, []any{eventhook.DeliveryDead, "older than 24 h", f.clock.Now()})
+	f.clock.Advance(time.Hour)
 	expire(1)
-	f.clock.advance(13 * time.Hour)
+	f.clock.Advance(13 * time.Hour)
 	expire(1)
 	got, _ = f.delivery(anew.ID)
 	same(t, "the restarted one", got.Status, eventhook.DeliveryDead)
@@ -788,7 +788,7 @@ func TestAStalePlanIsReplaced(t *testing.T) {
 	same(t, "unsettled, and stale", []any{len(unsettled), plan.IsStale}, []any{1, true})
 	same(t, "written", []int{f.count("delivery", "true"), f.count("execution", "true"), f.count("event", "origin = 'route'")}, []int{0, 0, 0})
 	plan.Generation++
-	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
+	p.Deliveries[0].Lease.Until = f.clock.Now().Add(lease)
 	p.Envelope = &eventhook.Envelope{Source: "crm"}
 	f.settle(f.db, plan)
 	got, _ := f.delivery(p.Deliveries[0].ID)

@@ -40,7 +40,7 @@ func (f *fixture) allEffects(to *eventhook.Subscription) []effects.PlannedAction
 	f.Helper()
 	same, other := f.publishAction("payment.made", "", `{}`, to), f.publishAction("payment.seen", "", `{"other":1}`, to)
 	same.Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
-	same.Effect.Publication.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
+	same.Effect.Publication.Deliveries[0].Lease.Until = f.clock.Now().Add(lease)
 	task := f.executionAction(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
 	return []effects.PlannedAction{task, f.executionAction(eventhook.Workflow, "taken"), same, other, requestAction(""), requestAction(`{"made":1}`)}
 }
@@ -131,7 +131,7 @@ func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 	for id, trace := range want {
 		same(t, "trace in the API", f.storedEvent(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
 	}
-	f.clock.advance(2 * lease)
+	f.clock.Advance(2 * lease)
 	list := f.claimDeliveries(f.db, 10, s)
 	same(t, "deliveries", len(list), 4)
 	for _, d := range list {
@@ -141,9 +141,9 @@ func TestAPublishedEventHasTheTraceOfItsCause(t *testing.T) {
 
 func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 	f := setUp(t)
-	f.clock.advance(12*time.Hour - time.Millisecond)
+	f.clock.Advance(12*time.Hour - time.Millisecond)
 	e := f.event()
-	f.clock.advance(2 * time.Millisecond)
+	f.clock.Advance(2 * time.Millisecond)
 	made := f.publishAction("payment.made", "", `{}`)
 	f.accept(f.db, f.arrival(e, made))
 	same(t, "payload_of", f.storedEvent(&eventhook.Event{ID: made.Effect.Publication.ID, TenantID: f.tenant}).PayloadOf, eventhook.EventID{})
@@ -212,7 +212,7 @@ func TestAcceptAndSettleStoreTheSameRows(t *testing.T) {
 			return []effects.PlannedAction{f.executionAction(eventhook.Workflow, "taken"), f.publishAction("payment.made", "taken", `{}`)}
 		}},
 		{"a large event", func(f *fixture, _ *eventhook.Subscription) (list []effects.PlannedAction) {
-			prefix := eventhook.NewID[eventhook.Event](f.clock.now()).String() // the two events have different keys
+			prefix := eventhook.NewID[eventhook.Event](f.clock.Now()).String() // the two events have different keys
 			for i := range 50 {
 				list = append(list, f.executionAction(eventhook.Task, fmt.Sprint(prefix, i%40)))
 			}
@@ -300,7 +300,7 @@ func TestAnActionWhoseKeyIsTakenIsSkipped(t *testing.T) {
 	f.accept(f.db, x, y)
 	wantSkipped("twice in a batch", f.actions(y.Event)[0], f.actions(x.Event)[0])
 
-	f.clock.advance(eventhook.TargetKeyTTL)
+	f.clock.Advance(eventhook.TargetKeyTTL)
 	same(t, "after the key expired", f.actions(accept(f.executionAction(eventhook.Task, "k")))[0].Status, eventhook.ActionSuccess)
 	same(t, "executions", f.count("execution", "true"), 5)
 	same(t, "published", f.count("event", "origin = 'route'"), 1)

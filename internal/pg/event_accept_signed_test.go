@@ -66,9 +66,9 @@ func TestAcceptDetectsRepeatedSignedBytesInOneBatch(t *testing.T) {
 func TestHashesOfSignedBytesExpire(t *testing.T) {
 	f := setUp(t)
 	first := f.acceptSignedBatch([2]string{"k", "h"})[0]
-	f.clock.advance(keyTTL - time.Second)
+	f.clock.Advance(keyTTL - time.Second)
 	wantDuplicate(t, "just before its time is over", f.acceptSignedBatch([2]string{"l", "h"})[0], first)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	again := f.acceptSignedBatch([2]string{"k", "h"})[0]
 	same(t, "after the key expired", again.Status, eventhook.EventProcessing)
 	wantDuplicate(t, "claimed again after the expiry", f.acceptSignedBatch([2]string{"m", "h"})[0], again)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -113,9 +114,9 @@ func TestKeysExpire(t *testing.T) {
 				return e
 			}
 			first := accept()
-			f.clock.advance(keyTTL - time.Second)
+			f.clock.Advance(keyTTL - time.Second)
 			wantDuplicate(t, "just before its time is over", accept(), first)
-			f.clock.advance(time.Second)
+			f.clock.Advance(time.Second)
 			again := accept()
 			if ttl == 0 {
 				wantDuplicate(t, "a key that is kept", again, first)
@@ -224,7 +225,7 @@ func TestAcceptWhilePartitionsAreCreated(t *testing.T) {
 	})
 	for range 10 {
 		f.must(f.other.MaintainPartitions(t.Context(), 0, Retention{}))
-		f.clock.advance(day)
+		f.clock.Advance(day)
 	}
 	cancel()
 	accepting.Wait()
@@ -242,7 +243,7 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	db := openAt(t, server.DSN(pgembed.Database))
-	f := &fixture{TB: t, db: db, clock: &clock{at: noon}, tenant: eventhook.NewID[eventhook.Tenant](noon), crm: eventhook.NewID[eventhook.Source](noon)}
+	f := &fixture{TB: t, db: db, clock: clocktest.New(noon), tenant: eventhook.NewID[eventhook.Tenant](noon), crm: eventhook.NewID[eventhook.Source](noon)}
 	f.must(db.StartSealing(t.Context()))
 	before := f.event()
 	f.must(db.Accept(t.Context(), arrivals(before)))

@@ -55,7 +55,7 @@ func (f *fixture) pastBodies(since time.Time, limit int) (pages [][]string) {
 func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	f := setUp(t)
 	add := func(body string, change ...func(*eventhook.Event)) *eventhook.Event {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		e := f.event(append(change, func(e *eventhook.Event) { e.Body, e.BodySize = []byte(body), len(body) })...)
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		return e
@@ -65,7 +65,7 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	add("2", key)
 	add("3", func(e *eventhook.Event) { e.SourceID = f.shop })
 	add("4", key) // a duplicate
-	since := f.clock.now()
+	since := f.clock.Now()
 	add("5")
 	add("6")
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(gone.ID))
@@ -81,7 +81,7 @@ func TestPastEventsLimitsTheBytesOfAPage(t *testing.T) {
 	f := setUp(t)
 	large := make([]byte, maxPastBytes/2)
 	for range 5 {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		e := f.event(func(e *eventhook.Event) { e.Body, e.BodySize = large, len(large) })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 	}

@@ -19,7 +19,7 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 		})
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		events = append(events, e)
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 	}
 	later := f.event(f.withLease)
 	f.must(f.db.Accept(t.Context(), arrivals(later)))
@@ -28,7 +28,7 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 	same(t, "claimed", len(claimed), 2)
 	for i, e := range claimed {
 		want := *events[i]
-		want.Status, want.SourceSlug, want.Lease = eventhook.EventProcessing, "crm", eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
+		want.Status, want.SourceSlug, want.Lease = eventhook.EventProcessing, "crm", eventhook.Lease{Token: 1, Until: f.clock.Now().Add(lease)}
 		same(t, fmt.Sprintf("event %d", i), *e, want)
 	}
 	same(t, "other due events", len(f.claimEvents(f.db, 10)), 3)
@@ -38,9 +38,9 @@ func TestClaimEventsLeasesTheOldestDueEvents(t *testing.T) {
 func TestALeaseThatRanOutIsClaimedAgain(t *testing.T) {
 	f := setUp(t)
 	e := f.leasedEvents(1)[0]
-	f.clock.advance(lease - time.Second)
+	f.clock.Advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimEvents(f.other, 1)), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	again := f.claimEvents(f.other, 1)
 	same(t, "claimed after it", len(again), 1)
 	same(t, "token", again[0].Lease.Token, e.Lease.Token+1)
@@ -92,7 +92,7 @@ func TestReleaseEventsOnlyReleasesCurrentLeases(t *testing.T) {
 	f := setUp(t)
 	batch := f.leasedEvents(3)
 	f.settle(f.db, f.plan(batch[2]))
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	stolen := f.claimEvents(f.other, 1)[0]
 	f.must(f.db.ReleaseEvents(t.Context(), batch))
 	for _, e := range batch {
@@ -132,10 +132,10 @@ func TestQueueAges(t *testing.T) {
 	}
 	want("no row is due", 0, 0)
 	f.must(f.db.Accept(t.Context(), arrivals(f.event())))
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	want("an event waits", time.Minute, 0)
 	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], f.executionAction(eventhook.Task, "")))
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	want("an execution waits", 0, time.Second)
 	f.claimWork(f.db, f.query())
 	want("it is leased", 0, 0)
@@ -162,7 +162,7 @@ func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 	e := f.leasedEvents(1)[0]
 	claim := func(claim string, lost int) *eventhook.Event {
 		t.Helper()
-		f.clock.advance(lease)
+		f.clock.Advance(lease)
 		list := f.claimEvents(f.db, 1)
 		same(t, claim+": claimed", len(list), 1)
 		same(t, claim+": leases lost", list[0].LostLeases, lost)
@@ -172,9 +172,9 @@ func TestALeaseThatEndsWithoutAResultIsLost(t *testing.T) {
 	leased := claim("after another lost lease", 2)
 	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
 	leased = claim("after a release", 2)
-	leased.NextRetryAt = new(f.clock.now().Add(time.Hour))
+	leased.NextRetryAt = new(f.clock.Now().Add(time.Hour))
 	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{leased}))
-	f.clock.advance(time.Hour - lease)
+	f.clock.Advance(time.Hour - lease)
 	same(t, "claimed before it is due", len(f.claimEvents(f.db, 1)), 0)
 	leased = claim("after a release with a later due time", 2)
 	s := f.plan(leased)

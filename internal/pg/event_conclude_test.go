@@ -20,7 +20,7 @@ func (f *fixture) eventWithRequests(n int, bodies ...string) (*eventhook.Event, 
 	f.Helper()
 	f.exec(`UPDATE eventhook.route SET targets = (SELECT jsonb_agg('{"type":"http","url":"https://internal.example/"}'::jsonb) FROM generate_series(1, $2::int)) WHERE id = $1`,
 		[16]byte(f.route.ID), n)
-	f.clock.advance(time.Millisecond)
+	f.clock.Advance(time.Millisecond)
 	e := f.event(func(e *eventhook.Event) {
 		e.TraceID, e.RequestID, e.SourceSlug = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1", "crm"
 		e.Body = []byte(`{"amount": 1.50}`)
@@ -39,13 +39,13 @@ func (f *fixture) eventWithRequests(n int, bodies ...string) (*eventhook.Event, 
 		}
 		f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, route_id, target_index, has_body, event_id, due_at, status, event_type)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9)`, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.DestinationID), [16]byte(d.RouteID), i,
-			i < len(bodies), [16]byte(e.ID), f.clock.now(), d.EventType)
+			i < len(bodies), [16]byte(e.ID), f.clock.Now(), d.EventType)
 		list = append(list, d)
 		plan.Actions = append(plan.Actions, effects.PlannedAction{Action: eventhook.Action{
 			EventID: e.ID, RouteID: f.route.ID, RouteName: f.route.Name, TargetIndex: i, TargetType: "http", IsRequest: true,
 		}})
 	}
-	f.exec(`UPDATE eventhook.event SET due_at = NULL, actions = $2 WHERE id = $1`, [16]byte(e.ID), string(appendActions(nil, plan, f.clock.now())))
+	f.exec(`UPDATE eventhook.event SET due_at = NULL, actions = $2 WHERE id = $1`, [16]byte(e.ID), string(appendActions(nil, plan, f.clock.Now())))
 	return e, list
 }
 
@@ -80,7 +80,7 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 		ContentType: "application/json", BodySize: e.BodySize, TraceID: e.TraceID, RequestID: "req-1", Payload: e.Payload,
 	})
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(list[0].ID))
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	again := f.claimInOrder(list)
 	same(t, "event and body after the retention", again[0].Event == nil && again[0].Body == nil, true)
 	f.settleDeliveries(f.db, f.settlement(again[0], eventhook.DeliverySuccess), f.settlement(again[1], eventhook.DeliverySuccess))
@@ -105,7 +105,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(2)
 			claimed := f.claimInOrder(list)
-			f.clock.advance(time.Second)
+			f.clock.Advance(time.Second)
 			var ended []eventhook.EventStatus
 			for i, status := range c.statuses {
 				s := f.settlement(claimed[i], status)
@@ -118,7 +118,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
 			if c.status != eventhook.EventProcessing {
 				same(t, "event status of the settlements", ended, []eventhook.EventStatus{c.status})
-				same(t, "when", got.ProcessedAt.Equal(f.clock.now()), true)
+				same(t, "when", got.ProcessedAt.Equal(f.clock.Now()), true)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestALostLeaseEndsNoEvent(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(1)
 	claimed := f.claimInOrder(list)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	f.claimInOrder(list)
 	s := f.settlement(claimed[0], eventhook.DeliverySuccess)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
@@ -209,14 +209,14 @@ func (f *fixture) session() *session {
 // settleDelivery runs the first statement of a settle of deliveries.
 func (s *session) settleDelivery(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
 	b := &pgconn.Batch{}
-	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.settlement(d, status)}, true, s.clock.now())
+	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.settlement(d, status)}, true, s.clock.Now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err
 }
 
 // lockAndConclude runs the last two statements of a settle of deliveries.
 func (s *session) lockAndConclude(e *eventhook.Event) error {
-	_, err := concludeEvents(s.Context(), s.tx, []eventKey{{e.TenantID, e.ID}}, s.clock.now())
+	_, err := concludeEvents(s.Context(), s.tx, []eventKey{{e.TenantID, e.ID}}, s.clock.Now())
 	return err
 }
 
@@ -231,7 +231,7 @@ func (s *session) settleEvent(e *eventhook.Event) error {
 func (s *session) concludeAfterSettle(e *eventhook.Event) error {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeEventKeys(c, []eventKey{{e.TenantID, e.ID}})
-	queueConcludeEvents(b, c, s.clock.now())
+	queueConcludeEvents(b, c, s.clock.Now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err
 }
@@ -344,7 +344,7 @@ func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 			f := setUp(t)
 			e, list := f.eventWithRequests(1)
 			claimed := f.claimInOrder(list)
-			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease)) // leased again
+			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.Now().Add(lease)) // leased again
 			c.run(f.session(), f.session(), e, claimed[0])
 			same(t, "the event", f.storedEvent(e).Status, eventhook.EventDelivered)
 		})
@@ -359,7 +359,7 @@ func TestDeliveriesDoNotEndADueEvent(t *testing.T) {
 			f = setUp(t)
 			e, list := f.eventWithRequests(1)
 			claimed := f.claimInOrder(list)
-			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
+			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.Now().Add(lease), string(status))
 			f.settleDeliveries(f.db, f.settlement(claimed[0], eventhook.DeliveryDead))
 			same(t, "the event", f.storedEvent(e).Status, status)
 		})
@@ -455,7 +455,7 @@ func TestDeliveriesOfADeletedTargetAreDead(t *testing.T) {
 func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 	f := setUp(t)
 	e, _ := f.eventWithRequests(1)
-	f.clock.advance(2 * day)
+	f.clock.Advance(2 * day)
 	n, err := f.db.ExpireDeliveries(t.Context(), day)
 	f.must(err)
 	same(t, "expired", n, 1)

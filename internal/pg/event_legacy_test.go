@@ -56,7 +56,7 @@ func (f legacy) run(sql string, args ...any) {
 
 func (f legacy) event(status string, due any) eventhook.EventID {
 	f.Helper()
-	id := eventhook.NewID[eventhook.Event](f.clock.now())
+	id := eventhook.NewID[eventhook.Event](f.clock.Now())
 	f.run(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, lease_token, status, origin, event_type, content_type, body_size)
 		VALUES ($1, $2, $3, $4, 1, $5, 'source', 'push', 'application/json', 2)`, [16]byte(id), [16]byte(f.tenant), [16]byte(f.crm), due, status)
 	f.run(`INSERT INTO eventhook.event_payload (event_id, headers, body) VALUES ($1, 'X-A: b', '{}')`, [16]byte(id))
@@ -68,20 +68,20 @@ func (f legacy) action(event eventhook.EventID, index int, typ, status string) {
 	f.run(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, execution_id, error_message, started_at, completed_at)
 		VALUES ($1, $2, $3, gen_random_uuid(), 'former', $4, $5, CASE $5 WHEN 'pending' THEN 0 ELSE 1 END, CASE $4 WHEN 'task' THEN gen_random_uuid() END,
 			CASE $5 WHEN 'failed' THEN 'down' END, $6, CASE WHEN $5 <> 'pending' THEN $6::timestamptz END)`,
-		[16]byte(event), [16]byte(f.route.ID), index, typ, status, f.clock.now())
+		[16]byte(event), [16]byte(f.route.ID), index, typ, status, f.clock.Now())
 }
 
 // published stores an event for subscribers with a delivery.
 func (f legacy) published(to *eventhook.Subscription, status string, due any) *eventhook.Delivery {
 	f.Helper()
-	id := eventhook.NewID[eventhook.Event](f.clock.now())
+	id := eventhook.NewID[eventhook.Event](f.clock.Now())
 	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(id, eventhook.DestinationID(to.ID)), SubscriptionID: to.ID, DestinationID: eventhook.DestinationID(to.ID), EventID: id}
 	f.run(`INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, processed_at)
-		VALUES ($1, $2, 'delivered', 'route', 'payment.made', 'application/json', 7, $3)`, [16]byte(id), [16]byte(f.tenant), f.clock.now())
+		VALUES ($1, $2, 'delivered', 'route', 'payment.made', 'application/json', 7, $3)`, [16]byte(id), [16]byte(f.tenant), f.clock.Now())
 	f.run(`INSERT INTO eventhook.event_payload (event_id, headers, body, envelope) VALUES ($1, '', '{"n":1}', '{"source":"crm"}')`, [16]byte(id))
 	f.run(`INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, completed_at, lease_token, status, event_type)
 		VALUES ($1, $2, $3, $4, $5, CASE WHEN $5::timestamptz IS NULL THEN $7::timestamptz END, 1, $6, 'payment.made')`,
-		[16]byte(d.ID), [16]byte(f.tenant), [16]byte(to.ID), [16]byte(id), due, status, f.clock.now())
+		[16]byte(d.ID), [16]byte(f.tenant), [16]byte(to.ID), [16]byte(id), due, status, f.clock.Now())
 	return d
 }
 
@@ -118,7 +118,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	same(t, "the generation", f.generation(), generation)
 	same(t, "claimed at first", len(f.claimEvents(f.db, 10)), 1)
 	same(t, "deliveries at first", len(f.claimInOrder([]*eventhook.Delivery{due})), 1)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	claimed := map[eventhook.EventID]*eventhook.Event{}
 	for _, e := range f.claimEvents(f.other, 10) {
 		claimed[e.ID] = e
@@ -144,7 +144,7 @@ func TestAnUpgradeLosesAndRepeatsNoEffect(t *testing.T) {
 	same(t, "its attempts", f.actions(claimed[failed])[1].Attempts, 2)
 	same(t, "an event that ended before", f.statuses(&eventhook.Event{ID: done, TenantID: f.tenant}), []eventhook.ActionStatus{success})
 	same(t, "event with an open request", f.storedEvent(claimed[calling]).Status, eventhook.EventProcessing)
-	f.clock.advance(time.Millisecond)
+	f.clock.Advance(time.Millisecond)
 	to := eventhook.Destination{TenantID: f.tenant, RouteID: f.route.ID, TargetIndex: 1}
 	f.settleRequest(&eventhook.Delivery{DestinationID: to.ID()}, eventhook.DeliverySuccess)
 	same(t, "status at the end", f.storedEvent(claimed[calling]).Status, eventhook.EventDelivered)
@@ -199,7 +199,7 @@ func TestADowngradeLosesNothingAndRepeatsNoExecution(t *testing.T) {
 	// Upgrade again, with open work.
 	f.migrateUp()
 	f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(a.Event.ID), noon) // due by the system clock instead of the test's clock
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	claimed := f.claimEvents(f.db, 10)
 	same(t, "claimed", len(claimed), 2)
 	for _, e := range claimed {

@@ -191,7 +191,7 @@ func TestListsAgreeWithTheData(t *testing.T) {
 			f.settle(f.db, f.plan(e, [][]effects.PlannedAction{nil, {f.executionAction(eventhook.Task, "")}, {failedAction("down")}}[i%3]...))
 		}
 		all = append(all, f.storedEvent(e))
-		f.clock.advance(time.Hour)
+		f.clock.Advance(time.Hour)
 	}
 	slices.Reverse(all)
 	slugs := map[string]eventhook.SourceID{"": {}, "crm": f.crm, "shop": f.shop}

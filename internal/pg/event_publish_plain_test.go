@@ -10,7 +10,7 @@ import (
 
 // publishAction returns an action that publishes an event. key may be "".
 func (f *fixture) publishAction(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
-	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
+	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.Now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
 	for _, s := range to {
 		p.Subscriptions = append(p.Subscriptions, s)
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{
@@ -71,7 +71,7 @@ func TestAKeyIsPublishedOnceADay(t *testing.T) {
 	same(t, "published event of the second action", second.PublishedEventID, first.PublishedEventID)
 	same(t, "another type", settle(f.publishAction("b", "k", "3")).Status, eventhook.ActionSuccess)
 	same(t, "no key", settle(f.publishAction("a", "", "4")).Status, eventhook.ActionSuccess)
-	f.clock.advance(eventhook.TargetKeyTTL)
+	f.clock.Advance(eventhook.TargetKeyTTL)
 	same(t, "a day later", settle(f.publishAction("a", "k", "5")).Status, eventhook.ActionSuccess)
 
 	both := f.leasedEvents(2)

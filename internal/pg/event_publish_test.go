@@ -20,7 +20,7 @@ func TestThePublishStoreConforms(t *testing.T) {
 	publishtest.Check(t, func(t *testing.T) publishtest.Store {
 		f := setUp(t)
 		one, two := f.insertSubscription(), f.insertSubscription()
-		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Rejected: "\x00", Now: f.clock.now,
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Rejected: "\x00", Now: f.clock.Now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
 				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
@@ -46,13 +46,13 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	p.Event.CorrelationID, p.Event.SourceIP = "order-7", "192.0.2.1"
 	p.Event.Headers = []byte("Content-Type: application/json")
 	p.Event.Envelope = &eventhook.Envelope{Category: "money", Metadata: []byte(`{"n": 1.50, "s": "` + "\xff" + `"}`)}
-	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
+	p.Deliveries[0].Lease.Until = f.clock.Now().Add(lease)
 	nobodys := f.newPublication("")
 	f.publish(f.db, p, nobodys)
 	same(t, "counts", []int{p.Count, nobodys.Count}, []int{2, 0})
 	same(t, "stale", []bool{p.IsStale, nobodys.IsStale}, []bool{false, false})
 	same(t, "states", []eventhook.EventStatus{p.Event.Status, nobodys.Event.Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDelivered})
-	got, at := f.storedEvent(p.Event), f.clock.now()
+	got, at := f.storedEvent(p.Event), f.clock.Now()
 	got.ProcessedAt = &at
 	same(t, "the event", got, eventhook.Event{
 		ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
@@ -63,9 +63,9 @@ func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 		[]any{eventhook.DeliveryAcquired, int64(1), eventhook.DeliveryPending, "payment.made"})
 	same(t, "stored", f.counts(`SELECT status || lease_token, count(*) FROM eventhook.delivery GROUP BY 1`), map[string]int{"acquired1": 1, "pending0": 1})
 	same(t, "due at once", len(f.claimDeliveries(f.other, 9, now, waits)), 1)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
-	f.clock.advance(-lease)
+	f.clock.Advance(-lease)
 	same(t, "due events", f.count("event", "due_at IS NOT NULL"), 0)
 	same(t, "the envelope", queryValue[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
 	same(t, "partitions of the deliveries", f.rowsByPartition("delivery"), map[string]int{"20260310": 2})
@@ -97,7 +97,7 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	stranger.Event.TenantID, stranger.Generation = f.secondTenant(), 0
 	f.publish(f.db, stranger)
 	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
-	f.clock.advance(keyTTL)
+	f.clock.Advance(keyTTL)
 	later := f.newPublication("k", s)
 	f.publish(f.db, later)
 	same(t, "after the key expired", later.Event.Status, eventhook.EventDelivered)
@@ -237,7 +237,7 @@ func TestPublishIsOneTransaction(t *testing.T) {
 
 func TestWatchersAreNotifiedOfEventsOfTheAPI(t *testing.T) {
 	f := setUp(t)
-	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
+	f.db.feed.addRemote(f.tenant, f.clock.Now().Add(time.Minute))
 	p := f.newPublication("")
 	f.publish(f.db, p)
 	if notices := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(notices, p.Event.ID.String()) {

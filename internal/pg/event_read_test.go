@@ -32,7 +32,7 @@ func TestEventsAreFiltered(t *testing.T) {
 			f.settle(f.db, f.plan(e))
 		}
 		events = append(events, e)
-		f.clock.advance(8 * time.Hour) // beyond the last partition
+		f.clock.Advance(8 * time.Hour) // beyond the last partition
 	}
 	at := func(i int) time.Time { return noon.Add(time.Duration(i) * 8 * time.Hour) }
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 	const n = 25
 	for range n {
 		f.leasedEvents(1)
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 	}
 	all := f.list(f.db, f.tenant, eventhook.EventFilter{Limit: 100})
 	var paged []eventhook.Event
@@ -86,7 +86,7 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 		}
 		paged = append(paged, page...)
 		f.leasedEvents(3) // arrive between two pages
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 	}
 	same(t, "all pages", paged, all)
 }

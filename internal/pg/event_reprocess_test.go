@@ -12,7 +12,7 @@ import (
 // endedEvent returns an event of crm with a status, a millisecond after the event before.
 func (f *fixture) endedEvent(status eventhook.EventStatus, change ...func(*eventhook.Event)) *eventhook.Event {
 	f.Helper()
-	f.clock.advance(time.Millisecond)
+	f.clock.Advance(time.Millisecond)
 	e := f.event(append(change, f.withLease)...)
 	f.must(f.db.Accept(f.Context(), arrivals(e)))
 	action := failedAction("down")

@@ -42,7 +42,7 @@ func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	f.must(err)
 	same(t, "settled again", []any{len(unsettled), s.IsStale}, []any{1, false})
 	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{e}))
-	f.clock.advance(day)
+	f.clock.Advance(day)
 	same(t, "claimed", len(f.claimEvents(f.other, 10)), 0)
 	same(t, "executions", f.count("execution", "true"), 1)
 	same(t, "reprocessed", len(f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})), 0)
@@ -65,7 +65,7 @@ func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {
 	f.settleRequest(first.Actions[2].Effect.Request.Delivery, eventhook.DeliverySuccess)
 	f.settleRequest(first.Actions[3].Effect.Request.Delivery, eventhook.DeliveryDead)
 	same(t, "the event is still retried", f.storedEvent(e).Status, eventhook.EventFailed)
-	f.clock.advance(10 * time.Second)
+	f.clock.Advance(10 * time.Second)
 	again := f.claimEvents(f.other, 1)[0]
 	second := f.plan(again, f.executionAction(eventhook.Task, ""), f.executionAction(eventhook.Workflow, ""), requestAction(""), requestAction(""), requestAction(""))
 	same(t, "planned again", len(second.Actions), 2)
@@ -112,7 +112,7 @@ func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
 			if c.planned == eventhook.DeliveryDead {
 				f.settleRequest(d, eventhook.DeliveryDead)
 			}
-			f.clock.advance(10 * time.Second)
+			f.clock.Advance(10 * time.Second)
 			again := f.plan(f.claimEvents(f.db, 1)[0], requestAction(""), f.executionAction(eventhook.Task, ""))
 			c.before(f, d)
 			f.settle(f.db, again)
@@ -135,7 +135,7 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 			f.settleRequest(first.Actions[1].Effect.Request.Delivery, eventhook.DeliveryDead) // so that the event is dead
 			before, _ := f.delivery(d.ID)
 			token := f.token("delivery", d.ID)
-			f.clock.advance(time.Minute)
+			f.clock.Advance(time.Minute)
 			same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)}), ids(e))
 			f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], requestAction(`{"n":2}`), requestAction("")))
 			got, attempts := f.delivery(d.ID)
@@ -143,7 +143,7 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 			body := queryValue[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.ID))
 			if status == eventhook.DeliveryDead {
 				same(t, "the delivery", []any{got.Status, got.RetryCount, got.CompletedAt, f.token("delivery", d.ID)}, []any{eventhook.DeliveryPending, 0, (*time.Time)(nil), token + 1})
-				same(t, "restarted", restarted != nil && restarted.Equal(f.clock.now()), true)
+				same(t, "restarted", restarted != nil && restarted.Equal(f.clock.Now()), true)
 				same(t, "its body", body, `{"n":2}`)
 				same(t, "its history", len(attempts), 1)
 			} else {

@@ -46,7 +46,7 @@ func TestSettleOfAnEventWithoutARoute(t *testing.T) {
 func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	f := setUp(t)
 	batch := f.leasedEvents(3)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	stolen := f.claimEvents(f.other, 10)
 	same(t, "claimed by the other", len(stolen), 3)
 	kept := f.leasedEvents(2)
@@ -94,10 +94,10 @@ func TestSettleSchedulesRetries(t *testing.T) {
 		got := f.storedEvent(e)
 		same(t, "status", got.Status, eventhook.EventFailed)
 		same(t, "retries", got.RetryCount, retry+1)
-		same(t, "next", got.NextRetryAt.Sub(f.clock.now()), delay)
-		f.clock.advance(delay - time.Second)
+		same(t, "next", got.NextRetryAt.Sub(f.clock.Now()), delay)
+		f.clock.Advance(delay - time.Second)
 		same(t, "claimed too early", len(f.claimEvents(f.db, 10)), 0)
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		claimed := f.claimEvents(f.db, 10)
 		same(t, "claimed in time", len(claimed), 1)
 		e = claimed[0]
@@ -138,7 +138,7 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	f := setUp(t)
 	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e, f.executionAction(eventhook.Task, "k"), failedAction("not yet"), f.executionAction(eventhook.Task, "k")))
-	f.clock.advance(10 * time.Second)
+	f.clock.Advance(10 * time.Second)
 	e = f.claimEvents(f.db, 1)[0]
 	same(t, "completed actions", f.countDoneActions(e), 2)
 
@@ -176,9 +176,9 @@ func TestATargetKeyCreatesOneExecutionADay(t *testing.T) {
 	same(t, "first", first.Status, eventhook.ActionSuccess)
 	wantSkipped("second event", settle(eventhook.Task), first)
 	same(t, "the same key for a workflow", settle(eventhook.Workflow).Status, eventhook.ActionSuccess)
-	f.clock.advance(24*time.Hour - time.Second)
+	f.clock.Advance(24*time.Hour - time.Second)
 	wantSkipped("just before a day is over", settle(eventhook.Task), first)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	again := settle(eventhook.Task)
 	same(t, "after a day", again.Status, eventhook.ActionSuccess)
 	wantSkipped("after the new one", settle(eventhook.Task), again)

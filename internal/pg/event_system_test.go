@@ -28,7 +28,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 	f := setUp(t)
 	umbrella := f.secondTenant()
 	subscribe := func(name string, patterns ...string) eventhook.Subscription {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		return f.subscription(named(name, patterns...))
 	}
 	all := subscribe("all", "*")
@@ -43,7 +43,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 		f.must(err)
 	}
 	f.exec(`DELETE FROM eventhook.delivery`)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	wake := f.db.hub.wait(deliveriesTopic)
 	_, err = f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		have.Name = "A."
@@ -53,9 +53,9 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 	wantClosed(t, "dispatchers", wake)
 	c := acme()
 	c.Name, c.Sources[0].RequireIdempotencyKey = "A.", true
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.apply(c)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	_, err = f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestSystemEventsReachTheirSubscribers(t *testing.T) {
 	} {
 		same(t, c.of.Name, f.deliveredTypes(c.of), c.want)
 	}
-	same(t, "due now without a lease", f.count("delivery", `status = 'pending' AND due_at <= $1 AND lease_token = 0 AND attempts = 0`, f.clock.now()), 6)
+	same(t, "due now without a lease", f.count("delivery", `status = 'pending' AND due_at <= $1 AND lease_token = 0 AND attempts = 0`, f.clock.Now()), 6)
 	same(t, "deliveries in the partition of their events", f.count("delivery d", `EXISTS (SELECT FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id
 		AND left(d.id::text, 18) = left(e.id::text, 18) AND d.event_type = e.event_type)`), 6)
 }
@@ -112,14 +112,14 @@ func TestFiltersApplyToSystemEvents(t *testing.T) {
 func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("self", "webhook.*"))
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	other := f.subscription(named("other", "*"))
 	for _, to := range []eventhook.SubscriptionStatus{eventhook.SubscriptionPaused, eventhook.SubscriptionActive, eventhook.SubscriptionDisabled} {
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		_, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = to })
 		f.must(err)
 	}
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0))
 	same(t, "system events about itself", f.deliveredTypes(s), "webhook.created webhook.paused webhook.resumed")
 	same(t, "system events of another subscription", f.deliveredTypes(other), "webhook.paused webhook.resumed webhook.disabled webhook.deleted")
@@ -129,7 +129,7 @@ func TestAuditedChangesWithoutASystemEvent(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("all", "*"))
 	f.deleteSystemEvents()
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	_, _, err := f.db.PutEventType(t.Context(), operator, f.tenant, 0, eventhook.EventType{Name: "a.b", Visibility: eventhook.VisibleToTenant})
 	f.must(err)
 	same(t, "the last entry", f.audit(eventhook.AuditFilter{})[0].Action, "event_type.created")

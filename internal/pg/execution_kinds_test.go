@@ -19,7 +19,7 @@ func (f *fixture) backlog(n int, kind string) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, type, status, queue, kind)
 		SELECT gen_random_uuid(), $1, $2::timestamptz - i * interval '1 ms', $2, 3, 'task', 'pending', 'ci', $4 FROM generate_series(1, $3::int) i`,
-		[16]byte(f.tenant), f.clock.now(), n, kind)
+		[16]byte(f.tenant), f.clock.Now(), n, kind)
 }
 
 func TestClaimsOfKindsLeaseTheOldest(t *testing.T) {
@@ -28,7 +28,7 @@ func TestClaimsOfKindsLeaseTheOldest(t *testing.T) {
 	for i := range 12 {
 		kind := []string{"a", "b", "other"}[i%3]
 		id := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Kind = kind })
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 		if kind != "other" {
 			want = append(want, id)
 		}
@@ -44,7 +44,7 @@ func TestClaimsOfKindsLeaseTheOldest(t *testing.T) {
 	same(t, "claimed, in order", got, want)
 	due, err := f.db.NextWork(t.Context(), q)
 	f.must(err)
-	same(t, "next execution of the kind", due.UTC(), f.clock.now().Add(lease))
+	same(t, "next execution of the kind", due.UTC(), f.clock.Now().Add(lease))
 	due, err = f.db.NextWork(t.Context(), f.query())
 	f.must(err)
 	same(t, "next execution of any kind", due.UTC(), noon.Add(2*time.Millisecond))
@@ -112,8 +112,8 @@ func TestClaimsOfKindsDoNotReadOthers(t *testing.T) {
 	f.execution(eventhook.Task)
 	f.exec(`ANALYZE eventhook.execution`)
 	for name, sql := range map[string]string{"claim": claimKindsSQL, "count": countOldestSQL, "next": nextKindsSQL} {
-		args := []any{pgx.NamedArgs{"tenant": [16]byte(f.tenant), "queue": "ci", "now": f.clock.now(), "kinds": []string{"build", "test"}, "look": 40,
-			"until": f.clock.now(), "max_bytes": maxClaimBytes, "lease_seconds": 30, "max": 10}}
+		args := []any{pgx.NamedArgs{"tenant": [16]byte(f.tenant), "queue": "ci", "now": f.clock.Now(), "kinds": []string{"build", "test"}, "look": 40,
+			"until": f.clock.Now(), "max_bytes": maxClaimBytes, "lease_seconds": 30, "max": 10}}
 		if name == "next" {
 			args = []any{[16]byte(f.tenant), "ci", []string{"build", "test"}}
 		}

@@ -94,7 +94,7 @@ func (w *leaseWorker) act(ids []eventhook.ExecutionID) {
 			w.leased = append(w.leased, x)
 		}
 	case 3:
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 	case 4:
 		_, err := w.db.Cancel(w.Context(), w.tenant, some)
 		w.expect("cancel", err)

@@ -84,7 +84,7 @@ func (f *fixture) manyWork(n int) {
 		SELECT gen_random_uuid(), $1, CASE WHEN s IN ('pending', 'running', 'failed') THEN $2::timestamptz END, $2,
 			CASE WHEN s IN ('completed', 'dead', 'cancelled') THEN $2 END, 3, CASE WHEN i % 2 = 0 THEN 'task' ELSE 'workflow' END, s, 'queue-' || i % 3, 'kind-' || i % 5
 		FROM (SELECT i, (ARRAY['pending', 'running', 'completed', 'failed', 'dead', 'cancelled'])[1 + i * 7 % 6] s FROM generate_series(1, $3::int) i) x`,
-		[16]byte(f.tenant), f.clock.now(), n)
+		[16]byte(f.tenant), f.clock.Now(), n)
 }
 
 // TestListsOfFewExecutionsReadFewPages: with each filter alone, the pages that a list reads
@@ -94,12 +94,12 @@ func TestListsOfFewExecutionsReadFewPages(t *testing.T) {
 	const many, maxPages = 30_000, 5000 // reading all executions takes more pages
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind)
 		SELECT gen_random_uuid(), $1, $2, $2, 3, 'task', 'completed', 'queue-' || i % 3, 'kind-' || i % 20 FROM generate_series(1, $3::int) i`,
-		[16]byte(f.tenant), f.clock.now(), many)
+		[16]byte(f.tenant), f.clock.Now(), many)
 	for _, s := range []string{"pending", "running", "failed", "dead", "cancelled", "suspended"} {
 		f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, max_attempts, type, status, queue, kind)
 			SELECT gen_random_uuid(), $1, CASE WHEN s IN ('pending', 'running', 'failed', 'suspended') THEN $2::timestamptz END, $2,
 				CASE WHEN s IN ('dead', 'cancelled') THEN $2 END, 3, 'workflow', s, 'rare', 'rare' FROM (SELECT $3::text AS s FROM generate_series(1, 5)) x`,
-			[16]byte(f.tenant), f.clock.now(), s)
+			[16]byte(f.tenant), f.clock.Now(), s)
 	}
 	filters := []eventhook.ExecutionFilter{{}, {Type: eventhook.Workflow}, {Kind: "rare"}, {Queue: "rare"}, {Kind: "none"}, {Type: eventhook.Task, Kind: "rare"},
 		{Kind: "kind-3"}, {Queue: "queue-1"}, {Type: eventhook.Task}, {Status: eventhook.ExecutionCompleted}}

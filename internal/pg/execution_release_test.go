@@ -51,7 +51,7 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			f := setUp(t)
 			id := owed(f)
-			f.clock.advance(time.Minute)
+			f.clock.Advance(time.Minute)
 			before := f.storedExecution(id)
 			open := f.blockExecutionUpdates()
 			ctx, leave := context.WithCancel(t.Context())

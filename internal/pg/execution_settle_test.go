@@ -92,7 +92,7 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 	same(t, "answers", got, make([]error, 10))
 	same(t, "statements", trips.Load()-before, int64(1))
 	f.complete(f.db, f.runningExecution(eventhook.Task), nil)
-	same(t, "completed", f.count("execution", "status = 'completed' AND due_at IS NULL AND completed_at = $1", f.clock.now()), 11)
+	same(t, "completed", f.count("execution", "status = 'completed' AND due_at IS NULL AND completed_at = $1", f.clock.Now()), 11)
 }
 
 // Batches with the same executions in different orders wait for each other and do not

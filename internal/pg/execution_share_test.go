@@ -18,7 +18,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	}
 	umbrella := f.secondTenant()
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, type, status, queue, kind)
-		VALUES (gen_random_uuid(), $1, $2, $2, 3, 'task', 'pending', 'ci', 'build')`, [16]byte(umbrella), f.clock.now())
+		VALUES (gen_random_uuid(), $1, $2, $2, 3, 'task', 'pending', 'ci', 'build')`, [16]byte(umbrella), f.clock.Now())
 	f.exec(`CREATE FUNCTION wait_for_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
 	f.exec(`CREATE TRIGGER wait_for_gate BEFORE UPDATE ON eventhook.execution FOR EACH ROW WHEN (NEW.tenant_id <> '` + umbrella.String() + `')
 		EXECUTE FUNCTION wait_for_gate()`)

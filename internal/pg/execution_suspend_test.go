@@ -17,7 +17,7 @@ func (f *fixture) promises(round, n int) (ids []eventhook.PromiseID, keys []stri
 	for i := range n {
 		key := fmt.Sprintf("%d/%c", round, 'z'-i)
 		ids, keys = append(ids, f.promise(key).ID), append(keys, key)
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 	}
 	return ids, keys
 }
@@ -48,7 +48,7 @@ func TestASuspendedWorkflowResumesWithItsPromises(t *testing.T) {
 			same(t, "value", string(p.Value), `{"paid":true}`)
 		}
 		// A worker that follows a dead one gets the same promises.
-		f.clock.advance(lease)
+		f.clock.Advance(lease)
 		again := f.claimWork(f.db, f.query())
 		same(t, "attempt after an expired lease", again[0].Attempt, x.Attempt+1)
 		same(t, "promises after an expired lease", len(again[0].Promises), 2)
@@ -94,9 +94,9 @@ func TestSuspendHasATimeout(t *testing.T) {
 	ids, _ := f.promises(0, 1)
 	x := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids, Timeout: time.Hour}))
-	f.clock.advance(time.Hour - time.Second)
+	f.clock.Advance(time.Hour - time.Second)
 	same(t, "claimed too early", len(f.claimWork(f.db, f.query())), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "claimed in time", len(resumed), 1)
 	same(t, "status of the awaited promise", resumed[0].Promises[0].Status, eventhook.PromisePending)

@@ -14,7 +14,7 @@ import (
 func TestClaimWorkMatchesTheQuery(t *testing.T) {
 	f := setUp(t)
 	f.execution(eventhook.Task)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	second := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Kind = "deploy" })
 	f.execution(eventhook.Workflow, func(x *eventhook.Execution) { x.Queue = "default" })
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestClaimWorkMatchesTheQuery(t *testing.T) {
 func TestClaimWorkLeases(t *testing.T) {
 	f := setUp(t)
 	first := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`{"n":1}`) })
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	f.execution(eventhook.Task)
 	q := f.query()
 	q.Max = 1
@@ -49,7 +49,7 @@ func TestClaimWorkLeases(t *testing.T) {
 	same(t, "input", string(x.Input), `{"n":1}`)
 	same(t, "status", x.Status, eventhook.ExecutionRunning)
 	same(t, "attempt", x.Attempt, 1)
-	same(t, "lease", x.Lease, eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)})
+	same(t, "lease", x.Lease, eventhook.Lease{Token: 1, Until: f.clock.Now().Add(lease)})
 	same(t, "claimed by another", f.claimWork(f.other, q)[0].ID == first, false)
 }
 
@@ -90,19 +90,19 @@ func TestWorkIsNeverClaimedTwice(t *testing.T) {
 func TestHeartbeatKeepsTheLease(t *testing.T) {
 	f := setUp(t)
 	x := f.runningExecution(eventhook.Task)
-	f.clock.advance(lease - time.Second)
+	f.clock.Advance(lease - time.Second)
 	until, err := f.db.Heartbeat(t.Context(), x, time.Minute)
 	f.must(err)
-	same(t, "until", until, f.clock.now().Add(time.Minute))
-	f.clock.advance(time.Minute - time.Second)
+	same(t, "until", until, f.clock.Now().Add(time.Minute))
+	f.clock.Advance(time.Minute - time.Second)
 	same(t, "claimed under the longer lease", len(f.claimWork(f.other, f.query())), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	// A late completion counts if no other worker has claimed the execution.
 	f.complete(f.db, x, []byte(`{"ok":true}`))
 	got := f.storedExecution(x.ID)
 	same(t, "status", got.Status, eventhook.ExecutionCompleted)
 	same(t, "output", string(got.Output), `{"ok":true}`)
-	same(t, "completed at", got.CompletedAt.UTC(), f.clock.now())
+	same(t, "completed at", got.CompletedAt.UTC(), f.clock.Now())
 }
 
 // A heartbeat without a time extends the lease by the length of the claim, on any instance,
@@ -126,17 +126,17 @@ func TestAHeartbeatWithoutATimeDoesNotShortenTheLease(t *testing.T) {
 		{"a shorter lease", time.Second, time.Second, time.Second},
 		{"no lease given after a shorter lease", time.Minute, 0, 10 * time.Minute},
 	} {
-		f.clock.advance(c.after)
+		f.clock.Advance(c.after)
 		until, err := f.other.Heartbeat(t.Context(), x, c.given)
 		f.must(err)
-		same(t, c.claim, until.Sub(f.clock.now()), c.want)
-		same(t, c.claim+": stored", f.storedExecution(x.ID).DueAt.Sub(f.clock.now()), c.want)
+		same(t, c.claim, until.Sub(f.clock.Now()), c.want)
+		same(t, c.claim+": stored", f.storedExecution(x.ID).DueAt.Sub(f.clock.Now()), c.want)
 	}
-	f.clock.advance(10 * time.Minute)
+	f.clock.Advance(10 * time.Minute)
 	x = f.claimWork(f.db, f.query())[0] // the next claim sets its own length
 	until, err := f.db.Heartbeat(t.Context(), x, 0)
 	f.must(err)
-	same(t, "claimed again", until.Sub(f.clock.now()), lease)
+	same(t, "claimed again", until.Sub(f.clock.Now()), lease)
 }
 
 // settles are the operations that need a lease.
@@ -173,7 +173,7 @@ func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 func TestALostLeaseChangesNothing(t *testing.T) {
 	f := setUp(t)
 	late := f.runningExecution(eventhook.Workflow)
-	f.clock.advance(lease)
+	f.clock.Advance(lease)
 	now := f.claimWork(f.other, f.query())[0]
 	same(t, "token of the next lease", now.Lease.Token, late.Lease.Token+1)
 	before := f.storedExecution(late.ID)
@@ -221,13 +221,13 @@ func TestFailedExecutionsAreRetriedAndThenDead(t *testing.T) {
 	for _, delay := range []time.Duration{10 * time.Second, 30 * time.Second} {
 		next, err := f.db.Fail(t.Context(), x, "broke \x00", true, eventhook.ExecutionRetry)
 		f.must(err)
-		same(t, "next", next.Sub(f.clock.now()), delay)
+		same(t, "next", next.Sub(f.clock.Now()), delay)
 		got := f.storedExecution(x.ID)
 		same(t, "status", got.Status, eventhook.ExecutionFailed)
 		same(t, "error", got.Error, `broke \x00`)
-		f.clock.advance(delay - time.Second)
+		f.clock.Advance(delay - time.Second)
 		same(t, "claimed too early", len(f.claimWork(f.db, f.query())), 0)
-		f.clock.advance(time.Second)
+		f.clock.Advance(time.Second)
 		attempt := x.Attempt
 		x = f.claimWork(f.db, f.query())[0]
 		same(t, "attempt", x.Attempt, attempt+1)
@@ -248,7 +248,7 @@ func TestExecutionsWhoseWorkersDieBecomeDead(t *testing.T) {
 	killer := f.execution(eventhook.Task)
 	for attempt := range 3 {
 		same(t, "attempt", f.claimWork(f.db, f.query())[0].Attempt, attempt+1)
-		f.clock.advance(lease)
+		f.clock.Advance(lease)
 	}
 	healthy := f.execution(eventhook.Task)
 	q := f.query()
@@ -278,7 +278,7 @@ func TestCancel(t *testing.T) {
 	if _, err := f.db.Complete(t.Context(), x); !errors.Is(err, eventhook.ErrLeaseLost) {
 		t.Errorf("worker of the execution: %v, want ErrLeaseLost", err)
 	}
-	f.clock.advance(time.Hour)
+	f.clock.Advance(time.Hour)
 	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
 	_, err = f.db.Cancel(t.Context(), f.tenant, x.ID)
 	wantKind(t, "twice", err, eventhook.KindConflict)
@@ -334,7 +334,7 @@ func TestExecutionsAreListed(t *testing.T) {
 	for i := range 4 {
 		typ := []eventhook.ExecutionType{eventhook.Task, eventhook.Workflow}[i%2]
 		ids = append(ids, f.execution(typ, func(x *eventhook.Execution) { x.Kind, x.Queue = fmt.Sprint("k", i), fmt.Sprint("q", i/2) }))
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 	}
 	_, err := f.db.Cancel(t.Context(), f.tenant, ids[0])
 	f.must(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -32,24 +33,6 @@ const (
 	keyTTL  = 90 * day
 	patient = time.Minute // timeout for results that come at once unless the code is broken
 )
-
-// clock is a time that tests advance.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // wrapped is a Sealer whose sealed texts do not contain the plain text.
 type wrapped struct{}
@@ -85,7 +68,7 @@ func (wrapped) Open(sealed, place string) (string, error) {
 type fixture struct {
 	testing.TB
 	dsn       string
-	clock     *clock
+	clock     *clocktest.Clock
 	db, other *DB
 	tenant    eventhook.TenantID
 	crm, shop eventhook.SourceID
@@ -95,7 +78,7 @@ type fixture struct {
 func setUp(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f := &fixture{TB: t, dsn: pgtest.New(t), clock: clocktest.New(noon)}
 	f.db, f.other = f.open(), f.open()
 	f.apply(acme())
 	f.tenant, f.crm = f.sourceID("acme", "crm")
@@ -117,7 +100,7 @@ func (f *fixture) deleteSystemEvents() {
 // open returns a further instance.
 func (f *fixture) open(change ...func(*Options)) *DB {
 	f.Helper()
-	db := openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.now }}, change...)...)
+	db := openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.Now }}, change...)...)
 	f.must(db.StartSealing(f.Context()))
 	return db
 }
@@ -185,7 +168,7 @@ func (f *fixture) must(err error) {
 // event returns an event of crm, due at once, which is not stored yet.
 func (f *fixture) event(change ...func(*eventhook.Event)) *eventhook.Event {
 	e := &eventhook.Event{
-		ID: eventhook.NewID[eventhook.Event](f.clock.now()), TenantID: f.tenant, SourceID: f.crm, Origin: eventhook.OriginSource,
+		ID: eventhook.NewID[eventhook.Event](f.clock.Now()), TenantID: f.tenant, SourceID: f.crm, Origin: eventhook.OriginSource,
 		EventType: "push", ContentType: "application/json", BodySize: 2,
 		Payload: eventhook.Payload{Headers: []byte("X-A: b\r\n"), Body: []byte(`{}`)},
 	}
@@ -199,7 +182,7 @@ func withKey(key string) func(*eventhook.Event) {
 	return func(e *eventhook.Event) { e.IdempotencyKey = key }
 }
 
-func (f *fixture) withLease(e *eventhook.Event) { e.Lease.Until = f.clock.now().Add(lease) }
+func (f *fixture) withLease(e *eventhook.Event) { e.Lease.Until = f.clock.Now().Add(lease) }
 
 // leasedEvents stores n events, which db has leased.
 func (f *fixture) leasedEvents(n int) []*eventhook.Event {
@@ -298,7 +281,7 @@ func (f *fixture) countDoneActions(e *eventhook.Event) (n int) {
 // executionAction returns an action that creates an execution. key may be "".
 func (f *fixture) executionAction(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{
-		ID: eventhook.NewID[eventhook.Execution](f.clock.now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
+		ID: eventhook.NewID[eventhook.Execution](f.clock.Now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
 	}
 	for _, c := range change {
 		c(x)

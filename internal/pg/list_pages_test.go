@@ -43,7 +43,7 @@ func TestListsReadWithinTheirBounds(t *testing.T) {
 	f.exec(`UPDATE eventhook.event SET source_id = $1, event_type = 'common', status = 'dead'`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.event SET event_type = 'rare', status = 'unrouted' WHERE id IN (SELECT id FROM eventhook.event ORDER BY id LIMIT 3)`)
 	f.exec(`VACUUM ANALYZE eventhook.event`)
-	later := f.clock.now().Add(time.Hour)
+	later := f.clock.Now().Add(time.Hour)
 	none := eventhook.SourceID{}
 	for claim, c := range map[string]struct {
 		source eventhook.SourceID

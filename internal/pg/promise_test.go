@@ -71,12 +71,12 @@ func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 	f.must(err)
 	same(t, "listed", len(list), 0)
 
-	f.clock.advance(time.Minute)
+	f.clock.Advance(time.Minute)
 	p := f.promise("k")
 	same(t, "id", p.ID, held)
 	same(t, "status", p.Status, eventhook.PromiseResolved)
 	same(t, "value", string(p.Value), `{"paid":true}`)
-	same(t, "created at", p.CreatedAt.UTC(), f.clock.now())
+	same(t, "created at", p.CreatedAt.UTC(), f.clock.Now())
 	same(t, "settled at", p.SettledAt.UTC(), noon)
 	_, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
 	f.must(err)
@@ -94,7 +94,7 @@ func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
 	same(t, "retry", got.NextRetryAt.UTC(), noon.Add(10*time.Second))
 
 	p := f.promise("k")
-	f.clock.advance(10 * time.Second)
+	f.clock.Advance(10 * time.Second)
 	e = f.claimEvents(f.db, 1)[0]
 	f.settle(f.db, f.plan(e, rejects))
 	same(t, "event then", f.storedEvent(e).Status, eventhook.EventDelivered)
@@ -219,9 +219,9 @@ func TestPromisesExpire(t *testing.T) {
 		f.must(err)
 		return n
 	}
-	f.clock.advance(time.Hour - time.Second)
+	f.clock.Advance(time.Hour - time.Second)
 	same(t, "expired too early", expire(), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	same(t, "expired in time", expire(), 1)
 	same(t, "expired again", expire(), 0)
 	resumed := f.claimWork(f.db, f.query())
@@ -234,7 +234,7 @@ func TestPromisesExpire(t *testing.T) {
 func TestConcurrentExpiryAndOutcomeSettleOnce(t *testing.T) {
 	f := setUp(t)
 	for round := range 20 {
-		ends := f.clock.now()
+		ends := f.clock.Now()
 		p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
 		f.must(err)
 		x := f.runningExecution(eventhook.Workflow)

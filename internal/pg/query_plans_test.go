@@ -130,19 +130,19 @@ func (f *fixture) fillTables(settled, due int) {
 	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
 			CASE WHEN i > $4 THEN 'pending' ELSE 'unrouted' END, 'source'
-		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.Now()).String(), f.clock.Now(), settled, due)
 	f.exec(`INSERT INTO eventhook.event_payload SELECT id, '', '' FROM eventhook.event ON CONFLICT DO NOTHING`)
 	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, status, type, max_attempts, queue, kind)
 		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
 			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
-		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
+		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.Now(), settled, due)
 	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, completed_at, status, event_type)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
 			CASE WHEN i <= $4 THEN $3::timestamptz END, CASE WHEN i > $4 THEN 'pending' ELSE 'success' END, 'push'
-		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
-	f.exec(`INSERT INTO eventhook.subscription_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
-	f.exec(`INSERT INTO eventhook.tenant_usage SELECT gen_random_uuid(), $1::date - i % 90, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
-	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.Now()).String(), f.clock.Now(), settled, due)
+	f.exec(`INSERT INTO eventhook.subscription_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.Now(), settled+due)
+	f.exec(`INSERT INTO eventhook.tenant_usage SELECT gen_random_uuid(), $1::date - i % 90, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.Now(), settled+due)
+	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.Now(), settled+due)
 }
 
 var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
@@ -175,7 +175,7 @@ func TestFrequentStatementsReadNoWholeTable(t *testing.T) {
 	}
 	check("no partition, no row")
 	f.keep(Retention{})
-	f.clock.advance(day)
+	f.clock.Advance(day)
 	f.keep(Retention{})
 	check("no row")
 	f.fillTables(2000, 0)

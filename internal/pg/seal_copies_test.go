@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -49,7 +50,7 @@ func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 	t.Helper()
 	t.Parallel()
 	ring, err := seal.New(seal.NewKey())
-	f = &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f = &fixture{TB: t, dsn: pgtest.New(t), clock: clocktest.New(noon)}
 	f.must(err)
 	f.db = f.open(func(o *Options) { o.Sealer = ring })
 	for _, slug := range []string{"acme", "umbrella"} {

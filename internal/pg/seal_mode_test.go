@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -28,7 +29,7 @@ type sealFixture struct {
 func newSealFixture(t *testing.T, mode sealMode) *sealFixture {
 	t.Helper()
 	t.Parallel()
-	r := &sealFixture{&fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}, seal.NewKey()}
+	r := &sealFixture{&fixture{TB: t, dsn: pgtest.New(t), clock: clocktest.New(noon)}, seal.NewKey()}
 	conn, err := pgx.Connect(t.Context(), r.dsn)
 	r.must(err)
 	defer func() { _ = conn.Close(context.Background()) }()
@@ -284,7 +285,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	}
 	e := r.event()
 	r.must(r.db.Accept(t.Context(), arrivals(e)))
-	r.clock.advance(time.Hour)
+	r.clock.Advance(time.Hour)
 	same(t, "events that it claims", len(r.claimEvents(wrong, 10)), 0)
 	same(t, "events that another instance claims", len(r.claimEvents(r.db, 10)), 1)
 	r.must(wrong.StartSealing(t.Context()))

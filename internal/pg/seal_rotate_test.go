@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -32,7 +33,7 @@ func newResealFixture(t *testing.T, change func(*Options)) *resealFixture {
 	t.Helper()
 	t.Parallel()
 	old, fresh := seal.NewKey(), seal.NewKey()
-	f := &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f := &fixture{TB: t, dsn: pgtest.New(t), clock: clocktest.New(noon)}
 	with := func(keys ...string) func(*Options) {
 		return func(o *Options) {
 			ring, err := seal.New(keys...)

@@ -53,7 +53,7 @@ func (f *fixture) rowsByPartition(table string) map[string]int {
 func (f *fixture) formerAction(e *eventhook.Event) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, execution_id, started_at, completed_at)
-		VALUES ($1, $2, 0, gen_random_uuid(), 'former', 'task', 'success', 1, gen_random_uuid(), $3, $3)`, [16]byte(e.ID), [16]byte(f.route.ID), f.clock.now())
+		VALUES ($1, $2, 0, gen_random_uuid(), 'former', 'task', 'success', 1, gen_random_uuid(), $3, $3)`, [16]byte(e.ID), [16]byte(f.route.ID), f.clock.Now())
 }
 
 func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 		}
 	}
 	events := f.leasedEvents(3)
-	f.clock.advance(5 * day)
+	f.clock.Advance(5 * day)
 	events = append(events, f.leasedEvents(2)...)
 	waiting := events[4]
 	for _, e := range events[3:4] {
@@ -118,7 +118,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 			f := setUp(t)
 			f.keep(Retention{})
 			f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
-			f.clock.advance(10 * day)
+			f.clock.Advance(10 * day)
 			for range 2 {
 				f.keep(c.keep)
 				same(t, "events", f.days("event"), c.events)
@@ -132,7 +132,7 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 	f := setUp(t)
 	f.settle(f.db, f.plan(f.leasedEvents(1)[0]))
-	f.clock.advance(10 * day)
+	f.clock.Advance(10 * day)
 	f.keep(Retention{EventsDays: 1})
 	same(t, "events", f.count("event", "true"), 0)
 	same(t, "days", f.days("event"), []string{"20260320", "20260321"})
@@ -143,7 +143,7 @@ func TestRetentionKeepsOpenWork(t *testing.T) {
 	f.keep(Retention{})
 	failed := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(failed, failedAction("not yet"), f.executionAction(eventhook.Task, "")))
-	f.clock.advance(10 * day)
+	f.clock.Advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1}
 	has := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
 	f.keep(old)
@@ -171,7 +171,7 @@ func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	made := f.publishAction("payment.made", "", `{}`, s)
 	f.accept(f.db, f.arrival(f.event(), made))
 	same(t, "payloads", f.rowsByPartition("event_payload"), map[string]int{"20260310": 1})
-	f.clock.advance(10 * day)
+	f.clock.Advance(10 * day)
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
 		same(t, table+" while its delivery is open", slices.Contains(f.days(table), "20260310"), true)
@@ -191,7 +191,7 @@ func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 	f.keep(Retention{})
 	a := f.arrival(f.event(), requestAction(`{"made":1}`))
 	f.accept(f.db, a)
-	f.clock.advance(10 * day)
+	f.clock.Advance(10 * day)
 	old := Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1}
 	f.keep(old)
 	d := f.claimInOrder([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
@@ -209,7 +209,7 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f.keep(Retention{})
 	e := f.leasedEvents(1)[0]
 	f.settle(f.db, f.plan(e))
-	f.clock.advance(10 * day)
+	f.clock.Advance(10 * day)
 	f.keep(Retention{})
 	f.db.lockWait = patient
 	// A connection of its own: a new one of a pool would wait for that lock too.
@@ -218,7 +218,7 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	defer func() { _ = watch.Close(context.Background()) }()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
-	_, err = tx.Exec(t.Context(), `UPDATE eventhook.event SET status = 'pending', due_at = $1`, f.clock.now())
+	_, err = tx.Exec(t.Context(), `UPDATE eventhook.event SET status = 'pending', due_at = $1`, f.clock.Now())
 	f.must(err)
 	kept := make(chan error, 1)
 	go func() { kept <- f.db.MaintainPartitions(t.Context(), 0, Retention{EventsDays: 1}) }()
@@ -235,7 +235,7 @@ func TestTwoInstancesMaintainPartitions(t *testing.T) {
 	f := setUp(t)
 	for range 8 {
 		f.leasedEvents(2)
-		f.clock.advance(2 * day)
+		f.clock.Advance(2 * day)
 		var errs [2]error
 		concurrently(
 			func() { errs[0] = f.db.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) },
@@ -294,11 +294,11 @@ func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}
 	had := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
-	f.clock.advance(14 * day)
+	f.clock.Advance(14 * day)
 	f.keep(r)
 	same(t, "the last day that is kept", had("delivery"), true)
 	f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list[0])})
-	f.clock.advance(7 * day)
+	f.clock.Advance(7 * day)
 	f.keep(Retention{EventsDays: 14, BodiesDays: 14, DeliveriesDays: 14})
 	same(t, "while one is open: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
 	f.settleDeliveries(f.db, f.settlement(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))

@@ -40,7 +40,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 	}
 	same(t, "removed in one round", removed, n/2)
 	same(t, "keys left", f.count("idempotency_key", "true"), n/2)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	for removed < n {
 		got := sweep()
 		if got == 0 {
@@ -87,7 +87,7 @@ func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
 			same(t, "a key past its time", batch[i].Status, eventhook.EventPending)
 			wantDuplicate(t, "after that", again[i], batch[i])
 		}
-		f.clock.advance(keyTTL)
+		f.clock.Advance(keyTTL)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestSweepExecutions(t *testing.T) {
 	ids, _ := f.promises(0, 1)
 	ended := f.runningExecution(eventhook.Workflow)
 	f.must(f.db.Suspend(t.Context(), ended, eventhook.Suspension{Await: ids, Timeout: time.Second}))
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	ended = f.claimWork(f.db, f.query())[0]
 	f.complete(f.db, ended, nil)
 	cancelled := f.execution(eventhook.Task)
@@ -111,10 +111,10 @@ func TestSweepExecutions(t *testing.T) {
 		f.must(err)
 		return n
 	}
-	f.clock.advance(day - time.Second)
+	f.clock.Advance(day - time.Second)
 	same(t, "deleted before the end of keep", sweep(day), 0)
 	same(t, "deleted while idempotency keys may refer to them", sweep(time.Hour), 0)
-	f.clock.advance(time.Second)
+	f.clock.Advance(time.Second)
 	same(t, "deleted with a keep of 0", sweep(0), 0)
 	same(t, "deleted after the end of keep", sweep(day), 2)
 	for _, id := range []eventhook.ExecutionID{ended.ID, cancelled} {
@@ -144,7 +144,7 @@ func TestSweepPromises(t *testing.T) {
 		{"settled ones, also those that were never created", 0, keep, 2},
 		{"once", 0, keep, 0},
 	} {
-		f.clock.advance(c.after)
+		f.clock.Advance(c.after)
 		n, err := f.db.SweepPromises(t.Context(), c.keep)
 		f.must(err)
 		same(t, c.claim, n, c.want)

@@ -3,7 +3,6 @@ package usage_test
 import (
 	"errors"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
@@ -26,24 +26,6 @@ var (
 	tomorrow = today.AddDate(0, 0, 1)
 )
 
-// clock is a clock that only tests advance.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 var errDown = errors.New("the database is down")
 
 type sum = usagetest.Sum
@@ -51,7 +33,7 @@ type sum = usagetest.Sum
 // fixture is a meter with a store in memory.
 type fixture struct {
 	testing.TB
-	clock *clock
+	clock *clocktest.Clock
 	store *usagetest.Store
 	meter *usage.Meter
 }
@@ -59,14 +41,14 @@ type fixture struct {
 const cachedTenants = 10
 
 func newFixture(t testing.TB) *fixture {
-	r := &fixture{TB: t, clock: &clock{at: noon}, store: usagetest.NewStore()}
+	r := &fixture{TB: t, clock: clocktest.New(noon), store: usagetest.NewStore()}
 	r.meter = r.newInstance()
 	return r
 }
 
 // newInstance returns the meter of one more instance.
 func (r *fixture) newInstance() *usage.Meter {
-	return usage.New(cachedTenants, r.store, slog.New(slog.DiscardHandler), r.clock.now)
+	return usage.New(cachedTenants, r.store, slog.New(slog.DiscardHandler), r.clock.Now)
 }
 
 func newSource(q eventhook.Quota) eventhook.Source {
@@ -87,7 +69,7 @@ func (r *fixture) open(m *usage.Meter, s eventhook.Source) *usage.Account {
 // take counts n events of the given size each and returns how many passed.
 func (r *fixture) take(a *usage.Account, n, bytes int) (passed int) {
 	for range n {
-		if a.Take(bytes, r.clock.now()) == nil {
+		if a.Take(bytes, r.clock.Now()) == nil {
 			passed++
 		}
 	}

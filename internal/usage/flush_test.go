@@ -26,7 +26,7 @@ func TestStoredEventsAreCounted(t *testing.T) {
 	s := newSource(eventhook.Quota{})
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 3, 10, 3)
-	a.Return(10, r.clock.now())
+	a.Return(10, r.clock.Now())
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
 	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
@@ -104,7 +104,7 @@ func TestWithoutCountsNothingIsWritten(t *testing.T) {
 	a := r.open(r.meter, newSource(eventhook.Quota{}))
 	r.flush()
 	r.wantTaken(a, 1, 1, 1)
-	a.Return(1, r.clock.now())
+	a.Return(1, r.clock.Now())
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
 	writes, reads := r.store.Calls()
@@ -123,7 +123,7 @@ func TestFirstFailuresAreCounted(t *testing.T) {
 		settled(eventhook.EventFailed, 1), settled(eventhook.EventDead, 3),
 		{Event: &eventhook.Event{}, Status: eventhook.EventDead}, // without a source
 	})
-	r.clock.advance(4 * time.Minute)
+	r.clock.Advance(4 * time.Minute)
 	r.must(r.meter.FlushSources(t.Context()))
 	same(t, "counted", r.store.SourceTotals(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
 }

@@ -35,7 +35,7 @@ func TestAQuota(t *testing.T) {
 			a := r.open(r.meter, newSource(c.quota))
 			r.wantTaken(a, 10, c.bytes, c.want)
 			over := ""
-			if x := a.Take(c.bytes, r.clock.now()); x != nil {
+			if x := a.Take(c.bytes, r.clock.Now()); x != nil {
 				over = x.Quota
 				same(t, "resets at", x.ResetsAt, tomorrow)
 			}
@@ -75,11 +75,11 @@ func TestASingleInstanceEnforcesAQuotaExactly(t *testing.T) {
 		all.Go(func() {
 			defer running.Add(-1)
 			for n := range each {
-				if a.Take(1, r.clock.now()) != nil {
+				if a.Take(1, r.clock.Now()) != nil {
 					continue
 				}
 				if n%5 == 0 {
-					a.Return(1, r.clock.now()) // not stored
+					a.Return(1, r.clock.Now()) // not stored
 					continue
 				}
 				passed.Add(1)
@@ -136,7 +136,7 @@ func TestRepeatedOpeningReadsOnce(t *testing.T) {
 	}
 	_, reads := r.store.Calls()
 	same(t, "reads of today and of earlier days", reads, 2)
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.wantTaken(r.open(r.newInstance(), s), 9, 1, 9)
 	r.open(r.meter, s)
 	if _, reads := r.store.Calls(); reads == 2 {
@@ -161,10 +161,10 @@ func TestAChangedQuotaAppliesToNewAccounts(t *testing.T) {
 func TestANewDayBeginsAtMidnight(t *testing.T) {
 	r := newFixture(t)
 	s, other := newSource(perDay(3)), r.newInstance()
-	r.clock.advance(12*time.Hour - time.Millisecond)
+	r.clock.Advance(12*time.Hour - time.Millisecond)
 	a, b := r.open(r.meter, s), r.open(other, s)
 	r.wantTaken(a, 5, 10, 3)
-	r.clock.advance(time.Millisecond)
+	r.clock.Advance(time.Millisecond)
 	r.wantTaken(a, 1, 10, 1)
 	r.flush(other)
 	same(t, "days", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}, tomorrow: {Events: 1, Bytes: 10}})
@@ -172,7 +172,7 @@ func TestANewDayBeginsAtMidnight(t *testing.T) {
 	r.flush(other)
 	r.wantTaken(b, 2, 10, 1)
 	r.flush(other)
-	r.clock.advance(48 * time.Hour) // the parity of the first day again
+	r.clock.Advance(48 * time.Hour) // the parity of the first day again
 	r.wantTaken(a, 5, 10, 3)
 	r.flush(other)
 	same(t, "two days later", r.store.TenantDays(s.TenantID)[tomorrow.AddDate(0, 0, 2)], sum{Events: 3, Bytes: 30})
@@ -181,12 +181,12 @@ func TestANewDayBeginsAtMidnight(t *testing.T) {
 
 func TestStorageIsKnownAcrossMidnight(t *testing.T) {
 	r := newFixture(t)
-	r.clock.advance(12*time.Hour - time.Second)
+	r.clock.Advance(12*time.Hour - time.Second)
 	a := r.open(r.meter, newSource(stored(100)))
 	r.wantTaken(a, 5, 10, 5)
 	r.flush()
 	for range 3 {
-		r.clock.advance(time.Second)
+		r.clock.Advance(time.Second)
 		r.wantTaken(a, 1, 10, 1)
 		r.flush()
 	}
@@ -200,13 +200,13 @@ func TestStorageCountsAllDays(t *testing.T) {
 	r.store.SetDay(s.TenantID, yesterday, sum{Events: 7, Bytes: 70})
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 5, 10, 3)
-	r.clock.advance(12 * time.Hour)
+	r.clock.Advance(12 * time.Hour)
 	r.wantTaken(a, 1, 10, 0)
 	r.flush()
 	r.wantTaken(a, 1, 10, 0)
 
 	r.store.SetDay(s.TenantID, yesterday, sum{})
-	r.clock.advance(time.Minute)
+	r.clock.Advance(time.Minute)
 	r.wantTaken(a, 1, 10, 0) // refused with old totals; the tenant is now due for the flush
 	r.flush()
 	r.wantTaken(a, 9, 10, 7)
@@ -314,7 +314,7 @@ func TestTheOverrunOfAQuotaIsBounded(t *testing.T) {
 			for refused := 0; refused < instances; {
 				refused = 0
 				for _, a := range accounts {
-					if a.Take(c.bytes, r.clock.now()) == nil {
+					if a.Take(c.bytes, r.clock.Now()) == nil {
 						taken++
 					} else {
 						refused++

@@ -26,7 +26,7 @@ func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
 		unsent, test, settled(other, eventhook.DeliverySuccess, ""),
 	}
 	r.meter.Delivered(batch)
-	r.clock.advance(eventhook.SourceCountSpan)
+	r.clock.Advance(eventhook.SourceCountSpan)
 	r.meter.Delivered(batch[:1])
 	r.store.FailWrites(errDown)
 	if err := r.meter.FlushSubscriptions(t.Context()); !errors.Is(err, errDown) {
