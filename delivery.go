@@ -60,8 +60,8 @@ func (d *Delivery) Destination() Destination {
 }
 
 // DeliveryIDOf derives the id of an event's delivery to a destination. The id is
-// deterministic, so that an event that is stored twice after an unclear commit still
-// gets one delivery. It starts with the time of the event and the next 12 bits of
+// deterministic, so that an event that is stored twice, because the result of the first
+// commit was unknown, still gets one delivery. It starts with the time of the event and the next 12 bits of
 // the event's id, so that all deliveries of an event are adjacent and in the
 // partition of the event's day; DeliveryIDRange returns the bounds.
 func DeliveryIDOf(of EventID, to DestinationID) (id DeliveryID) {
@@ -122,7 +122,7 @@ type DeliveryFilter struct {
 	RouteID        RouteID
 	EventID        EventID
 	Status         DeliveryStatus
-	CreatedAfter   time.Time // refers to the event
+	CreatedAfter   time.Time // compared with the creation time of the event
 	CreatedBefore  time.Time
 	Before         DeliveryID
 	Limit          int
@@ -150,7 +150,7 @@ type SubscriptionStats struct {
 	// MeanDuration is the mean duration of the attempts of the last 24 hours.
 	MeanDuration time.Duration
 	// Waiting is the number of open deliveries, at most MaxWaitingCount. OldestAt is
-	// the earliest moment at which one of them is or was due.
+	// their earliest due time, which may be in the past.
 	Waiting   int
 	OldestAt  *time.Time
 	DeadInRow int

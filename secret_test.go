@@ -51,7 +51,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 	}
 }
 
-// outputs lists the outputs to print or marshal a value.
+// outputs returns functions that print or marshal a value, by a description of the
+// format.
 func outputs() map[string]func(any) string {
 	all := map[string]func(any) string{
 		"as JSON": func(v any) string { b, err := json.Marshal(v); return fmt.Sprint(string(b), err) },

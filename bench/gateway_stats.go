@@ -55,8 +55,8 @@ func (s *stats) waitSettled(ctx context.Context) (queries int, err error) {
 	}
 }
 
-// processingTimes returns the times from receipt to processed of the tenant's events
-// with ids of at least from. It waits until all of them are processed.
+// processingTimes returns, for each event of the tenant from the id from on, the time
+// between its receipt and the end of its processing. It waits until all of them are processed.
 func (s *stats) processingTimes(ctx context.Context, from eventhook.EventID) ([]time.Duration, error) {
 	const sql = `SELECT e.id, e.processed_at FROM eventhook.event e JOIN eventhook.tenant t ON t.id = e.tenant_id
 WHERE t.slug = $1 AND e.id >= $2`

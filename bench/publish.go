@@ -11,8 +11,8 @@ import (
 // publishRound is the result of one round.
 type publishRound struct{ accept, none, paused measurement }
 
-// publish compares publishing an event, without a subscriber and with a paused one,
-// with accepting a webhook.
+// publish compares two rates with the rate of accepted webhooks: events published
+// without a subscriber, and events published with a paused subscriber.
 func (r *run) publish(ctx context.Context) error {
 	r.print("publish: %d connections, 1 KB of data; %d rounds of %s each\n", r.connections, r.rounds, r.length)
 	accepting, err := r.gateway(ctx, "publish-accept", acceptOnly)

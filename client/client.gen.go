@@ -3251,7 +3251,7 @@ func (params ListPromisesParams) query() url.Values {
 
 // CreatePromise calls POST /api/tenants/{tenant}/eventhook/promises.
 //
-// Create a promise. 201 if the promise is new; 200 with the existing promise if it has this idempotency key already. Requires a key with the scope work, or the admin key.
+// Create a promise. 201 if the promise is new; 200 with the existing promise if the tenant already has a promise with this idempotency key. Requires a key with the scope work, or the admin key.
 func (c *Client) CreatePromise(ctx context.Context, tenant string, body CreatePromiseRequest, options ...CallOption) (Promise, error) {
 	return callJSON[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3847,4 +3847,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "bf30fc17ef947ffe4833ca66ac4564c3cd22ca8217623c2ab6a0c3cc54bb38c9"
+const generatedFrom = "2680ecd2ec7098fefdb70dfc8d131eef6337c6bdd80de7e3ed1b0d16a6077aa4"

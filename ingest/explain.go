@@ -135,7 +135,7 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 		f.Add("method", "is not an HTTP method")
 	}
 	if u, err := neturl.Parse(r.URL); r.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-		f.Add("url", "want an absolute URL, such as https://hooks.example/in?a=b")
+		f.Add("url", "must be an absolute URL, such as https://hooks.example/in?a=b")
 	}
 	for name, values := range r.Header {
 		at := "headers." + eventhook.SanitizeLabel(name)

@@ -30,9 +30,9 @@ type handshake struct {
 // methodSteps has a step for each HTTP method.
 type methodSteps map[string]step
 
-// step returns the reply to a handshake or its refusal. It returns nil for both if the
-// request is not a handshake and may be an event; a step must not treat a request as a
-// handshake that could be an event. A step has no side effects; the side effects of a handshake are in
+// step returns the reply to a handshake or its refusal. It returns nil, nil if the
+// request is not a handshake. If a request could be an event, a step must return
+// nil, nil. A step has no side effects; the side effects of a handshake are in
 // reply.action.
 type step func(in received) (*reply, *refusal)
 

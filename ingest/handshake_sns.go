@@ -20,7 +20,7 @@ const maxConfirmations = 8
 
 // confirmTopic answers a SubscriptionConfirmation of Amazon SNS by calling its SubscribeURL.
 // If the source verifies nothing, the request is an event instead, and a user can call the
-// URL. The end of a subscription is always an event.
+// URL. An UnsubscribeConfirmation is always an event.
 func confirmTopic(in received) (*reply, *refusal) {
 	body := object(in.Body)
 	if kind, _ := textOf(body["Type"]); kind != "SubscriptionConfirmation" || in.source.neverVerifies {

@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook/internal/chunks"
 )
 
-// reservation is the memory that one request uses. Only the goroutine of the request calls
-// its exported methods, finishReading and release; another request or the sweep can stop it
-// at any time until finishReading. memory.mu guards the fields, except received and the
-// fields that never change.
+// reservation is the memory that one request uses. Only the goroutine of the request
+// may call the exported methods, finishReading and release. Until finishReading
+// returns, another request or the sweep can stop the reservation. memory.mu guards
+// the fields, except received and the fields that never change.
 type reservation struct {
 	memory    *memory
 	body      io.Reader

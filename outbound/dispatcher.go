@@ -135,7 +135,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	working, stopSends := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSends()
-	writing, stopWrites := lifetime.Extend(working, lastWrites)
+	writing, stopWrites := lifetime.Extend(working, finalWriteTimeout)
 	defer stopWrites()
 	feeding, stopWriters := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriters()

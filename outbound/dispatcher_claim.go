@@ -181,7 +181,7 @@ func (c *claims) submit(ctx context.Context) bool {
 		return false
 	}
 	// A claim is completed at a shutdown, so that its deliveries can be released.
-	finishing, cancel := lifetime.Extend(ctx, lastWrites)
+	finishing, cancel := lifetime.Extend(ctx, finalWriteTimeout)
 	defer cancel()
 	list, err := c.Queue.ClaimDeliveries(finishing, c.list)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // running write is slow.
 const settleWriters = 2
 
-// lastWrites is how long writes may continue at a shutdown after the last send ended:
-// settling outcomes and releasing deliveries.
-const lastWrites = 5 * time.Second
+// finalWriteTimeout is the time for settling outcomes and releasing deliveries after
+// the last send of a shutdown.
+const finalWriteTimeout = 5 * time.Second
 
 // settleBounds returns the bounds of the batches of settlements. The queue has no bound of
 // its own: the scheduler stops all sends at Config.UnsettledDeliveries.

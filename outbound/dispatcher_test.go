@@ -36,7 +36,7 @@ func TestFreshDeliveriesAreSentFromMemory(t *testing.T) {
 	})
 }
 
-func TestDeliveriesInNoInstancesMemoryAreClaimed(t *testing.T) {
+func TestDeliveriesThatNoInstanceHoldsAreClaimed(t *testing.T) {
 	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
 		w.backlog(s, 3000)
@@ -131,7 +131,7 @@ func TestOldDeliveriesDieUnsent(t *testing.T) {
 	})
 }
 
-func TestDeliveriesWithoutDataDieUnsent(t *testing.T) {
+func TestDeliveriesWhoseDataWasDeletedBecomeDead(t *testing.T) {
 	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		s := w.subscribe(newTenant(), 0, nil)
 		purged, empty := w.store(s, time.Time{}), w.store(s, time.Time{})
@@ -143,12 +143,12 @@ func TestDeliveriesWithoutDataDieUnsent(t *testing.T) {
 			t.Errorf("got %s after %d attempts (%q), want it dead unsent", r.Status, r.Attempts, r.LastError)
 		}
 		if r := w.row(empty.ID); r.Status != success {
-			t.Errorf("delivery without data: got %s, want it delivered", r.Status)
+			t.Errorf("delivery of an event with an empty body: got %s, want success", r.Status)
 		}
 	})
 }
 
-func TestGoneReceiversAreDisabled(t *testing.T) {
+func TestStatus410DisablesTheSubscription(t *testing.T) {
 	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, respondsWith(410))
@@ -346,7 +346,7 @@ func TestStopCompletesSendsAndReleasesTheRemainingDeliveries(t *testing.T) {
 	})
 }
 
-func TestTheDrainEnds(t *testing.T) {
+func TestStopReturnsAtTheDrainTimeout(t *testing.T) {
 	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 25*time.Second, nil)
@@ -634,7 +634,7 @@ func TestFailedLookupsDoNotDelayOtherTenants(t *testing.T) {
 func TestAnAttemptThatPanicsHasFailed(t *testing.T) {
 	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		i := w.start()
-		s := w.subscribe(newTenant(), 0, func() eventhook.Attempt { panic("over what somebody published") })
+		s := w.subscribe(newTenant(), 0, func() eventhook.Attempt { panic("panic in the sender") })
 		d := i.publish(s, 1)[0]
 		w.advance(500 * time.Millisecond)
 		if r := w.row(d.ID); r.Status != failed || r.RetryCount != 1 {

@@ -51,10 +51,10 @@ func destinationRef(tenant eventhook.TenantID, id eventhook.DestinationID, route
 	return eventhook.Destination{TenantID: tenant, RouteID: route, TargetIndex: index}
 }
 
-// Claim requests up to Max due deliveries of a destination, leased until now + Lease. The
-// deliveries that became due first are claimed first. With TriedFirst, only deliveries that
-// were tried before are claimed, the oldest first. Other deliveries are claimed only if no
-// such delivery is due.
+// Claim requests up to Max due deliveries of a destination, leased until now +
+// Lease, the earliest due first. With TriedFirst, a claim returns the due deliveries
+// that were tried before, the oldest first; if there are none, it returns untried
+// deliveries.
 type Claim struct {
 	DestinationID eventhook.DestinationID
 	Max           int

@@ -30,7 +30,7 @@ type BacktestOptions struct {
 // Backtest is the result of testing a route with past events.
 type Backtest struct {
 	Matched, Unmatched Outcome
-	Failed             Outcome // the event matched or could not be evaluated, and an action would fail
+	Failed             Outcome // the event matched but an action would fail, or the filters could not be evaluated
 	WithoutBody        int     // not tested: the payload is past its retention
 	IsComplete         bool    // false if the time limit ended the backtest
 	Newest, Oldest     time.Time
@@ -43,8 +43,8 @@ type Outcome struct {
 	Reasons map[string]int // how many events have each reason; see Explanation.General
 }
 
-// Sample is one event with the actions that the route would take. Inputs are omitted once the
-// samples hold maxSampleBytes.
+// Sample is one event with the actions that the route would take. An input is omitted
+// if it would exceed maxSampleBytes for all samples together.
 type Sample struct {
 	EventID   eventhook.EventID
 	EventType string
@@ -81,8 +81,7 @@ const (
 // of them together get half of the processors.
 var backtestLimit = newBacktestLimiter(max(1, runtime.GOMAXPROCS(0)/2))
 
-// backtestLimiter limits concurrent backtests: one for each tenant, and as many in all as there are
-// slots.
+// backtestLimiter allows one backtest per tenant and cap(slots) backtests in total.
 type backtestLimiter struct {
 	oneAtATime
 	slots chan struct{}

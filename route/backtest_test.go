@@ -246,7 +246,7 @@ func TestABacktestWithScriptsThatHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const why = "filter_function: it was stopped: it ran longer than 1s"
+	const why = "filter_function: the script was stopped: it ran longer than 1s"
 	if diff := cmp.Diff([]Reason{{why, 2}}, got.Failed.TopReasons(5)); diff != "" || got.Failed.Events != 2 || got.Failed.Samples[0].Reason != UndecidedPrefix+why {
 		t.Errorf("got %+v, want two events that failed with %s", got.Failed, why)
 	}

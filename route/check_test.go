@@ -122,7 +122,7 @@ func TestCheckOfOtherSettings(t *testing.T) {
 		{"an expression that is too long", eventhook.Route{FilterExpression: long}, []string{"filter_expression: is 65537 bytes long"}},
 		{"a function that is too long", eventhook.Route{FilterFunction: long}, []string{"filter_function: is 65537 bytes long"}},
 		{"a function that is none", eventhook.Route{FilterFunction: "1"}, []string{"filter_function: it defines no function filter(event)"}},
-		{"a function whose source does not end", eventhook.Route{FilterFunction: "for (;;);"}, []string{"filter_function: it was stopped: it ran longer than 1s"}},
+		{"a function whose source does not end", eventhook.Route{FilterFunction: "for (;;);"}, []string{"filter_function: the script was stopped: it ran longer than 1s"}},
 		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its result: it is async"}},
 		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its result: it is async"}},
 		{"a transform of no type", eventhook.Route{Transform: &eventhook.Transform{Expression: "x"}}, []string{`transform.type: "" is not one of jmespath, javascript`}},

@@ -106,7 +106,7 @@ func TestExplainShowsTheInputsOfTargets(t *testing.T) {
 func TestExplainReportsUndecidedRoutes(t *testing.T) {
 	const notPlain = "filter_function: filter must be a plain function that returns its result: "
 	for _, c := range []struct{ claim, function, want string }{
-		{"a function that is stopped", "function filter() { for (;;); }", "filter_function: it was stopped: it ran longer than 1s"},
+		{"a function that is stopped", "function filter() { for (;;); }", "filter_function: the script was stopped: it ran longer than 1s"},
 		{"a function that returns a promise", "const ask = async () => false; const filter = () => ask()", notPlain + "it returned a promise"},
 		{"a stored async function", "async function filter() { return false }", notPlain + "it is async"},
 	} {

@@ -22,11 +22,12 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// native converts JSON to CEL's types. Whole numbers become int64, or uint64 if they fit only that;
-// other numbers become float64, as do numbers up to 2^53 that are written with a point or an
-// exponent. If an object repeats a name, the first member counts, as in paths. The error is
-// errTooManyValues or the meter's.
-func native(m *meter.Meter, r gjson.Result) (any, error) {
+// celValue converts JSON to CEL's types. A whole number becomes int64, or uint64 if
+// it is too large for int64. Every other number becomes float64, as does a number
+// below 2^53 that is written with a point or an exponent. If an object repeats a
+// name, the first member counts, as in paths. The error is errTooManyValues or the
+// meter's.
+func celValue(m *meter.Meter, r gjson.Result) (any, error) {
 	d := decoder{meter: m, valuesLeft: maxValues}
 	v := d.value(r)
 	if err := m.Err(); err != nil {

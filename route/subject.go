@@ -64,7 +64,7 @@ func (s *subject) decoded() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.body, err = native(s.Meter, gjson.ParseBytes(text)); err != nil {
+	if s.body, err = celValue(s.Meter, gjson.ParseBytes(text)); err != nil {
 		return nil, err
 	}
 	s.hasBody = true
@@ -83,7 +83,7 @@ func (s *subject) decodedCloudEvent() (any, error) {
 	var cloud any = map[string]any{}
 	if text := s.View.CloudEvent(); text != nil {
 		var err error
-		if cloud, err = native(s.Meter, gjson.ParseBytes(text)); err != nil {
+		if cloud, err = celValue(s.Meter, gjson.ParseBytes(text)); err != nil {
 			return nil, err
 		}
 	}

@@ -112,15 +112,15 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 	}{
 		{"a transform that throws", transformed(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", false},
 		{"a transform that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned a value without a JSON form, such as undefined", false},
-		{"a transform that hangs", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", false},
+		{"a transform that hangs", transformed(js, "function transform(e) { for (;;); }"), "transform: the script was stopped: it ran longer than 1s", false},
 		{"a transform that needs too much memory", transformed(js, "const transform = () => new ArrayBuffer(1e9)"), "transform: it was stopped: it used more than 32 MiB", false},
 		{"a transform with retry that throws", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},
-		{"a transform with retry that hangs", retried(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", true},
+		{"a transform with retry that hangs", retried(js, "function transform(e) { for (;;); }"), "transform: the script was stopped: it ran longer than 1s", true},
 		{"a transform that does not compile", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
 		{"a JMESPath transform that does not compile", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
 		{"a transform of an unknown type", transformed("xslt", "x"), "transform", false},
 		{"a JMESPath function with the wrong type", transformed(jp, "abs(@)"), "transform: invalid type for", false},
-		{"a filter that hangs", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 1s", true},
+		{"a filter that hangs", function("function filter() { for (;;); }"), "filter_function: the script was stopped: it ran longer than 1s", true},
 		{"a filter that needs too much memory", function("function filter() { return new ArrayBuffer(1e9) }"), "filter_function: it was stopped: it used more than 32 MiB", false},
 		{"a misspelled filter", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
 	} {

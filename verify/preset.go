@@ -22,17 +22,17 @@ type Preset struct {
 	Verifier            Config   // without secrets; {option.<name>} is replaced by an option
 	Options             []Option // settings besides secrets and keys
 	LearnsSecret        bool     // the handshake delivers the secret
-	ConfirmsSecret      bool     // this secret is active after an operator has read it, to confirm it at the provider
+	ConfirmsSecret      bool     // the delivered secret becomes active when an operator reads it to confirm it at the provider
 	HandshakeSecret     bool     // the handshake needs a secret; the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string
-	Methods             []string               // besides POST: of the handshake if there is one, otherwise of events
+	Methods             []string               // methods besides POST; for handshake requests if the preset has a handshake, otherwise for events
 	Handshake           string                 // the name of the provider's handshake; empty: none
 	Reply               *eventhook.SourceReply // to accepted requests, if the provider requires a certain response
 	Uncovered           string                 // what the signature does not cover, in sentences for users; empty: nothing
 	Note                string                 // hints for the setup, in sentences for users
-	ReplayProtection    string                 // eventhook.ReplayBody if two events never sign the same bytes; empty: ReplayOff
-	Repeats             string                 // why two events can sign the same bytes, as a clause for users; only if the id is not signed
+	ReplayProtection    string                 // eventhook.ReplayBody if two events never have equal signed bytes; empty: ReplayOff
+	Repeats             string                 // why two events can have equal signed bytes, as a clause for users; set only if the id is not signed
 }
 
 // Regular expressions of the challenges that these providers' handshakes sign. The
@@ -48,8 +48,9 @@ type Option struct {
 	Name     string
 	About    string // a noun phrase for users
 	Required bool
-	// Pins marks an option without which requests of every account at the
-	// provider are accepted. New sources must set it.
+	// Pins marks an option that limits the source to one account. Without it, the
+	// source accepts requests of every account at the provider. New sources must
+	// set it.
 	Pins    bool
 	Default string
 	Secret  bool // write-only
@@ -126,8 +127,8 @@ func (p Preset) RequiredFields() []string {
 	return fields
 }
 
-// Spec is a source's setting of its verification: a provider's preset, or a
-// verifier of its own. It prints and logs without its secrets. It marshals with
+// Spec configures how a source verifies requests: with a provider's preset, or with
+// its own verifier. It prints and logs without its secrets. It marshals with
 // its secrets, to be sealed and stored.
 type Spec struct {
 	Provider string `json:"provider,omitempty" yaml:"provider"`
@@ -197,7 +198,7 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 		faults = eventhook.Faults{{Location: "secrets", Message: "missing, want at least one user:password"}}
 	}
 	for i := range faults {
-		// The values of a preset are the secrets of a source.
+		// The Values of a preset's Config come from the source's secrets.
 		if rest, ok := strings.CutPrefix(faults[i].Location, "values"); ok {
 			faults[i].Location = "secrets" + rest
 		}
@@ -275,7 +276,7 @@ func (r *Resolved) complete(s Spec) Config {
 	if s.ToleranceSeconds != nil {
 		c.ToleranceSeconds = s.ToleranceSeconds
 	}
-	plain, template := r.fillers()
+	plain, template := r.optionReplacers()
 	c.Prefix, c.Signed, c.Audience = plain.Replace(c.Prefix), template.Replace(c.Signed), plain.Replace(c.Audience)
 	if c.Claims != nil {
 		claims := map[string]string{}
@@ -289,10 +290,10 @@ func (r *Resolved) complete(s Spec) Config {
 	return c
 }
 
-// fillers return replacers that insert the options into plain texts and into
-// templates, in which braces are escaped by doubling. Placeholders in the value of
-// an option are not replaced.
-func (r *Resolved) fillers() (plain, template *strings.Replacer) {
+// optionReplacers returns two replacers for {option.<name>}: for plain texts, and
+// for templates, where it doubles each brace in the value. Placeholders in the value
+// of an option are not replaced.
+func (r *Resolved) optionReplacers() (plain, template *strings.Replacer) {
 	var texts, braced []string
 	for name, value := range r.Options {
 		texts = append(texts, "{option."+name+"}", value)

@@ -57,7 +57,8 @@ func newTimestampRule(c Config) *timestampRule {
 }
 
 // read returns the timestamp and its text. listed is the timestamp in the list of
-// signatures, and times the number of its occurrences.
+// signatures and times how often it occurs there. If the timestamp has a header of
+// its own, read ignores both.
 func (s *timestampRule) read(r *Request, listed string, times int) (unixTime, string, *Error) {
 	text := listed
 	if s.header != "" {
@@ -76,7 +77,7 @@ func (s *timestampRule) read(r *Request, listed string, times int) (unixTime, st
 	return at, text, nil
 }
 
-// literalPath is a path in gjson's syntax whose steps mean themselves.
+// literalPath escapes a path for gjson, so that each step is a literal name.
 func literalPath(path string) string {
 	if path == "" {
 		return ""

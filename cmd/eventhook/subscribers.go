@@ -40,8 +40,8 @@ func (s deliveryObserver) SettledDeliveries(batch []*outbound.DeliverySettlement
 	s.meter.Delivered(batch)
 }
 
-// localDispatcher passes new deliveries to the dispatcher of this instance. Other
-// instances are notified of deliveries for which it has no free slots.
+// localDispatcher passes new deliveries to the dispatcher of this instance. If the
+// dispatcher has no free slot for a delivery, the other instances are notified.
 type localDispatcher struct {
 	*outbound.Dispatcher
 	db *pg.DB

@@ -14,7 +14,9 @@ import (
 )
 
 // EventTypeStore stores the catalogues of tenants. Its errors are those of SourceStore.
-// Entries with the visibility admin do not exist for tenants' keys.
+// For a tenant's key, EventTypes and DeleteEventType treat entries with the visibility
+// admin as missing, and PutEventType returns KindForbidden. EventType returns every entry;
+// the caller must check IsHiddenFrom.
 type EventTypeStore interface {
 	EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error)
 	EventTypes(ctx context.Context, to eventhook.Actor, tenant eventhook.TenantID, before eventhook.EventTypeID, limit int) ([]eventhook.EventType, error)

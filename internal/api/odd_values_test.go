@@ -128,8 +128,7 @@ func (g *generator) schema() *huma.Schema {
 	return s
 }
 
-// object returns a body that is valid except for one member. It never sets
-// wait_seconds, since the wait would not end.
+// object returns a body that is valid except for one member.
 func (g *generator) object(odd, value string) string {
 	if g.op.RequestBody == nil {
 		return ""

@@ -82,7 +82,7 @@ func (s *server) registerPromises(api huma.API) {
 	}
 	create := op("create-promise", http.MethodPost, "", "Create a promise")
 	create.status, create.alsoStatus = http.StatusCreated, http.StatusOK
-	create.about = "201 if the promise is new; 200 with the existing promise if it has this idempotency key already."
+	create.about = "201 if the promise is new; 200 with the existing promise if the tenant already has a promise with this idempotency key."
 	register(s, api, create, s.createPromise)
 	list := op("list-promises", http.MethodGet, "", "List promises")
 	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."

@@ -52,8 +52,8 @@ const (
 	bodyRate    = 32 << 10 // bytes per second
 )
 
-// bodyDeadline returns how long after the start of a body byte number received+1
-// must arrive.
+// bodyDeadline returns the maximum time from the start of a body to its next byte if
+// received bytes have arrived.
 func bodyDeadline(received int64) time.Duration {
 	return min(bodyGrace+time.Duration(received)*time.Second/bodyRate, bodyTimeout)
 }

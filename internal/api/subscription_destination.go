@@ -44,7 +44,8 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 }
 
 // respellHeaders returns the stored headers with the spelling that a patch uses. Header
-// names are case-insensitive, so that the patch must replace them in any spelling.
+// names are case-insensitive, so a header in the patch replaces the stored header in any
+// spelling.
 func respellHeaders(have map[string]string, patch json.RawMessage) map[string]string {
 	var named, headers map[string]json.RawMessage
 	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
@@ -65,7 +66,8 @@ func respellHeaders(have map[string]string, patch json.RawMessage) map[string]st
 }
 
 // changesDestination reports whether a patch sends deliveries to another origin or adds
-// a target label. A stored URL that cannot be decrypted counts as changed.
+// a target label. If the stored URL cannot be decrypted, a patch that sets a URL counts
+// as a change.
 func changesDestination(have, want eventhook.Subscription) bool {
 	if !want.SecretsLost && !have.URL.Equal(want.URL) && !eventhook.SameOrigin(have.URL.Reveal(), want.URL.Reveal()) {
 		return true

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRouteTestOutput(t *testing.T) {
-	const why = "filter_function: it was stopped: it ran longer than 100ms"
+	const why = "filter_function: the script was stopped: it ran longer than 100ms"
 	action := func(wrong string) []client.ActionExplanation {
 		if wrong == "" {
 			return []client.ActionExplanation{{TargetType: "task"}}

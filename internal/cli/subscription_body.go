@@ -16,8 +16,8 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// subscriptionFlags defines flags for the fields of a subscription. Use -f for the
-// other fields.
+// subscriptionFlags defines flags for the fields of a subscription. Fields without a
+// flag can be set in a file with -f.
 func (b *body) subscriptionFlags() *body {
 	b.text("url", "url", "URL that receives the events")
 	b.texts("type", "event_types", "event type: exact, prefix.*, or *")
@@ -145,14 +145,14 @@ func newSubscriptionUpdate(r *remote) *cobra.Command {
 	cmd.Long = cmd.Short + `. A given secret replaces all
 secrets of the subscription at once; rotate-secret has a grace period.
 
-If the scheme, host or port of --url changes, or --label changes, repeat
+If --url changes the scheme, host or port, or --label adds a label, repeat
 --auth-header-env and each --header: the gateway does not send stored secrets to
 a new destination.`
 	return cmd
 }
 
-// withFlagsToRepeat adds to a refusal the flags that a new destination requires
-// again.
+// withFlagsToRepeat replaces the detail of a refusal with the flags that must be given
+// again for a new destination.
 func withFlagsToRepeat(err error) error {
 	p, ok := errors.AsType[*client.Problem](err)
 	if !ok {

@@ -27,9 +27,10 @@ var (
 	errManyNodes      = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
 )
 
-// ParseFailure returns the reason, for users, why the body has no view, and "" if
-// it has one. where is the position in the body, such as "at byte 9" (counted from
-// 1), and "" if it is unknown. Unlike JSON, each call parses the body.
+// ParseFailure returns the reason, for users, why the body has no view. The reason
+// is "" if the body has a view or if the meter has stopped. where is the position in
+// the body, such as "at byte 9" (counted from 1), and "" if it is unknown. Unlike
+// JSON, each call parses the body.
 func (v *View) ParseFailure() (reason, where string) {
 	media := mediaType(v.contentType)
 	if v.JSON() != nil {

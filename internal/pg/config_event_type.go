@@ -89,7 +89,8 @@ func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant event
 	return t, created, err
 }
 
-// lockEventType locks an entry. It first inserts a missing entry with version 0.
+// lockEventType locks an entry. If the entry does not exist, lockEventType
+// first inserts one with version 0.
 func (m *mutation) lockEventType(ctx context.Context, name string) (eventhook.EventType, error) {
 	now := m.db.now()
 	_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.event_type (id, tenant_id, name, description, category, visibility, version, created_at, updated_at)

@@ -56,7 +56,7 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 		scopes[i] = string(s)
 	}
 	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
-	err := db.mutate(ctx, "add key", by, k.TenantID, func(m *mutation) error {
+	err := db.mutate(ctx, "create key", by, k.TenantID, func(m *mutation) error {
 		_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at, created_at)
 			VALUES (@id, @tenant, @name, @prefix, @hash, @scopes, @expires_at, @created_at)`,
 			pgx.StrictNamedArgs{"id": [16]byte(k.ID), "tenant": [16]byte(k.TenantID), "name": k.Name, "prefix": k.Prefix, "hash": hash,
@@ -94,8 +94,9 @@ func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhoo
 	})
 }
 
-// recordKeyUseSQL only moves last_used_at forward. It locks keys in the order of their ids, so
-// that instances that record the same keys wait for each other and cannot deadlock.
+// recordKeyUseSQL only moves last_used_at forward. It locks keys in the order of
+// their ids, so that all instances lock the rows in the same order and cannot
+// deadlock.
 const recordKeyUseSQL = `
 WITH used AS MATERIALIZED (
     SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN eventhook.api_key k ON k.id = u.id

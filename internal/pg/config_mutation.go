@@ -32,14 +32,15 @@ type mutation struct {
 	// batch collects statements, to send many together. If it is nil, each statement is sent
 	// at once.
 	batch *pgx.Batch
-	// sealing is the state of sealing that the transaction has locked; nil until seal reads
-	// it.
+	// sealing is the row of eventhook.sealing that the transaction has locked; nil until seal
+	// reads the row.
 	sealing *sealing
 	// dryRun records changes without writing them.
 	dryRun bool
 }
 
-// exec runs a statement of a change: at once, or with the batch, before flush returns.
+// exec runs a statement at once, or queues it if there is a batch. Queued statements
+// have run when flush returns.
 func (m *mutation) exec(ctx context.Context, sql string, args ...any) error {
 	const maxBatch = 1000 // statements
 	switch {
@@ -67,8 +68,9 @@ func (m *mutation) sendBatch(ctx context.Context) error {
 }
 
 // mutate runs do in a transaction and records the changes that do makes. The tenant cannot be
-// closed meanwhile. The error is KindConflict if the tenant is closed, and KindForbidden if it
-// is suspended and the actor is one of its keys.
+// closed meanwhile. The error is KindRateLimited if too many changes of the tenant are waiting,
+// KindUnavailable if this change waited too long, KindConflict if the tenant is closed, and
+// KindForbidden if the tenant is suspended and the actor is one of its keys.
 //
 // Changes of one tenant wait for each other's row locks, so mutate limits the connections that
 // they hold at once.

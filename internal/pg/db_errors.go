@@ -45,13 +45,14 @@ func translate(act string, err error) error {
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
 	}
 	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "a resource with this name or key exists already", Cause: err}
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }
 
 // isDown reports whether the database could not be reached, or is stopping or
-// starting: SQLSTATE classes 08 and 57P, and 53300, too many connections.
+// starting: SQLSTATE class 08, codes that begin with 57P, and 53300 (too many
+// connections).
 func isDown(err error) bool {
 	if pgErr, ok := asPgError(err); ok {
 		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == "53300"
@@ -95,11 +96,11 @@ func isDataError(err error) bool {
 	return class == "22" || class == "23" || class == "54"
 }
 
-// bisect handles a batch that the database refused because of the values of an item. It
-// tries the halves in order, down to that item, which it passes to refused. It tries a
-// single item once more: while a partition is attached, the database refuses a row for the
-// default partition that belongs to the new one. bisect ends at an error other than a
-// refusal, and returns it.
+// bisect handles a batch that the database refused because of the values of an item.
+// It splits the batch until the refused item is alone, and passes the item to
+// refused. It tries a single item a second time before that, because the database
+// may refuse a row of the default partition while the partition of its day is being
+// attached. bisect ends at an error other than a refusal, and returns it.
 func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
 	if len(batch) <= 1 {
 		err := act(batch)

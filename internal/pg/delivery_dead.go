@@ -75,13 +75,13 @@ func (d *deadCount) reason(inRow int) string {
 	case d.disable != "":
 		return d.disable
 	case d.limit > 0 && inRow >= d.limit:
-		return fmt.Sprintf("%d deliveries in a row were given up", inRow)
+		return fmt.Sprintf("%d consecutive deliveries are dead", inRow)
 	}
 	return ""
 }
 
-// lockSubscriptionsSQL locks subscriptions in the order of their ids, before their health; see
-// CreateSubscription. Primary key.
+// lockSubscriptionsSQL locks subscriptions in the order of their ids. Lock order:
+// subscription, then subscription_health (see CreateSubscription). Primary key.
 const lockSubscriptionsSQL = `
 SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
 
@@ -178,8 +178,9 @@ func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subsc
 // place (HOT).
 const resetDeadSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
 
-// resetDead resets the counts of the subscriptions in succeeded that are not in counted. It
-// locks the health of both, so that all transactions lock in one order.
+// resetDead resets the counts of the subscriptions in succeeded that are not in
+// counted. It locks the subscription_health rows of both in one statement, so that
+// all transactions lock these rows in the same order.
 func resetDead(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount) error {
 	maps.DeleteFunc(succeeded, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
 	if len(succeeded) == 0 {
@@ -258,8 +259,9 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.
 	return db.announceIn(ctx, tx, events, nil)
 }
 
-// isAboutOwnFailure reports whether a delivery reports dead deliveries to the subscription
-// that they belong to. If such a delivery counted, each failure would count twice.
+// isAboutOwnFailure reports whether a delivery carries a failure report about the
+// subscription that receives it. If such a delivery counted, each failure would
+// count twice.
 func isAboutOwnFailure(d *eventhook.Delivery) bool {
 	return d.EventType == deliveryFailedType && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
 }
@@ -328,9 +330,9 @@ WITH due AS MATERIALIZED (
 const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
 
 // ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan; if
-// olderThan is 0, it ends none. These are deliveries of paused and disabled subscriptions, of
-// agents and of disabled routes: the dispatcher does not check their age, and their partitions
-// could not be dropped while they are open. The age counts in whole days, so a delivery can
+// olderThan is 0, it ends none. In practice it ends deliveries of paused or disabled
+// subscriptions, of agents and of disabled routes, whose age the dispatcher does not check. A
+// partition with open deliveries cannot be dropped. The age counts in whole days, so a delivery can
 // become a day older than olderThan. The age of a restarted delivery counts from its restart.
 // ExpireDeliveries concludes the events of a route's deliveries. It returns the number of ended
 // deliveries; if this is 10,000, there may be more.

@@ -22,9 +22,10 @@ type promiseResult struct {
 	isSettler bool // false if the promise was settled before
 }
 
-// settlePromisesSQL settles pending promises, each with the outcome for its key. It locks
-// them in the order of their keys, like every statement that locks several promises, and
-// waits for concurrent transactions that settle them. Unique index, then primary key.
+// settlePromisesSQL settles pending promises, each with the outcome for its key. It
+// locks promises in the order of their keys, like holdOutcomesSQL, and waits for
+// concurrent transactions that settle them; expirePromisesSQL skips locked promises
+// instead. Unique index, then primary key.
 const settlePromisesSQL = `
 WITH pending AS MATERIALIZED (
     SELECT p.id, o.status, o.value, o.error
@@ -55,8 +56,9 @@ SELECT p.tenant_id, p.idempotency_key, p.id, p.status
 FROM unnest(@tenants::uuid[], @keys::text[]) AS o (tenant_id, key)
 JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"`
 
-// promiseResults has the result of each outcome of a batch. Two outcomes for the same
-// promise have different results, because only the first one settles it.
+// promiseResults has the result of each outcome whose promise exists or that was
+// stored for a later promise. Two outcomes for the same promise have different
+// results, because only the first one settles it.
 type promiseResults map[*effects.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
@@ -72,9 +74,10 @@ type promiseKey struct {
 
 func (o keyedOutcome) key() promiseKey { return promiseKey{o.tenant, o.outcome.Key} }
 
-// outcomesOf lists a batch's outcomes in the order of their keys, so that two batches
-// wait for each other and do not deadlock. Of two outcomes for the same key, that of the
-// event that is first in the batch comes first and settles the promise.
+// outcomesOf lists the outcomes of a batch in the order of their keys, so that
+// concurrent batches lock promises in the same order and cannot deadlock. If two
+// outcomes have the same key, the outcome of the earlier event in the batch comes
+// first and settles the promise.
 func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
@@ -135,8 +138,8 @@ WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
                   WHERE w.execution_id = e.id AND p.status = 'pending')
 RETURNING e.tenant_id, e.queue`
 
-// resumeWorkflows makes workflows due that awaited the promises and await no other pending
-// promise. It returns the topics to wake after the commit.
+// resumeWorkflows makes each workflow due that awaited one of the settled promises
+// and awaits no pending promise. It returns the topics to wake after the commit.
 func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
 	if len(settled) == 0 {
 		return nil, nil

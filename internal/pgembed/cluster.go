@@ -102,7 +102,7 @@ func (s *Server) initdb(ctx context.Context, dir string) error {
 	var err error
 	proc.Unprivileged(func() { out, err = cmd.CombinedOutput() })
 	if err != nil {
-		return fmt.Errorf("initdb: %w:\n%s", err, lastLines(out))
+		return fmt.Errorf("initdb: %w:\n%s", err, tail(out))
 	}
 	return nil
 }

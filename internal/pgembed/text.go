@@ -22,11 +22,12 @@ func (p process) logTail() string {
 	}
 	from := max(p.logFrom, info.Size()-tailSize)
 	b, _ := io.ReadAll(io.NewSectionReader(f, from, tailSize))
-	return lastLines(b)
+	return tail(b)
 }
 
-// lastLines returns the end of an output.
-func lastLines(b []byte) string {
+// tail returns at most the last tailSize bytes of an output, without surrounding
+// white space.
+func tail(b []byte) string {
 	if len(b) > tailSize {
 		b = b[len(b)-tailSize:]
 	}

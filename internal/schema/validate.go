@@ -24,7 +24,7 @@ type Schema struct {
 
 // Errors of Validate.
 var (
-	ErrTooLarge = errors.New("the data is too large, or nested too deep, to be validated")
+	ErrTooLarge = errors.New("the data cannot be validated: it is not JSON, is too large or is nested too deeply")
 	ErrTooMuch  = errors.New("validating the data against the schema takes too much work")
 )
 

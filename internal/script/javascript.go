@@ -123,8 +123,8 @@ func notPlain(function, why string) *Error {
 	return &Error{Reason: Broken, Message: fmt.Sprintf("%s must be a plain function that returns its result: %s", function, why)}
 }
 
-// define evaluates the source and returns the function that it must define. naming is the compiled
-// function of that name.
+// define evaluates the source and returns the function that it must define. naming
+// is the compiled nameSource.
 func (r *run) define(source, function string, naming quickjs.Value) (f quickjs.Value, fault *Error) {
 	r.arm()
 	if _, err := r.hold(r.vm.EvalValue(source, quickjs.EvalGlobal)); err != nil {

@@ -51,10 +51,10 @@ const (
 	Broken     Reason = 'b' // the program does not compile, or has no plain function of the required name
 	Failed     Reason = 'x' // the program threw an exception, or returned a value that is not JSON
 	TooMuch    Reason = 'm' // the run exceeded the limit of memory, call depth or output
-	TimedOut   Reason = 't' // the run exceeded TimeLimit
+	TimedOut   Reason = 't' // the run exceeded the time limit of its pool
 	Lost       Reason = 'l' // the process ended during the run
 	NotStarted Reason = 'u' // no process or engine could be started
-	Starved    Reason = 's' // the run exceeded TimeLimit but had a processor for less than half of it
+	Starved    Reason = 's' // the run exceeded its pool's time limit but had a processor for less than half of it
 )
 
 // Limit returns the maximum size of a source in bytes.
@@ -92,5 +92,5 @@ func (e *Error) Transient() bool {
 func (e *Error) IsInfrastructure() bool { return e.Reason == NotStarted || e.Reason == Starved }
 
 func tooLong(limit time.Duration) *Error {
-	return &Error{Reason: TimedOut, Message: fmt.Sprintf("it was stopped: it ran longer than %s", limit)}
+	return &Error{Reason: TimedOut, Message: fmt.Sprintf("the script was stopped: it ran longer than %s", limit)}
 }

@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 		ended = stoppedSomehow // the system does not limit the memory
 	}
 	const notPlain = "b: filter must be a plain function that returns its result: "
-	const stopped = "t: it was stopped: it ran longer than 100ms"
+	const stopped = "t: the script was stopped: it ran longer than 100ms"
 	for _, c := range []struct {
 		claim   string
 		program script.Program
@@ -192,7 +192,7 @@ func TestConcurrentRuns(t *testing.T) {
 				program := script.Program{Kind: script.Transform, Source: "const transform = e => e"}
 				want := input
 				if i == 0 && n == 5 {
-					program, want = hang, "t: it was stopped: it ran longer than 1s"
+					program, want = hang, "t: the script was stopped: it ran longer than 1s"
 				}
 				if got := outcome(pool.Run(t.Context(), program, []byte(input))); got != want {
 					t.Errorf("got %s, want %s", got, want)

@@ -103,16 +103,19 @@ func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	return entry
 }
 
-// size returns the memory of an entry in entries of typical size.
+// size returns the weight of an entry in the cache; an entry of typical size weighs
+// 1.
 func (c *catalogueEntry) size() int {
 	const typicalSchemaBytes = 512
 	return 1 + c.bytes/typicalSchemaBytes
 }
 
-// Check returns the category of a published event's type, and a description of the mismatch
-// for users. fault is "" if the event matches or cannot be checked. It never quotes the
-// data. The meter counts the work. If the meter reaches its limit, Check returns no fault
-// and counts nothing; the caller calls Unchecked.
+// Check returns the category of a published event's type, and a description of the
+// mismatch for users. fault is "" if the event matches, if the entry cannot be read,
+// or if the meter reaches its limit. If the schema cannot be used or the check takes
+// too many steps, fault says so. It never quotes the data. The meter counts the
+// work. If the meter reaches its limit, Check counts no mismatch; the caller calls
+// Unchecked.
 func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Event) (category, fault string) {
 	if c == nil {
 		return "", ""
@@ -148,11 +151,11 @@ func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category strin
 func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entry *catalogueEntry, err error) (category, fault string) {
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
-		return "", c.mismatch(key, MismatchUnknown, "the catalogue has no entry for its type")
+		return "", c.mismatch(key, MismatchUnknown, "the catalogue has no entry for the event type")
 	case err != nil:
 		return "", "" // if the database is down, storing the event fails and reports it
 	case entry.broken:
-		return entry.category, c.mismatch(key, MismatchUnchecked, "its schema cannot be used")
+		return entry.category, c.mismatch(key, MismatchUnchecked, "the schema of the event type cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}
@@ -195,7 +198,7 @@ func (c *Catalogue) mismatch(key entryKey, kind, fault string) string {
 	now := c.now()
 	if at, ok := c.logged.Get(key); !ok || now.Sub(at) >= logInterval {
 		c.logged.Add(key, now)
-		c.log.Info("a published event does not match its catalogue entry; it is delivered nevertheless", "tenant", key.tenant, "type", key.name, "kind", kind, "fault", fault)
+		c.log.Info("a published event is unknown to the catalogue, does not match its schema, or could not be checked; the event is delivered anyway", "tenant", key.tenant, "type", key.name, "kind", kind, "fault", fault)
 	}
 	return fault
 }

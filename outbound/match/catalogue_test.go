@@ -55,11 +55,11 @@ func TestCatalogueCheck(t *testing.T) {
 		{"payment.made", `{"amount":1}`, "payment", "", ""},
 		{"payment.made", `{}`, "payment", "data: required", match.MismatchShape},
 		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", match.MismatchShape},
-		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be validated", match.MismatchUnchecked},
+		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data cannot be validated: it is not JSON, is too large or is nested too deeply", match.MismatchUnchecked},
 		{"payment.lost", `hunter2`, "payment", "", ""},
-		{"payment.odd", `{}`, "payment", "its schema cannot be used", match.MismatchUnchecked},
+		{"payment.odd", `{}`, "payment", "the schema of the event type cannot be used", match.MismatchUnchecked},
 		{"payment.endless", endless, "payment", "validating the data against the schema takes too much work", match.MismatchUnchecked},
-		{"payment.new", `{}`, "", "the catalogue has no entry for its type", match.MismatchUnknown},
+		{"payment.new", `{}`, "", "the catalogue has no entry for the event type", match.MismatchUnknown},
 		{"tenant.updated", `{}`, "eventhook", "", ""},
 	} {
 		o.misfits = nil

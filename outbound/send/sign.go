@@ -15,16 +15,17 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// signer signs the messages of one subscription: as Standard Webhooks 1.0 specifies, and
-// with the body signature of X-Eventhook-Signature. Safe for concurrent use.
+// signer computes two headers for the messages of one subscription:
+// webhook-signature (Standard Webhooks 1.0), and X-Eventhook-Signature, an HMAC of
+// the body. It is safe for concurrent use.
 type signer struct {
 	keys    []signingKey       // the current one first
 	private ed25519.PrivateKey // nil: no Ed25519 signature
 	body    *keyedHMAC         // of the body signature; nil without a secret
 }
 
-// signingKey is a key that signs before a time, or always if until is nil. The current key
-// signs even after that time.
+// signingKey is an HMAC key that signs until a time; nil means no limit. The first
+// key of a signer ignores until.
 type signingKey struct {
 	*keyedHMAC
 	until *time.Time
@@ -53,8 +54,10 @@ func newSigner(s *eventhook.Subscription) signer {
 // canSign reports whether the signer has the keys for the signatures of the subscription.
 func (s signer) canSign() bool { return s.body != nil && len(s.keys)+len(s.private) > 0 }
 
-// standardSignature returns the value of webhook-signature: a list of signatures over id,
-// timestamp and body, one for each secret that has not expired.
+// standardSignature returns the value of webhook-signature, signatures over id,
+// timestamp and body separated by spaces: an HMAC with the current secret and with
+// each previous secret that has not expired, then the Ed25519 signature if there is
+// a key.
 func (s signer) standardSignature(id string, at time.Time, body []byte) string {
 	var buffer [256]byte
 	before := append(append(buffer[:0], id...), '.')
