@@ -98,14 +98,14 @@ func newBacktestLimiter(atOnce int) *backtestLimiter {
 // those of Explain and of ReadEvents.
 func RunBacktest(ctx context.Context, r eventhook.Route, target func(eventhook.Target) (Effector, error), b BacktestOptions) (*Backtest, error) {
 	r.IsEnabled = true
-	t := &backtest{BacktestOptions: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
+	t := &backtestRun{BacktestOptions: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
 	if err := backtestLimit.run(ctx, t); err != nil {
 		return nil, err
 	}
 	return &t.result, nil
 }
 
-func (bs *backtestLimiter) run(ctx context.Context, b *backtest) error {
+func (bs *backtestLimiter) run(ctx context.Context, b *backtestRun) error {
 	return bs.runFor(ctx, b.Tenant, func(waiting context.Context) error {
 		select {
 		case bs.slots <- struct{}{}:
@@ -117,8 +117,8 @@ func (bs *backtestLimiter) run(ctx context.Context, b *backtest) error {
 	})
 }
 
-// backtest is the state of one running backtest.
-type backtest struct {
+// backtestRun is the state of one running backtestRun.
+type backtestRun struct {
 	BacktestOptions
 	program     *Program
 	result      Backtest
@@ -126,7 +126,7 @@ type backtest struct {
 }
 
 // run returns nil when its time limit ends the backtest.
-func (b *backtest) run(ctx context.Context) error {
+func (b *backtestRun) run(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, maxBacktestTime)
 	defer cancel()
 	err := b.readAll(bounded)
@@ -137,7 +137,7 @@ func (b *backtest) run(ctx context.Context) error {
 	return err
 }
 
-func (b *backtest) readAll(ctx context.Context) error {
+func (b *backtestRun) readAll(ctx context.Context) error {
 	var before eventhook.EventID
 	for left := b.Last; left > 0; {
 		events, next, err := b.ReadEvents(ctx, before, min(left, backtestPage))
@@ -158,7 +158,7 @@ func (b *backtest) readAll(ctx context.Context) error {
 }
 
 // add tests one event and counts the result. It counts nothing if ctx ends first.
-func (b *backtest) add(ctx context.Context, e *eventhook.Event) error {
+func (b *backtestRun) add(ctx context.Context, e *eventhook.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (o *Outcome) add(reason string) {
 }
 
 // sample copies the inputs, so that it does not keep the event's body in memory.
-func (b *backtest) sample(e *eventhook.Event, x Explanation) Sample {
+func (b *backtestRun) sample(e *eventhook.Event, x Explanation) Sample {
 	s := Sample{EventID: e.ID, EventType: e.EventType, Reason: x.Reason}
 	for _, a := range x.Actions {
 		if len(a.Input) > maxSampleBytes-b.sampleBytes {

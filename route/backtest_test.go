@@ -165,10 +165,10 @@ func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Even
 	}
 }
 
-func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtest {
+func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtestRun {
 	r := proposed("")
 	r.IsEnabled = true
-	return &backtest{BacktestOptions: BacktestOptions{CPULimiter: newLimiter(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
+	return &backtestRun{BacktestOptions: BacktestOptions{CPULimiter: newLimiter(), Tenant: tenant, ReadEvents: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
 }
 
 func TestABacktestEndsAtItsTimeLimit(t *testing.T) {

@@ -183,7 +183,7 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	case s.Provider == "" && s.Scheme != "":
 		f.Add("scheme", "requires a provider")
 	}
-	r.options(s.Options, s.Verifier != nil, &f)
+	r.mergeOptions(s.Options, s.Verifier != nil, &f)
 	if s.Verifier != nil {
 		s.useVerifier(&r, &f)
 		return r, f
@@ -235,10 +235,10 @@ func (s Spec) useVerifier(r *Resolved, f *eventhook.Faults) {
 	}
 }
 
-// options fills in defaults and reports unknown and missing options. If the source
-// has its own verifier, no option is required: the handshake reports the options
+// mergeOptions fills in defaults and reports unknown and missing mergeOptions. If the source
+// has its own verifier, no option is required: the handshake reports the mergeOptions
 // that it needs.
-func (r *Resolved) options(given map[string]string, hasOwnVerifier bool, f *eventhook.Faults) {
+func (r *Resolved) mergeOptions(given map[string]string, hasOwnVerifier bool, f *eventhook.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(r.Preset.Options, func(o Option) bool { return o.Name == name }) {
 			f.Add("options."+name, "is not an option of this provider")

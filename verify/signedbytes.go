@@ -13,19 +13,19 @@ import (
 // SignedHash returns the hash of the body.
 func SignedHash(v Verifier, r *Request) [sha256.Size]byte {
 	h := sha256.New()
-	if s, ok := v.(signer); !ok || s.writeSigned(h, r) != nil {
+	if s, ok := v.(signedTextWriter); !ok || s.writeSigned(h, r) != nil {
 		return sha256.Sum256(r.Body)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// signer is a Verifier of signatures. writeSigned writes the signed text of a
+// signedTextWriter is a Verifier of signatures. writeSigned writes the signed text of a
 // request to h, and fails if the request has none.
-type signer interface {
+type signedTextWriter interface {
 	writeSigned(h hash.Hash, r *Request) *Error
 }
 
-var _, _, _, _ signer = (*signatureVerifier)(nil), (*standardVerifier)(nil), (*urlFormVerifier)(nil), (*snsVerifier)(nil)
+var _, _, _, _ signedTextWriter = (*signatureVerifier)(nil), (*standardVerifier)(nil), (*urlFormVerifier)(nil), (*snsVerifier)(nil)
 
 func (v *signatureVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 	var view object

@@ -19,7 +19,7 @@ import (
 type promiseResult struct {
 	id        eventhook.PromiseID
 	exists    bool
-	isSettler bool // false if the promise was settled before
+	isFirstOutcome bool // false if the promise was settled before
 }
 
 // settlePromisesSQL settles pending promises, each with the outcome for its key. It
@@ -117,7 +117,7 @@ func concludePromise(a *effects.PlannedAction, r promiseResult) {
 	case !r.exists:
 		a.Status = eventhook.ActionFailed
 		a.ErrorMessage = fmt.Sprintf("no promise has the idempotency key %q, and on_missing is fail", a.Effect.Promise.Key)
-	case !r.isSettler:
+	case !r.isFirstOutcome:
 		a.Status = eventhook.ActionSkipped
 	}
 }
@@ -258,7 +258,7 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 		if err != nil {
 			return err
 		}
-		if !results[&o].isSettler {
+		if !results[&o].isFirstOutcome {
 			return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the promise is settled already"}
 		}
 		topics = awaiting
@@ -391,7 +391,7 @@ func (s *promiseSettler) record(outcomes []keyedOutcome, found []foundPromise, s
 		case !ok:
 			left = append(left, o)
 		case settler[o.key()] == o.outcome:
-			s.results[o.outcome] = promiseResult{id: id, exists: true, isSettler: true}
+			s.results[o.outcome] = promiseResult{id: id, exists: true, isFirstOutcome: true}
 			delete(settler, o.key())
 		case settler[o.key()] == nil:
 			s.results[o.outcome] = promiseResult{id: id, exists: true}

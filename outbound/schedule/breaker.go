@@ -74,10 +74,10 @@ func (b *breaker) fail(epoch int) (opens bool) {
 	return true
 }
 
-// backoff returns how long to wait before the next probe: firstProbe, doubled with each
+// probeDelay returns how long to wait before the next probe: firstProbe, doubled with each
 // opening up to maxProbe. The jitter shortens it by up to a fifth, so that destinations
 // that failed together are not probed together. chance is between 0 and 1.
-func (b *breaker) backoff(chance float64) time.Duration {
+func (b *breaker) probeDelay(chance float64) time.Duration {
 	const (
 		maxDoublings = 6 // enough to reach maxProbe
 		maxJitter    = 0.2

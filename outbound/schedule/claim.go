@@ -90,7 +90,7 @@ func (s *Scheduler) GrantRates(list []RateRequest, starts []time.Time, now time.
 		if i < len(starts) {
 			q.rate.grant(starts[i], r.Count)
 			if starts[i].Sub(now) > s.config.Lease/2 {
-				s.backOff(q, starts[i])
+				s.delayQueue(q, starts[i])
 			}
 		}
 		s.refresh(q, now)

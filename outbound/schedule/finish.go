@@ -59,7 +59,7 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 		s.releaseWaiting(q)
 		q.hasBacklog = false
 	case r.Backoff > 0:
-		s.backOff(q, r.At.Add(r.Backoff))
+		s.delayQueue(q, r.At.Add(r.Backoff))
 	case r.IsLate:
 		// The queue held more deliveries than it could send within their leases.
 		q.window = max(q.slots(), q.window/2)
@@ -77,17 +77,17 @@ func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	if !a.Failed {
 		q.breaker.succeed(j.epoch, q.Slots)
 	} else if q.breaker.fail(j.epoch) {
-		s.backOff(q, now.Add(q.breaker.backoff(s.chance())))
+		s.delayQueue(q, now.Add(q.breaker.probeDelay(s.chance())))
 	}
 	if a.RetryAfter > 0 {
-		s.backOff(q, now.Add(min(a.RetryAfter, maxRetryAfter)))
+		s.delayQueue(q, now.Add(min(a.RetryAfter, maxRetryAfter)))
 	}
 	s.countOpen(before, q.breaker.state)
 }
 
-// backOff sends nothing to a destination before a time, and releases its waiting
+// delayQueue sends nothing to a destination before a time, and releases its waiting
 // deliveries. It never shortens a backoff.
-func (s *Scheduler) backOff(q *queue, until time.Time) {
+func (s *Scheduler) delayQueue(q *queue, until time.Time) {
 	if until.After(q.backoffUntil) {
 		q.backoffUntil = until
 	}

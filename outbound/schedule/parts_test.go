@@ -34,17 +34,17 @@ func TestBreaker(t *testing.T) {
 	b.succeed(before, 10)
 	wantState(t, b, Open, 1)
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
-		if got := b.backoff(0); got != want {
+		if got := b.probeDelay(0); got != want {
 			t.Errorf("backoff of %s, want %s", got, want)
 		}
-		if got := b.backoff(1); got != want*4/5 {
+		if got := b.probeDelay(1); got != want*4/5 {
 			t.Errorf("backoff of %s with jitter, want %s", got, want*4/5)
 		}
 		b.fail(b.epoch)
 	}
 	b.succeed(b.epoch, 10)
 	wantState(t, b, HalfOpen, 2)
-	if !b.fail(b.epoch) || b.backoff(0) != 30*time.Second {
+	if !b.fail(b.epoch) || b.probeDelay(0) != 30*time.Second {
 		t.Error("a failure while it was half open did not open it as before")
 	}
 	for range 3 {
@@ -61,7 +61,7 @@ func TestBreaker(t *testing.T) {
 	for range 5 {
 		b.fail(b.epoch)
 	}
-	if got := b.backoff(0); got != time.Second {
+	if got := b.probeDelay(0); got != time.Second {
 		t.Errorf("backoff of %s after it was closed and opened again, want a second", got)
 	}
 	one := newBreaker(1)
