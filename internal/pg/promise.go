@@ -17,8 +17,8 @@ import (
 
 // promiseResult is the effect of an outcome on its promise.
 type promiseResult struct {
-	id        eventhook.PromiseID
-	exists    bool
+	id             eventhook.PromiseID
+	exists         bool
 	isFirstOutcome bool // false if the promise was settled before
 }
 
