@@ -101,7 +101,7 @@ func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]ev
 	refs.replace(doc)
 	var file tenantsFile
 	if err := doc.Decode(&file); err != nil && fits {
-		faults.Add("", "the value of a ${…} has the wrong type for its field")
+		faults.Add("", "a value has the wrong type for its field; check the values of ${…} and explicit tags such as !!binary")
 	}
 	if !fits {
 		return nil, faults

@@ -29,7 +29,13 @@ func syntaxFaults(err error) (f eventhook.Faults) {
 	return f
 }
 
-func lineText(line int) string { return fmt.Sprintf("line %d", line) }
+// lineText returns the location of a line, "" if the parser does not know it.
+func lineText(line int) string {
+	if line < 1 {
+		return ""
+	}
+	return fmt.Sprintf("line %d", line)
+}
 
 // checkType compares a document with the Go type that it is decoded into. It returns
 // a fault for each unknown field, each field that occurs twice and each value of the

@@ -235,7 +235,7 @@ func (s Spec) useVerifier(r *Resolved, f *eventhook.Faults) {
 	}
 }
 
-// mergeOptions fills in defaults and reports unknown and missing mergeOptions. If the source
+// mergeOptions fills in defaults and reports unknown and missing options. If the source
 // has its own verifier, no option is required: the handshake reports the mergeOptions
 // that it needs.
 func (r *Resolved) mergeOptions(given map[string]string, hasOwnVerifier bool, f *eventhook.Faults) {
