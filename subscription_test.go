@@ -38,7 +38,7 @@ func TestSubscriptionValidate(t *testing.T) {
 		{"no event types", func(s *eventhook.Subscription) { s.EventTypes = nil }, []string{"event_types"}},
 		{"invalid patterns", func(s *eventhook.Subscription) { s.EventTypes = []string{"a", "a*", "*.a", "", "a.**", "a.*.b"} },
 			[]string{"event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]"}},
-		{"types that no event for subscriptions can have", func(s *eventhook.Subscription) {
+		{"patterns that match no event that a subscription can receive", func(s *eventhook.Subscription) {
 			s.EventTypes = []string{"a b", "a..b", ".a", "a.", "a..*", "a\u200bb", " *", "tenant.created", "é/x", "tenant.updated", "tenant.*", "Push"}
 		}, []string{"event_types[0]", "event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]", "event_types[6]", "event_types[7]"}},
 		{"the maximum number of types", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 100) }, nil},

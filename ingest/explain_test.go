@@ -80,7 +80,7 @@ func TestExplainVerifies(t *testing.T) {
 	}
 }
 
-// Explain returns the event that the gateway stores.
+// The event of Explain has the same content as the stored event.
 func TestExplainReturnsTheStoredEvent(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for claim, c := range map[string]struct {

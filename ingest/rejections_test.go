@@ -360,7 +360,7 @@ func TestRejectionsDuringAFailedWriteAreNewer(t *testing.T) {
 	}
 }
 
-// Rejections of failed writes are kept within the same limits.
+// After a failed write, the buffer has the same limits.
 func TestRestoredRejectionsAreBounded(t *testing.T) {
 	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
 	for n := range 40 {

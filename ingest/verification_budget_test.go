@@ -77,7 +77,8 @@ func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
 		clients int
 		want    int // verifications of 1000 simultaneous requests
 	}{
-		// The client's budget of 50 units, then the upper half of the source's 1000.
+		// One client uses its own 50 units first, and then at most half of the source's
+		// 1000 units.
 		{"one client", 1, 50},
 		// The budgets of all clients within the source's 1000.
 		{"a thousand clients", 1000, 100},

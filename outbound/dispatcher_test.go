@@ -409,7 +409,8 @@ func TestDeliveriesClaimedDuringAStopAreReleased(t *testing.T) {
 	})
 }
 
-// While memory is full, destinations wait for it and get it as soon as it is freed.
+// While the queue memory is full, a destination waits, and it reserves memory as soon as
+// some is freed.
 func TestFreedMemoryIsUsedAtOnce(t *testing.T) {
 	runDispatcherTest(t, func(_ *testing.T, w *dispatcherHarness) {
 		w.start(func(c *outbound.Config) { c.QueueDeliveries = 100 })

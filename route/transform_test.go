@@ -33,7 +33,7 @@ func TestTransforms(t *testing.T) {
 	for _, c := range []struct{ claim, kind, expression, body, want string }{
 		{"JMESPath over the body", "jmespath", "{id: id, n: data.n}", `{"id":"p1","data":{"n":5}}`, `{"id":"p1","n":5}`},
 		{"JMESPath keeps long numbers", "jmespath", "data", `{"id":"p1","data":[9007199254740993,0.1,1e400,123456789012345678.5]}`, `[9007199254740993,0.1,1e400,123456789012345678.5]`},
-		{"JMESPath compares others", "jmespath", "data[?n > `1`].n", `{"id":"p1","data":[{"n":1},{"n":2.5}]}`, `[2.5]`},
+		{"JMESPath compares numbers with a fraction", "jmespath", "data[?n > `1`].n", `{"id":"p1","data":[{"n":1},{"n":2.5}]}`, `[2.5]`},
 		{"JavaScript over the event", "javascript", "function transform(e) { return {t: e.type, env: e.headers['x-env'], n: e.body.data.n + 1} }", `{"id":"p1","data":{"n":5}}`, `{"t":"push","env":"live","n":6}`},
 		{"an arrow function", "javascript", "const transform = e => e.body.data", `{"id":"p1","data":[1]}`, `[1]`},
 		{"null", "jmespath", "nothing", `{"id":"p1","data":1}`, `null`},
@@ -86,7 +86,7 @@ func TestWithoutATransformInputsAreTheBody(t *testing.T) {
 	}
 }
 
-func TestScriptsThatFailFailTheirActions(t *testing.T) {
+func TestFailedScriptsFailTheirActions(t *testing.T) {
 	const js, jp = "javascript", "jmespath"
 	good := newRoute("good", "", "b")
 	transformed := func(kind, expression string) eventhook.Route {

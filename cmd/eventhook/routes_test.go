@@ -20,7 +20,7 @@ func TestRouteTestAndBacktest(t *testing.T) {
 			t.Fatalf("send: %+v", out)
 		}
 	}
-	// A filter has no spaces here: the steps are cut at them.
+	// The filters contain no spaces, because each command is split at spaces.
 	const never = `{"body.ref":{"$startsWith":"refs/tags/"}}`
 	for _, step := range []struct{ command, prints string }{
 		{"event get latest --wait", "delivered ours task success"},

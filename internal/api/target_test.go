@@ -108,7 +108,7 @@ func TestTargetSecretIsNotSentToAnotherOrigin(t *testing.T) {
 		want           []string
 	}{
 		{"another url", `[{"type":"http","url":"https://evil.example","auth_header":"[redacted]"}]`, []string{"body.targets[0].auth_header"}},
-		{"another url beside the one", `[{"type":"http","url":"https://a.example","auth_header":"[redacted]"},{"type":"http","url":"https://evil.example","auth_header":"[redacted]"}]`,
+		{"the stored URL, and a second target with another URL", `[{"type":"http","url":"https://a.example","auth_header":"[redacted]"},{"type":"http","url":"https://evil.example","auth_header":"[redacted]"}]`,
 			[]string{"body.targets[1].auth_header"}},
 		{"beside other faults", `[{"type":"http","url":"https://evil.example","auth_header":"[redacted]","method":"GET"},{"type":"task"}]`,
 			[]string{"body.targets[0].auth_header", "body.targets[0].method", "body.targets[1].task_kind"}},

@@ -40,7 +40,8 @@ type place struct {
 // the number of paths. Fields without a number are read each time.
 const maxNumbered = 20_000
 
-// place returns the place of a path. A path with a number has the same place on every call.
+// place returns the slot of a path. Calls with the same path return the same slot,
+// unless maxNumbered is exceeded.
 func (f *Fields) place(path string) (place, error) {
 	if p, ok := f.byPath[path]; ok {
 		return p, nil

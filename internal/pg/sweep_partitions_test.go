@@ -96,7 +96,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	same(t, "actions", f.rowsByPartition("event_action"), map[string]int{"20260315": 1})
 	f.settle(f.db, f.plan(waiting, f.executionAction(eventhook.Task, ""))) // the lease moved with its row
 	again := f.claimEvents(f.db, 10)
-	same(t, "claimed of the moved", len(again), 3)
+	same(t, "claimed events after the rows were moved", len(again), 3)
 	for _, e := range again {
 		same(t, "body", string(e.Body), "{}")
 	}
@@ -212,7 +212,8 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f.clock.Advance(10 * day)
 	f.keep(Retention{})
 	f.db.lockWait = patient
-	// A connection of its own: a new one of a pool would wait for that lock too.
+	// watch is not from the pool, because a new pool connection would wait for the same
+	// lock.
 	watch, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)
 	defer func() { _ = watch.Close(context.Background()) }()

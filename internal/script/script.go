@@ -10,7 +10,7 @@
 // can spend unlimited time in one native call, such as a search in an array of 2^53 elements, and
 // can exhaust memory.
 //
-// A program that imports this package starts itself again as such a process; see child.go.
+// The gateway binary starts itself again as a script process; see child.go.
 package script
 
 import (

@@ -26,7 +26,8 @@ type Queue struct {
 // lease is the duration of the leases in all cases.
 const lease = 30 * time.Second
 
-// QueueCases has a case for each part of the contract of outbound.Queue, by its claim. Each case needs a new queue.
+// QueueCases maps each rule of outbound.Queue to the test that checks it. Each test needs
+// a new queue.
 var QueueCases = map[string]func(t *testing.T, q Queue){
 	"a destination is listed while a delivery is due":          listed,
 	"pages follow the order of ids":                            paged,
@@ -37,7 +38,7 @@ var QueueCases = map[string]func(t *testing.T, q Queue){
 	"a settlement without its lease changes nothing":           leaseLost,
 	"a released delivery is due now":                           released,
 	"a release without its lease changes nothing":              releasedLate,
-	"reserved sends follow each other":                         paced,
+	"reserved sends keep the rate":                             paced,
 	"deliveries of a deleted destination are abandoned":        abandoned,
 }
 
