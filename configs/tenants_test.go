@@ -163,6 +163,10 @@ func TestTenantFaults(t *testing.T) {
 		{"too many targets in all", route + strings.TrimPrefix(strings.TrimSpace(manyTargets(eventhook.MaxSourceTargets+1)), "- "),
 			[]string{"tenants[0].sources[0].routes: 5001 targets in all, at most 5000"}},
 		{"a text instead of a list", source + "secrets: x", []string{"line 5: want a list"}},
+		{"an unknown field in a merged mapping", "tenants:\n  - slug: a\n    subscriptions:\n      - name: n\n        url: https://a.example\n        event_types: [a]\n        <<: {timeout_second: 5}",
+			[]string{`line 7: "timeout_second"`}},
+		{"a list for a text in a list of merged mappings", "tenants:\n  - <<: [{slug: [a]}]", []string{"line 2: want a text"}},
+		{"a number with a fraction for a whole number", route + "{name: r, priority: 1.5}", []string{"line 8: want a whole number"}},
 		{"a text instead of a number", route + "{name: r, priority: high}", []string{"line 8: want a whole number"}},
 		{"a list instead of fields", "tenants: [[]]", []string{"line 1: want fields"}},
 		{"invalid YAML", "tenants:\n  [", []string{"line 3: is not YAML"}},
@@ -302,5 +306,27 @@ func TestListsWithoutAValueAreRefused(t *testing.T) {
 func TestFilesOverTheSizeLimitAreRefused(t *testing.T) {
 	if _, err := configs.LoadTenants("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("got %v, want a refusal without reading it", err)
+	}
+}
+
+func TestBooleansOfYAML11AreAccepted(t *testing.T) {
+	got, faults := tenants(t, "tenants: [{slug: a, sources: [{slug: s, is_enabled: no, verifier: {type: none}}]}]", nil)
+	if len(faults) > 0 || got[0].Sources[0].IsEnabled {
+		t.Errorf("is_enabled: no: got %v, %v, want a disabled source", got, faults)
+	}
+}
+
+// Nested lists of aliases would otherwise take time that grows exponentially.
+func TestAliasesAreCheckedOnce(t *testing.T) {
+	text := "tenants:\n  - slug: a\n    sources: [&one {slug: s, nam: x}" + strings.Repeat(", *one", 1000) + "]\n"
+	_, faults := tenants(t, text, nil)
+	count := 0
+	for _, f := range faults {
+		if strings.Contains(f.Message, `"nam"`) {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("got %d faults of one field with 1000 aliases, want 1", count)
 	}
 }

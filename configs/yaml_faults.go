@@ -42,7 +42,7 @@ func lineText(line int) string {
 // wrong type, at its line. fits is false if a value has the wrong type: such a
 // document cannot be decoded.
 func checkType(n *yaml.Node, t reflect.Type) (faults eventhook.Faults, fits bool) {
-	c := typeChecker{fits: true}
+	c := typeChecker{fits: true, checked: map[typedNode]bool{}}
 	c.value(n, t)
 	return c.faults, c.fits
 }
@@ -50,6 +50,14 @@ func checkType(n *yaml.Node, t reflect.Type) (faults eventhook.Faults, fits bool
 type typeChecker struct {
 	faults eventhook.Faults
 	fits   bool
+	// checked makes aliases cheap: a node is checked once for each type that it is
+	// decoded into.
+	checked map[typedNode]bool
+}
+
+type typedNode struct {
+	node *yaml.Node
+	t    reflect.Type
 }
 
 var nodeType = reflect.TypeFor[yaml.Node]()
@@ -61,13 +69,17 @@ func (c *typeChecker) value(n *yaml.Node, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if c.checked[typedNode{n, t}] {
+		return
+	}
+	c.checked[typedNode{n, t}] = true
 	switch {
 	case t == nodeType || n.ShortTag() == "!!null":
 	case !accepts(t, n):
 		c.fits = false
 		c.faults.Add(lineText(n.Line), "has %s, want %s", describeNode(n), describeType(t))
 	case t.Kind() == reflect.Struct:
-		c.object(n, fieldsOf(t))
+		c.object(n, t)
 	case t.Kind() == reflect.Slice:
 		for _, element := range n.Content {
 			c.value(element, t.Elem())
@@ -79,13 +91,16 @@ func (c *typeChecker) value(n *yaml.Node, t reflect.Type) {
 	}
 }
 
-func (c *typeChecker) object(n *yaml.Node, fields map[string]reflect.Type) {
-	seen := map[string]bool{}
+func (c *typeChecker) object(n *yaml.Node, t reflect.Type) {
+	fields, seen := fieldsOf(t), map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		field, ok := fields[key.Value]
 		switch {
-		case key.ShortTag() == "!!merge": // the decoder reads the merged mapping
+		case key.ShortTag() == "!!merge" && value.Kind == yaml.SequenceNode:
+			c.value(value, reflect.SliceOf(t))
+		case key.ShortTag() == "!!merge":
+			c.value(value, t)
 		case seen[key.Value]:
 			c.fits = false
 			c.faults.Add(lineText(key.Line), "the field %q occurs twice", key.Value)
@@ -120,21 +135,16 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// accepts reports whether the decoder can store the node in a value of the type.
+// accepts reports whether the decoder can store the node in a value of the type. The
+// elements of a list and the fields of a mapping are not checked.
 func accepts(t reflect.Type, n *yaml.Node) bool {
-	switch tag := n.ShortTag(); t.Kind() {
+	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
 		return n.Kind == yaml.MappingNode
 	case reflect.Slice:
 		return n.Kind == yaml.SequenceNode
-	case reflect.Bool:
-		return tag == "!!bool"
-	case reflect.Int, reflect.Int64:
-		return tag == "!!int"
-	case reflect.Float64:
-		return tag == "!!int" || tag == "!!float"
 	default:
-		return n.Kind == yaml.ScalarNode
+		return n.Kind == yaml.ScalarNode && n.Decode(reflect.New(t).Interface()) == nil
 	}
 }
 
