@@ -182,8 +182,15 @@ func (i *instance) SettledDeliveries(batch []*outbound.DeliverySettlement, lost 
 	i.lost += lost
 }
 
-// start runs a dispatcher; stop ends it and waits.
+// start creates and runs a dispatcher.
 func (w *dispatcherHarness) start(change ...func(*outbound.Config)) *instance {
+	i := w.create(change...)
+	i.start()
+	return i
+}
+
+// create returns a dispatcher whose loops do not run yet.
+func (w *dispatcherHarness) create(change ...func(*outbound.Config)) *instance {
 	c := outbound.DefaultConfig()
 	for _, f := range change {
 		f(&c)
@@ -191,6 +198,12 @@ func (w *dispatcherHarness) start(change ...func(*outbound.Config)) *instance {
 	i := &instance{w: w, attempted: map[eventhook.ErrorClass]int{}}
 	i.Dispatcher = outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: w, Directory: w, Observer: i,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Now: time.Now, Chance: func() float64 { return 0 }, Lease: testLease})
+	return i
+}
+
+// start runs the loops of the dispatcher; stop ends them and waits.
+func (i *instance) start() {
+	w := i.w
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- i.Run(ctx) }()
@@ -205,7 +218,6 @@ func (w *dispatcherHarness) start(change ...func(*outbound.Config)) *instance {
 	})
 	w.started = append(w.started, i)
 	synctest.Wait()
-	return i
 }
 
 // advance advances the time and waits until all goroutines are blocked.
