@@ -72,6 +72,7 @@ var allowedImports = map[string][]string{
 	"internal/pgtest":     {"migrations", "internal/pgembed"},
 
 	"internal/usage/usagetest": {root, "internal/usage"},
+	"outbound/match/matchtest": {root, "outbound/match"},
 	"outbound/outboundtest":    {root, "outbound"},
 	"outbound/publishtest":     {root, "outbound"},
 	"route/routetest":          {root, "internal/effects", "route"},
@@ -103,7 +104,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

@@ -21,7 +21,7 @@ import (
 var errStore = errors.New("the database is down: host=10.1.2.3 password=hunter2")
 
 // fakeStore is a fake in memory of all dependencies of the publisher and the fan-out: Subscriptions,
-// PublishStore, Settler, EventTypes, the local dispatcher and an observer.
+// PublishStore, Settler, the local dispatcher and an observer.
 type fakeStore struct {
 	mu           sync.Mutex
 	generation   map[eventhook.TenantID]int64
@@ -49,10 +49,8 @@ type fakeStore struct {
 	faults   []string
 	reported []int // deliveries of each commit, as reported to the observer
 
-	types   map[eventhook.TenantID][]eventhook.EventType
-	misfits []string
-	log     *slog.Logger
-	logged  *strings.Builder
+	log    *slog.Logger
+	logged *strings.Builder
 }
 
 const storeLease = 30 * time.Second
@@ -61,7 +59,7 @@ func newFakeStore(list ...eventhook.Subscription) *fakeStore {
 	o := &fakeStore{
 		generation: map[eventhook.TenantID]int64{}, lists: map[eventhook.TenantID][]eventhook.Subscription{}, events: map[eventhook.EventID]*eventhook.Event{},
 		deliveries: map[eventhook.DeliveryID]eventhook.Delivery{}, keys: map[string]eventhook.EventID{}, capacity: map[eventhook.SubscriptionID]int{},
-		reserved: map[eventhook.SubscriptionID]int{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{},
+		reserved: map[eventhook.SubscriptionID]int{}, logged: &strings.Builder{},
 		outcome: map[eventhook.EventID]string{},
 	}
 	o.log = slog.New(slog.NewTextHandler(o.logged, nil))

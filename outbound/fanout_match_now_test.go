@@ -51,8 +51,8 @@ func load(_ *fakeStore, f *outbound.Fanout) {
 }
 
 func TestMatchNowNeedsTheEntriesOfTheCatalogue(t *testing.T) {
-	o, c := catalogued()
-	o.add(subscriber("a", "*", ""))
+	types, c := catalogued()
+	o := newFakeStore(subscriber("a", "*", ""))
 	f := newFanout(o)
 	f.Catalogue = c
 	load(o, f)
@@ -63,9 +63,9 @@ func TestMatchNowNeedsTheEntriesOfTheCatalogue(t *testing.T) {
 		return s.Actions[0].Effect.Publication.Envelope.Category, ok
 	}
 	for _, eventType := range []string{"payment.lost", "payment.new"} {
-		reads := o.reads
-		if _, ok := plan(eventType); ok || o.reads != reads {
-			t.Errorf("%s: got %t after %d reads, want false and no read", eventType, ok, o.reads-reads)
+		reads := types.Reads
+		if _, ok := plan(eventType); ok || types.Reads != reads {
+			t.Errorf("%s: got %t after %d reads, want false and no read", eventType, ok, types.Reads-reads)
 		}
 		c.Check(t.Context(), nil, news(eventType, "{}"))
 	}

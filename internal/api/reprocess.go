@@ -47,11 +47,7 @@ func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRe
 	if err != nil {
 		return nil, err
 	}
-	out := &reprocessAnswer{EventsReprocessed{ReprocessedCount: len(ids), EventIDs: []string{}}}
-	for _, id := range ids {
-		out.Body.EventIDs = append(out.Body.EventIDs, id.String())
-	}
-	return out, nil
+	return &reprocessAnswer{EventsReprocessed{len(ids), idTexts(ids)}}, nil
 }
 
 // selection returns the selected events. If an id cannot be parsed, the error is

@@ -15,13 +15,11 @@ import (
 
 var errDown = errors.New("the database is down")
 
-// store is a fake of Subscriptions, EventTypes and CatalogueObserver in memory.
+// store is a fake of Subscriptions in memory.
 type store struct {
 	mu         sync.Mutex
 	generation int64
 	lists      map[eventhook.TenantID][]eventhook.Subscription
-	types      map[eventhook.TenantID][]eventhook.EventType
-	misfits    []string
 	reads      int
 	err        error // the error of each read
 	log        *slog.Logger
@@ -29,7 +27,7 @@ type store struct {
 }
 
 func newStore(list ...eventhook.Subscription) *store {
-	o := &store{lists: map[eventhook.TenantID][]eventhook.Subscription{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{}}
+	o := &store{lists: map[eventhook.TenantID][]eventhook.Subscription{}, logged: &strings.Builder{}}
 	o.log = slog.New(slog.NewTextHandler(o.logged, nil))
 	for _, s := range list {
 		o.add(s)
