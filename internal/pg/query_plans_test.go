@@ -124,6 +124,23 @@ func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	return strings.Join(lines, "\n")
 }
 
+// inTableStates calls check in each state of the tables that a list has to cope with: without
+// partitions, without rows, before ANALYZE, with rows that are alike, and with rows that the
+// statement spread made different.
+func (f *fixture) inTableStates(check func(state string), spread string) {
+	f.Helper()
+	check("no partition, no row")
+	f.must(f.db.MaintainPartitions(f.Context(), 5, Retention{}))
+	check("no row")
+	f.fillTables(2000, 10)
+	check("before the first ANALYZE")
+	f.exec(`ANALYZE`)
+	check("rows that are alike")
+	f.exec(spread)
+	f.exec(`ANALYZE`)
+	check("rows that differ")
+}
+
 // fillTables inserts rows into every data table: settled rows, then due ones.
 func (f *fixture) fillTables(settled, due int) {
 	f.Helper()
