@@ -140,7 +140,7 @@ func (o Outbound) Prefixes() (list []netip.Prefix) {
 func (o Outbound) validate(f *eventhook.Faults) {
 	for i, text := range o.AllowedCIDRs {
 		if _, err := netip.ParsePrefix(text); err != nil {
-			f.Add(fmt.Sprintf("outbound.allowed_cidrs[%d]", i), "%q is not a network such as 10.1.0.0/16 or fd00::/8; one address is 10.1.2.3/32", text)
+			f.Add(fmt.Sprintf("outbound.allowed_cidrs[%d]", i), "is not a network such as 10.1.0.0/16 or fd00::/8; one address is 10.1.2.3/32")
 		}
 	}
 	if o.ProxyURL != "" && o.Proxy() == nil {
@@ -246,13 +246,13 @@ func (c Config) validateAddresses(f *eventhook.Faults) {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if err != nil {
-			f.Add(v.key, "%q is not an address such as :8080", v.value)
+			f.Add(v.key, "is not an address such as :8080")
 		}
 	}
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			f.Add("public_url", "%q is not a URL such as https://hooks.example.com", c.PublicURL)
+			f.Add("public_url", "is not a URL such as https://hooks.example.com")
 		}
 	}
 }
@@ -273,5 +273,5 @@ func validateOneOf(f *eventhook.Faults, key, value string, allowed ...string) {
 			return
 		}
 	}
-	f.Add(key, "%q, want one of %v", value, allowed)
+	f.Add(key, "is none of %s", strings.Join(allowed, ", "))
 }

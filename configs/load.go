@@ -3,14 +3,12 @@ package configs
 import (
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
@@ -38,7 +36,9 @@ const errNotValid = "the configuration is not valid"
 func Load(s Sources) (c Config, unknown []string, err error) {
 	c = Default()
 	l := loader{settings: settingsOf(&c)}
-	l.file(s.File)
+	if err := l.file(s.File); err != nil {
+		return Config{}, nil, err // settings that the file may contain would be reported as missing
+	}
 	unknown = l.environment(s.Environ)
 	for key, value := range s.Flags {
 		l.set(key, value)
@@ -49,7 +49,7 @@ func Load(s Sources) (c Config, unknown []string, err error) {
 	if len(l.faults) > 0 { // c lacks the values that could not be read
 		c = Config{}
 	}
-	faults = append(l.faults, faults...)
+	faults = append(slices.DeleteFunc(faults, l.hasFault), l.faults...)
 	slices.SortStableFunc(faults, func(a, b eventhook.Fault) int { return cmp.Compare(a.Location, b.Location) })
 	return c, unknown, faults.Err(errNotValid)
 }
@@ -71,21 +71,48 @@ type loader struct {
 	faults   eventhook.Faults
 }
 
-func (l *loader) file(name string) {
+// hasFault reports whether the setting of a fault could not be read.
+func (l *loader) hasFault(f eventhook.Fault) bool {
+	return slices.ContainsFunc(l.faults, func(unread eventhook.Fault) bool { return unread.Location == f.Location })
+}
+
+// file sets the settings of a file. The error lists what makes the whole file unusable.
+func (l *loader) file(name string) error {
 	if name == "" {
-		return
+		return nil
 	}
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		l.faults.Add("config", "cannot read %s: %v", name, errors.Unwrap(err))
-		return
+	raw, wrong := readAtMost(name, maxFileBytes)
+	if wrong != "" {
+		return invalid("config", name+" "+wrong)
 	}
-	var doc map[string]any
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		l.faults = append(l.faults, inFile(name, syntaxFaults(err))...)
-		return
+	values, faults := parseSettings(raw)
+	if len(faults) > 0 {
+		return atLines(filepath.Base(name), raw, faults).Err(errNotValid)
 	}
-	l.section("", doc)
+	l.section("", values)
+	return nil
+}
+
+// parseSettings reads the settings of a file. If there are faults, there are no settings.
+func parseSettings(raw []byte) (values map[string]any, faults eventhook.Faults) {
+	documents, err := readDocuments(raw)
+	switch {
+	case err != nil:
+		return nil, syntaxFaults(err)
+	case len(documents) == 0:
+		return nil, nil
+	case len(documents) > 1:
+		faults.Add("", "contains more than one document; put all settings into one")
+		return nil, faults
+	}
+	faults, fits := checkType(documents[0].Content[0], reflect.TypeOf(values))
+	if !fits {
+		return nil, faults
+	}
+	if err := documents[0].Decode(&values); err != nil {
+		return nil, syntaxFaults(err)
+	}
+	return values, nil
 }
 
 // section sets the settings of one mapping of the file. An empty value keeps the

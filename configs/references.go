@@ -93,24 +93,35 @@ func (r *references) secret(at, text string) string {
 
 func readSecret(path string) (secret, wrong string) {
 	const maxBytes = 64 << 10
-	f, err := os.Open(path)
-	if err != nil {
-		return "", unreadable(err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	raw, wrong := readAtMost(path, maxBytes)
 	secret = strings.TrimRightFunc(string(raw), unicode.IsSpace)
 	switch {
-	case err != nil:
-		return "", unreadable(err)
-	case len(raw) > maxBytes:
-		return "", fmt.Sprintf("has more than %d bytes", maxBytes)
+	case wrong != "":
+		return "", wrong
 	case secret == "":
 		return "", "is empty"
 	case !utf8.ValidString(secret):
 		return "", "is not UTF-8"
 	}
 	return secret, ""
+}
+
+// readAtMost reads a file, which may be a pipe, of at most maxBytes. If it cannot, wrong is
+// the reason.
+func readAtMost(path string, maxBytes int64) (raw []byte, wrong string) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer func() { _ = f.Close() }()
+	raw, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
+	switch {
+	case err != nil:
+		return nil, unreadable(err)
+	case int64(len(raw)) > maxBytes:
+		return nil, fmt.Sprintf("has more than %d bytes", maxBytes)
+	}
+	return raw, ""
 }
 
 // unreadable returns the cause of a file error without the full path.

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -54,10 +55,7 @@ func assign(field, value any) (want string) {
 	case *[]string:
 		return assignList(field, value)
 	case *float64:
-		if n, isInt := value.(int); isInt {
-			value = float64(n)
-		}
-		return store(field, value, "a number", trimmed(func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }))
+		return assignNumber(field, value)
 	case *int:
 		return store(field, value, "a whole number", trimmed(strconv.Atoi))
 	case *int64:
@@ -67,6 +65,25 @@ func assign(field, value any) (want string) {
 		return store(field, value, "a whole number", trimmed(func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }))
 	}
 	panic("no setting has the type " + reflect.TypeOf(field).String())
+}
+
+// assignNumber stores a finite number. NaN is smaller than no limit, so it would pass every
+// comparison.
+func assignNumber(field *float64, value any) (want string) {
+	const number = "a number"
+	if n, isInt := value.(int); isInt {
+		value = float64(n)
+	}
+	var n float64
+	want = store(&n, value, number, trimmed(func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }))
+	switch {
+	case want != "":
+		return want
+	case math.IsNaN(n) || math.IsInf(n, 0):
+		return number
+	}
+	*field = n
+	return ""
 }
 
 // store stores value if it is a T, or a text that parse accepts; otherwise it returns

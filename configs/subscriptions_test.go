@@ -52,6 +52,22 @@ tenants:
 	}
 }
 
+func TestHeadersMayUseMergeKeys(t *testing.T) {
+	got, faults := tenants(t, `
+tenants:
+  - slug: acme
+    subscriptions:
+      - {name: a, url: "https://a.example", event_types: ["*"], headers: &common {X-Env: prod}}
+      - {name: b, url: "https://b.example", event_types: ["*"], headers: {<<: *common, X-Team: b}}
+`, nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if diff := cmp.Diff(map[string]string{"X-Env": "prod", "X-Team": "b"}, got[0].Subscriptions[1].Headers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestSubscriptionFaults(t *testing.T) {
 	const begin = "tenants:\n  - slug: acme\n    subscriptions:\n"
 	const at = "tenants[0].subscriptions[0]"

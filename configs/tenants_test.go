@@ -147,6 +147,7 @@ func manyTargets(n int) string {
 func TestTenantFaults(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	const route = source + "provider: github\n        secrets: [s]\n        routes:\n          - "
+	const subscription = "tenants:\n  - slug: a\n    subscriptions:\n      - name: n\n        url: https://a.example\n        event_types: [a]\n        "
 	for _, c := range []struct {
 		claim, text string
 		want        []string // location: a part of the message
@@ -163,11 +164,15 @@ func TestTenantFaults(t *testing.T) {
 		{"too many targets in all", route + strings.TrimPrefix(strings.TrimSpace(manyTargets(eventhook.MaxSourceTargets+1)), "- "),
 			[]string{"tenants[0].sources[0].routes: 5001 targets in all, at most 5000"}},
 		{"a text instead of a list", source + "secrets: x", []string{"line 5: want a list"}},
-		{"an unknown field in a merged mapping", "tenants:\n  - slug: a\n    subscriptions:\n      - name: n\n        url: https://a.example\n        event_types: [a]\n        <<: {timeout_second: 5}",
+		{"an unknown field in a merged mapping", subscription + "<<: {timeout_second: 5}",
 			[]string{`line 7: "timeout_second"`}},
 		{"a list for a text in a list of merged mappings", "tenants:\n  - <<: [{slug: [a]}]", []string{"line 2: want a text"}},
-		{"a number with a fraction for a whole number", route + "{name: r, priority: 1.5}", []string{"line 8: want a whole number"}},
-		{"a text instead of a number", route + "{name: r, priority: high}", []string{"line 8: want a whole number"}},
+		{"a header twice", subscription + "headers: {X-A: b, X-A: c}", []string{`line 7: the field "X-A" occurs twice`}},
+		{"two merges", subscription + "<<: {timeout_seconds: 5}\n        <<: {timeout_seconds: 6}", []string{`line 8: the field "<<" occurs twice`}},
+		{"a list as the name of a field", subscription + "? [a, b]\n        : c", []string{"line 7: the name of a field must be a text"}},
+		{"a list for a header", subscription + "headers: {X-A: [b]}", []string{"line 7: X-A has a list, want a text"}},
+		{"a number with a fraction for a whole number", route + "{name: r, priority: 1.5}", []string{"line 8: priority has a number, want a whole number"}},
+		{"a text instead of a number", route + "{name: r, priority: high}", []string{"line 8: priority has a text, want a whole number"}},
 		{"a list instead of fields", "tenants: [[]]", []string{"line 1: want fields"}},
 		{"invalid YAML", "tenants:\n  [", []string{"line 3: is not YAML"}},
 		{"an empty file", "", []string{"tenants: is required"}},

@@ -3,7 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -22,7 +22,7 @@ func syntaxFaults(err error) (f eventhook.Faults) {
 	case e.Stage == yaml.ComposerStage:
 		f.Add(lineText(e.Mark.Line), "refers to an unknown anchor; put a text that begins with * in quotes")
 	case e.Stage == yaml.ConstructorStage:
-		f.Add(lineText(e.Mark.Line), "contains a value of the wrong type")
+		f.Add(lineText(e.Mark.Line), "contains a value that cannot be read")
 	default:
 		f.Add(lineText(e.Mark.Line), "is not YAML: %s", e.Message)
 	}
@@ -42,8 +42,8 @@ func lineText(line int) string {
 // wrong type, at its line. fits is false if a value has the wrong type: such a
 // document cannot be decoded.
 func checkType(n *yaml.Node, t reflect.Type) (faults eventhook.Faults, fits bool) {
-	c := typeChecker{fits: true, checked: map[typedNode]bool{}}
-	c.value(n, t)
+	c := typeChecker{fits: true, checked: map[typedNode]bool{}, fields: map[reflect.Type]map[string]reflect.Type{}}
+	c.value("", n, t)
 	return c.faults, c.fits
 }
 
@@ -53,6 +53,7 @@ type typeChecker struct {
 	// checked makes aliases cheap: a node is checked once for each type that it is
 	// decoded into.
 	checked map[typedNode]bool
+	fields  map[reflect.Type]map[string]reflect.Type // results of fieldsOf
 }
 
 type typedNode struct {
@@ -60,12 +61,17 @@ type typedNode struct {
 	t    reflect.Type
 }
 
-var nodeType = reflect.TypeFor[yaml.Node]()
+var (
+	nodeType = reflect.TypeFor[yaml.Node]()
+	// A value of an open type is checked as one of these types, to find fields that occur twice.
+	openMap  = reflect.TypeFor[map[string]any]()
+	openList = reflect.TypeFor[[]any]()
+)
 
-func (c *typeChecker) value(n *yaml.Node, t reflect.Type) {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias // an alias comes after its anchor, so it is never an alias of itself
-	}
+// value checks the value of a field. The elements of a list have the name of the list; the
+// document itself has the name "".
+func (c *typeChecker) value(name string, n *yaml.Node, t reflect.Type) {
+	n = resolved(n)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -75,54 +81,78 @@ func (c *typeChecker) value(n *yaml.Node, t reflect.Type) {
 	c.checked[typedNode{n, t}] = true
 	switch {
 	case t == nodeType || n.ShortTag() == "!!null":
+	case t.Kind() == reflect.Interface && n.Kind == yaml.MappingNode:
+		c.value(name, n, openMap)
+	case t.Kind() == reflect.Interface && n.Kind == yaml.SequenceNode:
+		c.value(name, n, openList)
+	case t.Kind() == reflect.Interface:
 	case !accepts(t, n):
-		c.fits = false
-		c.faults.Add(lineText(n.Line), "has %s, want %s", describeNode(n), describeType(t))
+		c.misfit(n, "%s", strings.TrimSpace(name+" has "+describeNode(n)+", want "+describeType(t)))
 	case t.Kind() == reflect.Struct:
-		c.object(n, t)
+		fields := c.fieldsOf(t)
+		c.mapping(n, t, func(name string) (reflect.Type, bool) {
+			field, ok := fields[name]
+			return field, ok
+		})
+	case t.Kind() == reflect.Map:
+		c.mapping(n, t, func(string) (reflect.Type, bool) { return t.Elem(), true })
 	case t.Kind() == reflect.Slice:
 		for _, element := range n.Content {
-			c.value(element, t.Elem())
-		}
-	case t.Kind() == reflect.Map:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			c.value(n.Content[i+1], t.Elem())
+			c.value(name, element, t.Elem())
 		}
 	}
 }
 
-func (c *typeChecker) object(n *yaml.Node, t reflect.Type) {
-	fields, seen := fieldsOf(t), map[string]bool{}
+// mapping checks a mapping that is decoded into the type t. typeOf returns the type of a
+// field, and false if t has no such field.
+func (c *typeChecker) mapping(n *yaml.Node, t reflect.Type, typeOf func(name string) (reflect.Type, bool)) {
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		field, ok := fields[key.Value]
-		switch {
-		case key.ShortTag() == "!!merge" && value.Kind == yaml.SequenceNode:
-			c.value(value, reflect.SliceOf(t))
-		case key.ShortTag() == "!!merge":
-			c.value(value, t)
+		key, value := resolved(n.Content[i]), n.Content[i+1]
+		field, ok := typeOf(key.Value)
+		switch isMerge := key.ShortTag() == "!!merge"; {
+		case key.Kind != yaml.ScalarNode:
+			c.misfit(key, "the name of a field must be a text")
 		case seen[key.Value]:
-			c.fits = false
-			c.faults.Add(lineText(key.Line), "the field %q occurs twice", key.Value)
+			c.misfit(key, "the field %q occurs twice", key.Value)
+		case isMerge && resolved(value).Kind == yaml.SequenceNode:
+			c.value("", value, reflect.SliceOf(t))
+		case isMerge:
+			c.value("", value, t)
 		case !ok:
 			c.faults.Add(lineText(key.Line), "there is no field %q here", key.Value)
 		default:
-			c.value(value, field)
+			c.value(key.Value, value, field)
 		}
 		seen[key.Value] = true
 	}
 }
 
+// misfit adds a fault of a node that cannot be decoded.
+func (c *typeChecker) misfit(n *yaml.Node, format string, args ...any) {
+	c.fits = false
+	c.faults.Add(lineText(n.Line), format, args...)
+}
+
+// resolved returns the node that an alias refers to, and any other node itself.
+func resolved(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias // an alias comes after its anchor, so it is never an alias of itself
+	}
+	return n
+}
+
 // fieldsOf returns the types of the fields of a struct by their YAML names, with the
 // fields of inlined structs.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
+func (c *typeChecker) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if fields, ok := c.fields[t]; ok {
+		return fields
+	}
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if options == "inline" {
-			for name, inner := range fieldsOf(f.Type) {
-				fields[name] = inner
-			}
+			maps.Copy(fields, c.fieldsOf(f.Type))
 			continue
 		}
 		if name == "" {
@@ -132,6 +162,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			fields[name] = f.Type
 		}
 	}
+	c.fields[t] = fields
 	return fields
 }
 
@@ -172,13 +203,4 @@ func describeType(t reflect.Type) string {
 	default:
 		return "a text"
 	}
-}
-
-// inFile puts the name of the file before the location of each fault.
-func inFile(path string, faults eventhook.Faults) eventhook.Faults {
-	var all eventhook.Faults
-	for _, f := range faults {
-		all.Add(strings.TrimSuffix(filepath.Base(path)+": "+f.Location, ": "), "%s", f.Message)
-	}
-	return all
 }

@@ -20,6 +20,9 @@ var (
 // fault: tenants.yaml:12: tenants[0].sources[1].slug. The line of a missing field is
 // the line of its parent.
 func atLines(file string, raw []byte, faults eventhook.Faults) eventhook.Faults {
+	if len(faults) == 0 {
+		return nil
+	}
 	var doc yaml.Node
 	isYAML := yaml.Unmarshal(raw, &doc) == nil && len(doc.Content) > 0
 	var all eventhook.Faults
@@ -43,9 +46,7 @@ func atLines(file string, raw []byte, faults eventhook.Faults) eventhook.Faults 
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for _, step := range pathStep.FindAllString(path, -1) {
-		for n.Kind == yaml.AliasNode {
-			n = n.Alias // an alias comes after its anchor, so it is never an alias of itself
-		}
+		n = resolved(n)
 		key, value := member(n, step)
 		if value == nil {
 			return line

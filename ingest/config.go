@@ -22,6 +22,7 @@
 package ingest
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -91,9 +92,9 @@ func (c Config) Validate() eventhook.Faults {
 // ValidateProxies is the part of Validate for TrustedProxies.
 func (c Config) ValidateProxies() eventhook.Faults {
 	var f eventhook.Faults
-	for _, p := range c.TrustedProxies {
+	for i, p := range c.TrustedProxies {
 		if _, err := netip.ParsePrefix(p); err != nil {
-			f.Add("trusted_proxies", "%q is not a CIDR such as 10.0.0.0/8", p)
+			f.Add(fmt.Sprintf("trusted_proxies[%d]", i), "is not a CIDR such as 10.0.0.0/8")
 		}
 	}
 	return f
