@@ -175,7 +175,7 @@ func TestWrongUsageIsReportedBeforeAnyRequest(t *testing.T) {
 		"a secret of a missing file":        {[]string{"source", "create", "s", "--secret-file", "nowhere"}, "nowhere"},
 		"an option without a value":         {[]string{"source", "create", "s", "--option", "a"}, "name=value"},
 		"a missing file":                    {[]string{"source", "create", "s", "-f", "nowhere"}, "nowhere"},
-		"a file that is not valid":          {[]string{"source", "create", "s", "-f", notJSON}, "neither JSON nor YAML"},
+		"a file that is not valid":          {[]string{"source", "create", "s", "-f", notJSON}, "is not YAML"},
 		"a file with a list":                {[]string{"source", "create", "s", "-f", list}, "does not contain an object"},
 		"a header without a colon":          {[]string{"source", "test", "s", "-H", "a"}, "Name: value"},
 		"--reveal and --reset":              {[]string{"source", "handshake", "s", "--reveal", "--reset"}, "cannot be combined"},
