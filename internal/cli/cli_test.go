@@ -197,6 +197,12 @@ func TestWrongUsageIsReportedBeforeAnyRequest(t *testing.T) {
 		"a time that is not valid":          {[]string{"event", "list", "--since", "yesterday"}, "--since"},
 		"a limit of zero":                   {[]string{"event", "list", "--limit", "0"}, "--limit"},
 		"an unknown output format":          {[]string{"event", "list", "-o", "xml"}, "--output"},
+		"a limit that is a word":            {[]string{"event", "list", "--limit", "abc"}, "eventhook: --limit \"abc\", want a whole number\n"},
+		"a limit that is too large":         {[]string{"event", "list", "--limit", "99999999999999999999"}, "want a number with fewer digits\n"},
+		"a timeout that is a word":          {[]string{"subscription", "update", someID, "--timeout", "soon"}, "eventhook: --timeout \"soon\", want a whole number\n"},
+		"a flag that is not true or false":  {[]string{"source", "update", "s", "--enabled=maybe"}, "eventhook: --enabled \"maybe\", want true or false\n"},
+		"a grace period without a unit":     {[]string{"subscription", "rotate-secret", someID, "--grace", "1"}, "eventhook: --grace \"1\", want a duration such as 24h\n"},
+		"an unknown flag":                   {[]string{"event", "list", "--colour"}, "unknown flag: --colour"},
 		"an unexpected argument":            {[]string{"event", "list", "all"}, "unknown"},
 	} {
 		t.Run(claim, func(t *testing.T) {
