@@ -203,6 +203,10 @@ func TestWrongUsageIsReportedBeforeAnyRequest(t *testing.T) {
 		"a flag that is not true or false":  {[]string{"source", "update", "s", "--enabled=maybe"}, "eventhook: --enabled \"maybe\", want true or false\n"},
 		"a grace period without a unit":     {[]string{"subscription", "rotate-secret", someID, "--grace", "1"}, "eventhook: --grace \"1\", want a duration such as 24h\n"},
 		"an unknown flag":                   {[]string{"event", "list", "--colour"}, "unknown flag: --colour"},
+		"no argument":                       {[]string{"source", "get"}, "eventhook: an argument is missing; usage: eventhook source get SLUG"},
+		"no argument of several":            {[]string{"route", "reorder", "--source", "s"}, "eventhook: an argument is missing; usage: eventhook route reorder NAME"},
+		"two arguments instead of one":      {[]string{"source", "get", "a", "b"}, "eventhook: too many arguments (2); usage: eventhook source get SLUG"},
+		"two ids of deliveries":             {[]string{"delivery", "retry", "a", "b"}, "eventhook: too many arguments (2); usage: eventhook delivery retry"},
 		"an unexpected argument":            {[]string{"event", "list", "all"}, "unknown"},
 	} {
 		t.Run(claim, func(t *testing.T) {

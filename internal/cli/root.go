@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -99,7 +101,7 @@ func markUsage(c *cobra.Command) {
 				if cmd.HasSubCommands() {
 					hint = "see " + cmd.CommandPath() + " --help"
 				}
-				return input.Usagef("%w; %s", err, hint)
+				return input.Usagef("%w; %s", argumentsError(cmd, check, args, err), hint)
 			}
 			return nil
 		}
@@ -107,6 +109,20 @@ func markUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		markUsage(sub)
 	}
+}
+
+// argumentsError replaces the text of cobra if the number of args is wrong. check has
+// returned err.
+func argumentsError(cmd *cobra.Command, check cobra.PositionalArgs, args []string, err error) error {
+	if !strings.Contains(err.Error(), "arg(s)") {
+		return err
+	}
+	for n := range args {
+		if check(cmd, args[:n]) == nil {
+			return fmt.Errorf("too many arguments (%d)", len(args))
+		}
+	}
+	return errors.New("an argument is missing")
 }
 
 // wantedValues describes the values of flags by the name of their type.
