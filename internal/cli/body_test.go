@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/internal/cli/clitest"
@@ -80,5 +81,18 @@ func TestDeliveryGetFailsIfTheDeliveryEndsWithAnotherStatus(t *testing.T) {
 		if got.Code != code || !strings.Contains(got.Stdout, "dead") || strings.Contains(got.Stderr, "the delivery is dead, not success") != (code == 1) || len(answers) != 1 {
 			t.Errorf("--wait %s: got %+v and %q left, want the dead delivery and exit code %d", want, got, answers, code)
 		}
+	}
+}
+
+func TestDeliveryRetryOfTheLatest(t *testing.T) {
+	requests := startFakeGateway(t, 200, `{"id":"`+someID+`","status":"pending","items":[{"id":"`+someID+`"}]}`)
+	got := runCommand("delivery", "retry", "latest")
+	want := []request{{"GET", inShop + "/deliveries?limit=1", nil}, {"POST", inShop + "/deliveries/" + someID + "/retry", nil}}
+	if diff := cmp.Diff(want, *requests, cmp.AllowUnexported(request{})); diff != "" || got.Code != 0 {
+		t.Errorf("got %+v with the requests (-want +got):\n%s", got, diff)
+	}
+	startFakeGateway(t, 200, `{"items":[]}`)
+	if got := runCommand("delivery", "retry", "latest"); got.Code != ExitFailed || !strings.Contains(got.Stderr, "there are no deliveries yet") {
+		t.Errorf("without a delivery: got %+v, want exit code %d and the reason", got, ExitFailed)
 	}
 }
