@@ -75,7 +75,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 
 		{"event get latest", "! no events of a source yet"},
 		{"event get 1", "! 400"},
-		{"audit list --limit 3", "acme event_type.deleted admin_on_behalf_of There are more items --cursor"},
+		{"audit list --limit 3", "acme event_type.deleted admin key There are more items --cursor"},
 		{"audit list --action source.deleted", "crm"},
 		{"tenant close other", "! --yes"},
 		{"tenant close other --yes", "closed"},

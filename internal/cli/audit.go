@@ -26,9 +26,21 @@ var auditColumns = []column[client.AuditEntry]{
 	{"TENANT", func(e client.AuditEntry) string { return textOf(e.Tenant) }},
 	{"ACTION", func(e client.AuditEntry) string { return e.Action }},
 	{"RESOURCE", func(e client.AuditEntry) string { return e.Resource.Name }},
-	{"BY", func(e client.AuditEntry) string { return strings.TrimSpace(string(e.Actor.Type) + " " + e.Actor.Name) }},
+	{"BY", func(e client.AuditEntry) string { return actorText(e.Actor) }},
 	{"FROM", func(e client.AuditEntry) string { return textOf(e.SourceIP) }},
 	{"CHANGED", func(e client.AuditEntry) string { return changedFields(e.Changes) }},
+}
+
+// actorText returns the actor of a change.
+func actorText(a client.AuditActor) string {
+	switch a.Type {
+	case client.AuditActorTypeAdmin, client.AuditActorTypeAdminOnBehalfOf:
+		return "admin key"
+	case client.AuditActorTypeAPIKey:
+		return "key " + a.Name
+	default:
+		return string(a.Type)
+	}
 }
 
 func changedFields(changes []client.AuditedChange) string {

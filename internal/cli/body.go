@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
@@ -135,7 +135,7 @@ func (b *body) read(preset document) (json.RawMessage, error) {
 	}
 	raw, err := json.Marshal(d)
 	if err != nil {
-		return nil, input.Usagef("%s cannot be written as JSON: %w", b.file, err)
+		return nil, input.Usagef("%s contains a value that JSON does not have, such as .nan, or a field whose name is not a text", b.file)
 	}
 	return raw, nil
 }
@@ -146,19 +146,15 @@ func (b *body) readFile(d document) error {
 	if err != nil {
 		return err
 	}
-	if value, err := parseJSON(raw); err == nil {
-		object, ok := value.(map[string]any)
-		if !ok {
-			return fmt.Errorf("%s does not contain an object", b.file)
-		}
-		for name := range object {
-			d[name] = object[name]
-		}
-		return nil
+	value, err := parseJSON(raw)
+	if err != nil {
+		return parseYAML(b.file, raw, d)
 	}
-	if err := yaml.Unmarshal(raw, (*map[string]any)(&d)); err != nil {
-		return fmt.Errorf("%s is neither JSON nor YAML of an object: %w", b.file, err)
+	object, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s does not contain an object", b.file)
 	}
+	maps.Copy(d, object)
 	return nil
 }
 

@@ -22,12 +22,16 @@ type retryFlags struct {
 
 func newDeliveryRetry(r *remote) *cobra.Command {
 	var f retryFlags
-	cmd := r.verb("retry [ID]", "Retry deliveries now", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("retry [ID|latest]", "Retry deliveries now", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if err := f.check(args); err != nil {
 			return err
 		}
 		if len(args) > 0 {
-			return s.showDelivery(s.RetryDelivery(cmd.Context(), s.tenant, args[0], s.keepBody()))
+			id, err := s.deliveryID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.showDelivery(s.RetryDelivery(cmd.Context(), s.tenant, id, s.keepBody()))
 		}
 		which, err := f.selection(cmd.Context(), s)
 		if err != nil {
@@ -42,9 +46,9 @@ func newDeliveryRetry(r *remote) *cobra.Command {
 			return err
 		})
 	})
-	cmd.Long = cmd.Short + `: one delivery by its id, whether or not it was
-delivered, or the failed and dead deliveries that the flags select. The number of
-automatic retries starts again at zero.`
+	cmd.Long = cmd.Short + `: one delivery by its id, or the latest, whether or not it
+was delivered, or the failed and dead deliveries that the flags select. The number
+of automatic retries starts again at zero.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.subscription, "subscription", "", "name or id of a subscription")
 	flags.StringVar(&f.route, "route", "", "id of a route, for deliveries to its http targets")

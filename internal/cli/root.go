@@ -3,13 +3,17 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
@@ -89,7 +93,7 @@ see eventhook openapi, or /docs of a running gateway.`,
 
 // markUsage makes errors in the flags and arguments of all commands usage errors.
 func markUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Usage(err) })
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -97,7 +101,7 @@ func markUsage(c *cobra.Command) {
 				if cmd.HasSubCommands() {
 					hint = "see " + cmd.CommandPath() + " --help"
 				}
-				return input.Usagef("%w; %s", err, hint)
+				return input.Usagef("%w; %s", argumentsError(cmd, check, args, err), hint)
 			}
 			return nil
 		}
@@ -105,6 +109,45 @@ func markUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		markUsage(sub)
 	}
+}
+
+// argumentsError replaces the text of cobra if the number of args is wrong. check has
+// returned err.
+func argumentsError(cmd *cobra.Command, check cobra.PositionalArgs, args []string, err error) error {
+	if !strings.Contains(err.Error(), "arg(s)") {
+		return err
+	}
+	for n := range args {
+		if check(cmd, args[:n]) == nil {
+			return fmt.Errorf("too many arguments (%d)", len(args))
+		}
+	}
+	return errors.New("an argument is missing")
+}
+
+// wantedValues describes the values of flags by the name of their type.
+var wantedValues = map[string]string{
+	"int":      "a whole number",
+	"int64":    "a whole number",
+	"bool":     "true or false",
+	"duration": "a duration such as 24h",
+}
+
+// flagError returns the usage error for a flag that cannot be parsed. It replaces the
+// texts of strconv and time.
+func flagError(err error) error {
+	e, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return input.Usage(err)
+	}
+	want, ok := wantedValues[e.GetFlag().Value.Type()]
+	switch {
+	case !ok:
+		return input.Usage(err)
+	case errors.Is(err, strconv.ErrRange):
+		want = "a number with fewer digits"
+	}
+	return input.Usagef("--%s %q, want %s", e.GetFlag().Name, e.GetValue(), want)
 }
 
 // isRefused reports whether a gateway refused a request as invalid.

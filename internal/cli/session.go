@@ -2,12 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -110,14 +107,8 @@ func (s *session) keepBody() client.CallOption { return client.KeepBody(&s.raw) 
 
 // withAdvice adds to an error what the user can do.
 func (s *session) withAdvice(err error) error {
-	var unreachable *url.Error
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no gateway listens at %s: start one with eventhook serve, or choose another with --server or EVENTHOOK_SERVER", s.server)
-	case errors.As(err, &unreachable):
-		return fmt.Errorf("cannot connect to %s: %w", s.server, unreachable.Err)
-	case client.StatusOf(err) == http.StatusUnauthorized:
+	if client.StatusOf(err) == http.StatusUnauthorized {
 		return fmt.Errorf("%w\nThe API key is from %s", err, s.key.from)
 	}
-	return err
+	return terminal.GatewayError(err, s.server)
 }

@@ -111,7 +111,7 @@ func (s *session) showSubscription(x client.Subscription, err error) error {
 func printSubscription(w io.Writer, x client.Subscription) error {
 	signing := strconv.FormatInt(x.SigningSecretsCount, 10)
 	if x.RotationEndsAt != nil {
-		signing += ", until " + terminal.Time(*x.RotationEndsAt)
+		signing += "; the previous one signs until " + terminal.Time(*x.RotationEndsAt)
 	}
 	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"url", x.URL},
 		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},

@@ -30,7 +30,11 @@ func newSubscriptionRotate(r *remote) *cobra.Command {
 			return err
 		}
 		return s.answer(func(io.Writer) error {
-			s.Say("The new secret, which is shown only once:\n  %s", done.SigningSecret)
+			if request.SigningSecret != nil {
+				s.Say("The given secret signs now.")
+			} else {
+				s.Say("The new secret, which is shown only once:\n  %s", done.SigningSecret)
+			}
 			if done.PreviousExpiresAt == nil {
 				s.Say("The previous secret does not sign any more.")
 			} else {

@@ -97,7 +97,7 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.answer(func(w io.Writer) error { return s.showCreated(w, x) })
+		return s.answer(func(w io.Writer) error { return s.showCreated(w, x, raw) })
 	})
 	b = newBody(cmd).subscriptionFlags()
 	b.boolean("validate", "validate", "create it only if the receiver answers a test event with 2xx")
@@ -109,8 +109,13 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 	return cmd
 }
 
-// showCreated prints a new subscription, its secret, and the next steps.
-func (s *session) showCreated(w io.Writer, x client.SubscriptionCreated) error {
+// showCreated prints a new subscription and the next steps. It prints the secret unless
+// the request contained it.
+func (s *session) showCreated(w io.Writer, x client.SubscriptionCreated, request json.RawMessage) error {
+	var sent struct {
+		SigningSecret string `json:"signing_secret"`
+	}
+	_ = json.Unmarshal(request, &sent) // the gateway has accepted it
 	var read client.Subscription
 	if err := json.Unmarshal(s.raw, &read); err != nil {
 		return err
@@ -118,9 +123,13 @@ func (s *session) showCreated(w io.Writer, x client.SubscriptionCreated) error {
 	if err := printSubscription(w, read); err != nil {
 		return err
 	}
-	s.Say("\nThe receiver verifies events with this secret, which is shown only once:\n  %s", x.SigningSecret)
+	if sent.SigningSecret != "" {
+		s.Say("\nThe receiver verifies events with the given secret.")
+	} else {
+		s.Say("\nThe receiver verifies events with this secret, which is shown only once:\n  %s", x.SigningSecret)
+	}
 	if slices.Contains(x.Signatures, "v1a") {
-		s.Say("and v1a signatures with the public key: eventhook subscription public-key %s", x.ID)
+		s.Say("It verifies v1a signatures with the public key: eventhook subscription public-key %s", x.ID)
 	}
 	s.Say("See docs/receiving.md. To test: eventhook subscription test %s", x.ID)
 	return nil

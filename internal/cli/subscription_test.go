@@ -26,7 +26,7 @@ func TestSubscriptionAndDeliveryOutput(t *testing.T) {
 		{"create a subscription", aSubscription + `,"signing_secret":"whsec_new"}`, "subscription create billing --url https://a.example --type a.*", 0,
 			"billing disabled it answered 410 https://a.example/… whsec_new docs/receiving.md eventhook subscription test " + someID},
 		{"get a subscription", aSubscription + `}`, "subscription get " + someID, 0,
-			"name billing status disabled disabled reason it answered 410 event types a.*, b gateway [redacted] X-A v1 secrets 2, until 2026-01-02T00:00:00Z 10 dead deliveries in a row unlimited warning the url is not encrypted"},
+			"name billing status disabled disabled reason it answered 410 event types a.*, b gateway [redacted] X-A v1 secrets 2; the previous one signs until 2026-01-02T00:00:00Z 10 dead deliveries in a row unlimited warning the url is not encrypted"},
 		{"create a subscription with v1a signatures", strings.Replace(aSubscription, `["v1"]`, `["v1","v1a"]`, 1) + `,"signing_secret":"whsec_new"}`,
 			"subscription create billing --url https://a.example --type a.* --signature v1 --signature v1a", 0, "v1, v1a whsec_new eventhook subscription public-key " + someID},
 		{"public key", `{"public_key":"whpk_key","algorithm":"ed25519"}`, "subscription public-key " + someID, 0, "whpk_key"},
@@ -72,6 +72,25 @@ const targetDelivery = `{"id":"d1","event_id":"e1","event_type":"order.made","su
 
 const aDelivery = `{"id":"d1","event_id":"e1","event_type":"order.made","subscription_id":"s1","subscription_name":"billing","status":"failed","attempt_count":2,"retry_count":2,
  "next_attempt_at":"2026-01-01T00:01:00Z","status_code":503,"last_error":"answered 503","created_at":"2026-01-01T00:00:00Z","completed_at":null`
+
+func TestOnlyAGeneratedSecretIsPrinted(t *testing.T) {
+	withSecret := clitest.WriteFile(t, "subscription.yaml", "name: b\nurl: https://a.example\nevent_types: ['*']\nsigning_secret: whsec_own\n")
+	const rotated = `{"signing_secret":"whsec_own","previous_expires_at":"2026-01-02T00:00:00Z","signing_secrets_count":2}`
+	for _, c := range []struct{ claim, answer, command, says string }{
+		{"create with a secret of a variable", aSubscription + `,"signing_secret":"whsec_own"}`, "subscription create b --secret-env OWN_SECRET", "verifies events with the given secret.\n"},
+		{"create with a secret of a file", aSubscription + `,"signing_secret":"whsec_own"}`, "subscription create -f " + withSecret, "verifies events with the given secret.\n"},
+		{"rotate to a given secret", rotated, "subscription rotate-secret " + someID + " --secret-env OWN_SECRET", "The given secret signs now.\nThe previous secret also signs until"},
+	} {
+		startFakeGateway(t, 200, c.answer)
+		t.Setenv("OWN_SECRET", "whsec_own")
+		if got := runCommand(strings.Fields(c.command)...); got.Code != 0 || !strings.Contains(got.Stdout, c.says) || strings.Contains(got.Stdout, "whsec_own") {
+			t.Errorf("%s: got %+v, want %q and not the secret", c.claim, got, c.says)
+		}
+		if got := runCommand(append(strings.Fields(c.command), "-o", "json")...); !strings.Contains(got.Stdout, `"signing_secret": "whsec_own"`) {
+			t.Errorf("%s: got %+v, want the unchanged answer as JSON", c.claim, got)
+		}
+	}
+}
 
 func TestSubscriptionIsFoundByName(t *testing.T) {
 	clitest.ClearEnvironment(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func (f *sendFlags) send(cmd *cobra.Command) error {
 		return err
 	}
 	f.tenant = cmp.Or(f.tenant, os.Getenv(input.TenantVariable))
-	url, err := f.target()
+	to, err := f.target()
 	if err != nil {
 		return err
 	}
@@ -78,13 +79,13 @@ func (f *sendFlags) send(cmd *cobra.Command) error {
 			return input.Usage(err)
 		}
 	}
-	r, err := f.Request(cmd.Context(), url, secret, time.Now())
+	r, err := f.Request(cmd.Context(), to, secret, time.Now())
 	if err != nil {
 		return err
 	}
 	a, err := exchange(r)
 	if err != nil {
-		return err
+		return f.connectError(err, r.URL)
 	}
 	return f.report(p, a)
 }
@@ -93,6 +94,9 @@ func (f *sendFlags) send(cmd *cobra.Command) error {
 func (f *sendFlags) target() (string, error) {
 	switch {
 	case f.url != "":
+		if at, err := url.Parse(f.url); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" {
+			return "", input.Usagef("--url %q, want a URL such as https://hooks.example.com/in", f.url)
+		}
 		return f.url, nil
 	case f.tenant == "":
 		return "", input.Usagef("a destination is required: --tenant (and --source), or --url")
@@ -145,6 +149,15 @@ func exchange(r *http.Request) (response, error) {
 		return response{}, fmt.Errorf("read the answer: %w", err)
 	}
 	return response{resp.StatusCode, resp.Status, answer}, nil
+}
+
+// connectError returns the error of a request to the URL to.
+func (f *sendFlags) connectError(err error, to *url.URL) error {
+	if f.url == "" {
+		return terminal.GatewayError(err, input.ServerURL(f.server))
+	}
+	server := to.Scheme + "://" + to.Host
+	return terminal.ConnectError(err, server, "no server listens at "+server)
 }
 
 // report prints the answer and the command that shows the event. It fails unless

@@ -135,9 +135,31 @@ func TestSendFailsUnlessTheAnswerIs2xx(t *testing.T) {
 			t.Errorf("answered %d: got %+v, want exit code %d and no secret", status, got, want)
 		}
 	}
+}
+
+func TestSendToAServerThatCannotBeReached(t *testing.T) {
+	clitest.ClearEnvironment(t)
 	s := newSink(t, http.StatusOK, "")
 	s.Close()
-	if got := runCommand("send", "github", "--secret", testSecret, "--url", s.URL); got.Code != cli.ExitFailed || got.Stderr == "" {
-		t.Errorf("no server: got %+v, want exit code %d and a reason", got, cli.ExitFailed)
+	dropped := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer dropped.Close()
+	for _, c := range []struct {
+		claim string
+		args  []string
+		code  int
+		says  string
+	}{
+		{"no server", []string{"--url", s.URL + "/in?token=t"}, cli.ExitFailed, "no server listens at " + s.URL},
+		{"no gateway", []string{"--server", s.URL, "--tenant", "shop"}, cli.ExitFailed,
+			"no gateway listens at " + s.URL + ": start one with eventhook serve, or choose another with --server or EVENTHOOK_SERVER"},
+		{"a connection that is closed", []string{"--url", dropped.URL + "/in"}, cli.ExitFailed, "cannot connect to " + dropped.URL + ": EOF"},
+		{"no scheme", []string{"--url", "localhost:9000"}, cli.ExitUsage, `--url "localhost:9000", want a URL such as https://hooks.example.com/in`},
+		{"no host", []string{"--url", "http://:9000"}, cli.ExitUsage, `--url "http://:9000", want a URL such as https://hooks.example.com/in`},
+		{"no URL", []string{"--url", "http://a b"}, cli.ExitUsage, `--url "http://a b", want a URL such as https://hooks.example.com/in`},
+	} {
+		got := runCommand(append([]string{"send", "github", "--secret", testSecret}, c.args...)...)
+		if got.Code != c.code || got.Stderr != "eventhook: "+c.says+"\n" {
+			t.Errorf("%s: got %+v, want exit code %d and %q", c.claim, got, c.code, c.says)
+		}
 	}
 }

@@ -62,6 +62,12 @@ func takesSecret(s verify.Spec) bool {
 	return p.LearnsSecret || slices.Contains(p.RequiredFields(), "secrets")
 }
 
+// unknownMember returns the name, in quotes, that a json.Decoder refused with err as the
+// name of no field.
+func unknownMember(err error) (name string, ok bool) {
+	return strings.CutPrefix(fmt.Sprint(err), "json: unknown field ")
+}
+
 // parseVerifier parses a verifier. Its errors do not contain the verifier, which has
 // secrets.
 func parseVerifier(text string) (verify.Spec, error) {
@@ -73,7 +79,7 @@ func parseVerifier(text string) (verify.Spec, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	err = d.Decode(&c)
-	if unknown, ok := strings.CutPrefix(fmt.Sprint(err), "json: unknown field "); ok {
+	if unknown, ok := unknownMember(err); ok {
 		return verify.Spec{}, fmt.Errorf("--verifier has the unknown field %s", unknown)
 	}
 	if err != nil || d.More() {

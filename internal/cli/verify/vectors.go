@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,14 +55,26 @@ const (
 	expectInvalid = "invalid"
 )
 
-func readVectors(cmd *cobra.Command, file string) ([]verify.Vector, error) {
+// vector is a vector of a file. The file may have remarks, which do not change the
+// result.
+type vector struct {
+	verify.Vector
+	Source      any `json:"source"`
+	Published   any `json:"published"`
+	Why         any `json:"why"`
+	ConfirmedBy any `json:"confirmed_by"`
+	SDKNote     any `json:"sdk_note"`
+}
+
+// readVectors reads a file of vectors. Its errors do not contain values of the file.
+func readVectors(cmd *cobra.Command, file string) ([]vector, error) {
 	raw, err := input.ReadFile(file, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	var vectors []verify.Vector
-	if err := json.Unmarshal(raw, &vectors); err != nil {
-		return nil, fmt.Errorf("the vectors are not valid: want a JSON array of objects: %w", err)
+	vectors, err := parseVectors(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the vectors are not valid: %w", err)
 	}
 	if len(vectors) == 0 {
 		return nil, errors.New("the file contains no vectors")
@@ -69,6 +83,23 @@ func readVectors(cmd *cobra.Command, file string) ([]verify.Vector, error) {
 		if v.Expect != "" && v.Expect != expectValid && v.Expect != expectInvalid {
 			return nil, fmt.Errorf("vector %d: expect %q, want %s or %s", i, v.Expect, expectValid, expectInvalid)
 		}
+	}
+	return vectors, nil
+}
+
+// parseVectors decodes a list of vectors and refuses unknown members.
+func parseVectors(raw []byte) (vectors []vector, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err = d.Decode(&vectors)
+	if name, ok := unknownMember(err); ok {
+		return nil, fmt.Errorf("there is no member %s", name)
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return nil, fmt.Errorf("%s has a value of the wrong type", strings.TrimPrefix(wrong.Field, "Vector."))
+	}
+	if err != nil || !json.Valid(raw) { // there may be text after the list
+		return nil, errors.New("want a JSON array of objects")
 	}
 	return vectors, nil
 }

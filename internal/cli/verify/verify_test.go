@@ -303,9 +303,19 @@ func TestVerifyVectors(t *testing.T) {
 			t.Errorf("got %+v, want all lines, exit code %d, and 3 of 4 counted", got, cli.ExitFailed)
 		}
 	})
-	for claim, text := range map[string]string{"not JSON": "[", "not a list": "{}", "no vectors": "[]", "an unknown expectation": `[{"expect":"maybe"}]`} {
-		if got := runCommand("verify", "--vectors", clitest.WriteFile(t, "v.json", text)); got.Code != cli.ExitUsage || got.Stderr == "" {
-			t.Errorf("%s: got %+v, want exit code %d", claim, got, cli.ExitUsage)
+	for claim, c := range map[string]struct{ text, says string }{
+		"not JSON":                 {"[", "the vectors are not valid: want a JSON array of objects"},
+		"text after the list":      {"[{}] x", "the vectors are not valid: want a JSON array of objects"},
+		"not a list":               {"{}", "the vectors are not valid: want a JSON array of objects"},
+		"a list of texts":          {`["a"]`, "the vectors are not valid: want a JSON array of objects"},
+		"no vectors":               {"[]", "the file contains no vectors"},
+		"an unknown expectation":   {`[{"expect":"maybe"}]`, `vector 0: expect "maybe", want valid or invalid`},
+		"an unknown member":        {strings.Replace(ownVectors(), "expect", "expct", 1), `the vectors are not valid: there is no member "expct"`},
+		"a body that is no text":   {`[{"body":{"a":1}}]`, "the vectors are not valid: body has a value of the wrong type"},
+		"a header that is no text": {`[{"headers":{"X-A":1}}]`, "the vectors are not valid: headers has a value of the wrong type"},
+	} {
+		if got := runCommand("verify", "--vectors", clitest.WriteFile(t, "v.json", c.text)); got.Code != cli.ExitUsage || got.Stderr != "eventhook: "+c.says+"\n" {
+			t.Errorf("%s: got %+v, want exit code %d and %q", claim, got, cli.ExitUsage, c.says)
 		}
 	}
 }
