@@ -133,7 +133,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		return err
 	})
 	if err != nil {
-		return done, err
+		return settleResult{}, err
 	}
 	for _, a := range announcements {
 		db.notifyAnnounced(a)
