@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -263,6 +264,16 @@ func TestUnpackTarLimitsTheSize(t *testing.T) {
 	err := unpackTar(t.Context(), tar.NewReader(&b), filepath.Join(t.TempDir(), "programs"))
 	if err == nil || !strings.Contains(err.Error(), "it has more than 1073741824 bytes or 20000 files") {
 		t.Errorf("large file: got error %v, want that it is too large", err)
+	}
+	b.Reset()
+	w = tar.NewWriter(&b)
+	check(t, w.WriteHeader(&tar.Header{Name: "a", Size: 1, Typeflag: tar.TypeReg}))
+	_, err = w.Write([]byte{0})
+	check(t, err)
+	check(t, w.WriteHeader(&tar.Header{Name: "b", Size: math.MaxInt64, Typeflag: tar.TypeReg}))
+	err = unpackTar(t.Context(), tar.NewReader(&b), filepath.Join(t.TempDir(), "programs"))
+	if err == nil || !strings.Contains(err.Error(), "it has more than 1073741824 bytes or 20000 files") {
+		t.Errorf("sizes whose sum overflows: got error %v, want that they are too large", err)
 	}
 	many := make([]tar.Header, maxUnpackedFiles+1)
 	for i := range many {
