@@ -40,7 +40,7 @@ var allowedImports = map[string][]string{
 	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
-	"migrations":          nil,
+	"migrations":          {root},
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "internal/wake"},
 	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},

@@ -43,8 +43,11 @@ type Fault struct {
 // Error returns the message, the faults and the cause. Show users Message and Faults
 // instead.
 func (e *Error) Error() string {
+	if len(e.Faults) == 0 && e.Cause == nil {
+		return e.Message
+	}
 	var b strings.Builder
-	b.WriteString(e.Message)
+	b.WriteString(strings.TrimSuffix(e.Message, "."))
 	for i, f := range e.Faults {
 		b.WriteString(map[bool]string{true: ": ", false: "; "}[i == 0])
 		fmt.Fprintf(&b, "%s: %s", f.Location, f.Message)

@@ -20,6 +20,9 @@ func TestErrorText(t *testing.T) {
 		{"message alone", eventhook.Error{Message: "name is taken"}, "name is taken"},
 		{"with its cause", eventhook.Error{Message: "name is taken", Cause: io.EOF}, "name is taken: EOF"},
 		{"with a fault", eventhook.Error{Message: "invalid", Faults: []eventhook.Fault{{"a", "is wrong"}}}, "invalid: a: is wrong"},
+		{"a sentence alone", eventhook.Error{Message: "Try again."}, "Try again."},
+		{"a sentence with its cause", eventhook.Error{Message: "Try again.", Cause: io.EOF}, "Try again: EOF"},
+		{"a sentence with a fault", eventhook.Error{Message: "It is invalid.", Faults: []eventhook.Fault{{"a", "is wrong"}}}, "It is invalid: a: is wrong"},
 		{
 			"with faults and cause",
 			eventhook.Error{Message: "invalid", Faults: []eventhook.Fault{{"a", "is wrong"}, {"b[0]", "is too"}}, Cause: io.EOF},

@@ -164,7 +164,7 @@ func CheckSubscriptionURL(text string) (wrong, warning string) {
 		return "is required: the URL that receives the events", ""
 	case len(text) > maxURL:
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL), ""
-	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
+	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !IsPort(u.Port()):
 		return "must be a URL such as https://billing.example/hooks", ""
 	case u.User != nil:
 		return "must not contain a user or a password: use auth_header", ""
@@ -176,7 +176,8 @@ func CheckSubscriptionURL(text string) (wrong, warning string) {
 	return "", ""
 }
 
-func isPort(port string) bool {
+// IsPort reports whether the port of a URL is empty or a number from 1 to 65535.
+func IsPort(port string) bool {
 	if port == "" {
 		return true
 	}

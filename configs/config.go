@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -258,13 +259,22 @@ func (c Config) validateAddresses(f *eventhook.Faults) {
 }
 
 // isDatabaseURL reports whether s has a form that libpq accepts: a URL, or
-// parameters such as host=db.
+// parameters such as host=db. The hosts of a URL are separated by commas.
 func isDatabaseURL(s string) bool {
-	if strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://") {
-		_, err := url.Parse(s)
-		return err == nil
+	if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
+		return !strings.Contains(s, "://") && strings.Contains(s, "=")
 	}
-	return !strings.Contains(s, "://") && strings.Contains(s, "=")
+	u, err := url.Parse(s)
+	if err != nil {
+		return false
+	}
+	for host := range strings.SplitSeq(u.Host, ",") {
+		if !eventhook.IsPort((&url.URL{Host: host}).Port()) {
+			return false
+		}
+	}
+	sslModes := []string{"", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+	return slices.Contains(sslModes, u.Query().Get("sslmode"))
 }
 
 func validateOneOf(f *eventhook.Faults, key, value string, allowed ...string) {

@@ -204,6 +204,36 @@ func TestValues(t *testing.T) {
 	}
 }
 
+func TestDatabaseURL(t *testing.T) {
+	for _, c := range []struct {
+		claim, url string
+		isValid    bool
+	}{
+		{"without a port", "postgres://u@h/d", true},
+		{"with a port and an sslmode", "postgresql://u:p@h:65535/d?sslmode=verify-full&connect_timeout=5", true},
+		{"a socket", "postgres:///d?host=/run/postgresql", true},
+		{"an IPv6 address", "postgres://[::1]:5432/d", true},
+		{"several hosts", "postgres://a:5432,b,c:5433/d", true},
+		{"parameters", "host=db dbname=d", true},
+		{"an empty sslmode", "postgres://h/d?sslmode=", true},
+		{"another database", "mysql://h/d", false},
+		{"a word", "db", false},
+		{"a port that is not a number", "postgres://h:x/d", false},
+		{"a port above 65535", "postgres://x:99999/y", false},
+		{"port 0", "postgres://h:0/d", false},
+		{"a port above 65535 of the first host", "postgres://a:99999,b:5432/d", false},
+		{"an unknown sslmode", "postgres://h/d?sslmode=foo", false},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			config := configs.Default()
+			config.DatabaseURL, config.AdminKey, config.EncryptionKeys = c.url, "long enough, this key", []string{encryptionKey}
+			if faults := config.Validate(); (len(faults) == 0) != c.isValid || !c.isValid && faults[0].Location != "database_url" {
+				t.Errorf("%s: got faults %v, want valid %t", c.url, faults, c.isValid)
+			}
+		})
+	}
+}
+
 func TestLoadReportsEveryFaultByKey(t *testing.T) {
 	const db = "database_url: postgres://u@h/d\nadmin_key: long enough, this key\n"
 	for _, c := range []struct {

@@ -21,6 +21,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/eventhook/eventhook"
 )
 
 // FS contains the migrations, NNNNNN_name.up.sql and NNNNNN_name.down.sql.
@@ -156,7 +158,8 @@ END $$`
 func run(ctx context.Context, dsn, act string, do func(context.Context, *migrate.Migrate, *sql.DB) error) error {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return fmt.Errorf("%s: the database URL cannot be parsed", act) // the cause may quote the password
+		// Without the cause, which may quote the password. Package pg returns the same error.
+		return &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
 	}
 	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/migrations"
 )
@@ -111,6 +113,20 @@ func TestErrorsDoNotContainThePassword(t *testing.T) {
 		err := migrations.Up(t.Context(), dsn)
 		if err == nil || strings.Contains(err.Error(), "pass-word") {
 			t.Errorf("migrating %q: got %v, want an error without the password", "…", err)
+		}
+	}
+}
+
+// The database URL is a setting, so the error is the caller's.
+func TestAURLThatCannotBeParsedIsInvalid(t *testing.T) {
+	_, wanted := pg.Open(t.Context(), "postgres://h:99999/d", pg.Options{})
+	for name, act := range map[string]func(context.Context, string) error{
+		"Up": migrations.Up, "Down": migrations.Down,
+		"Version": func(ctx context.Context, dsn string) error { _, _, err := migrations.Version(ctx, dsn); return err },
+	} {
+		err := act(t.Context(), "postgres://h:99999/d")
+		if eventhook.KindOf(err) != eventhook.KindInvalid || err.Error() != wanted.Error() {
+			t.Errorf("%s: got %v of kind %q, want %v of kind invalid", name, err, eventhook.KindOf(err), wanted)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func checkURL(text string) string {
 		return "is required: the URL to which the event is sent"
 	case len(text) > maxURL:
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL)
-	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
+	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || !eventhook.IsPort(u.Port()):
 		return wantURL
 	case u.User != nil:
 		return "must not contain a user or a password: use auth_header"

@@ -54,6 +54,8 @@ func TestHTTPFaults(t *testing.T) {
 		{"only a port", url("https://:443/hook"), []string{"url"}},
 		{"an opaque URL", url("https:internal.example"), []string{"url"}},
 		{"an invalid port", url("https://internal.example:x/"), []string{"url"}},
+		{"a port above 65535", url("https://internal.example:99999/"), []string{"url"}},
+		{"port 0", url("https://internal.example:0/"), []string{"url"}},
 		{"a user", url("https://user@internal.example/"), []string{"url"}},
 		{"a password", url("https://user:" + strings.TrimSuffix(hush, "&<>") + "@internal.example/"), []string{"url"}},
 		{"a fragment", url("https://internal.example/#a"), []string{"url"}},

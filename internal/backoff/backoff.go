@@ -12,12 +12,9 @@ import (
 // Not safe for concurrent use.
 type Doubling struct{ next, longest time.Duration }
 
-// New returns a Doubling whose first pause is first. No pause is longer than longest.
-func New(first, longest time.Duration) *Doubling { return &Doubling{first, longest} }
-
-// ForDatabase returns the pauses after the database refused a write: 50 ms, doubling up
-// to 2 s.
-func ForDatabase() *Doubling { return New(50*time.Millisecond, 2*time.Second) }
+// ForDatabase returns the pauses between retries of a database operation: 50 ms, doubling
+// up to 2 s.
+func ForDatabase() *Doubling { return &Doubling{next: 50 * time.Millisecond, longest: 2 * time.Second} }
 
 // Next returns the pause before the next retry.
 func (d *Doubling) Next() time.Duration {

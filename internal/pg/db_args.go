@@ -50,33 +50,17 @@ func uuids[K any](ids []eventhook.ID[K]) [][16]byte {
 	return raw
 }
 
-// textArg returns text as a parameter. An empty text is NULL.
-func textArg(s string) any {
-	if s == "" {
-		return nil
-	}
-	return eventhook.SanitizeText(s)
-}
-
-// jsonArg returns JSON as a parameter. Empty JSON is NULL. Bytes that are not UTF-8, which
-// the JSON parsers in use accept inside strings, are replaced.
-func jsonArg(raw json.RawMessage) any {
-	if len(raw) == 0 {
-		return nil
-	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD")
-}
-
-// textElement returns the same as textArg, for an element of an array.
-func textElement(s string) *string {
+// textArg returns text as a parameter or an element of an array. An empty text is NULL.
+func textArg(s string) *string {
 	if s == "" {
 		return nil
 	}
 	return new(eventhook.SanitizeText(s))
 }
 
-// jsonElement returns the same as jsonArg, for an element of an array.
-func jsonElement(raw json.RawMessage) *string {
+// jsonArg returns JSON as a parameter or an element of an array. Empty JSON is NULL. Bytes that
+// are not UTF-8, which the JSON parsers in use accept inside strings, are replaced.
+func jsonArg(raw json.RawMessage) *string {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -87,7 +71,6 @@ func jsonElement(raw json.RawMessage) *string {
 const invalidRequest = "The request is not valid."
 
 // invalid returns an error of KindInvalid with one fault at a location.
-
 func invalid(location, message string) error {
 	return eventhook.Faults{{Location: location, Message: message}}.Err(invalidRequest)
 }

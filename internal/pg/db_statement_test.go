@@ -78,8 +78,9 @@ func BenchmarkEncodeEvents(b *testing.B) {
 	c := newAcceptColumns()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.encodeEvents(batch, noon, noon)
+		c.encodeEvents(batch, noon)
 		c.events.moment(acceptNow, noon)
+		c.events.moment(acceptExpires, noon)
 		c.events.values(acceptSQL)
 	}
 }

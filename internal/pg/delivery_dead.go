@@ -133,7 +133,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		return err
 	})
 	if err != nil {
-		return done, err
+		return settleResult{}, err
 	}
 	for _, a := range announcements {
 		db.notifyAnnounced(a)
@@ -240,7 +240,6 @@ type failedDeliveries struct {
 // create the next.
 func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
 	var events []*eventhook.Event
-	now, kind := db.now(), deliveryFailedEventType()
 	for id, d := range counts {
 		reported := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
 		if len(reported) == 0 {
@@ -250,11 +249,7 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
-		events = append(events, &eventhook.Event{
-			ID: eventhook.NewID[eventhook.Event](now), TenantID: reported[0].Delivery.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
-			EventType: deliveryFailedType, ContentType: "application/json", TraceID: eventhook.NewTraceID(), BodySize: len(body),
-			Envelope: &eventhook.Envelope{Category: kind.Category}, Payload: eventhook.Payload{Body: body},
-		})
+		events = append(events, newSystemEvent(reported[0].Delivery.TenantID, deliveryFailedType, body))
 	}
 	return db.announceIn(ctx, tx, events, nil)
 }
@@ -264,13 +259,6 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.
 // count twice.
 func isAboutOwnFailure(d *eventhook.Delivery) bool {
 	return d.EventType == deliveryFailedType && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
-}
-
-// deliveryFailedEventType returns the entry of the event type catalogue for
-// deliveryFailedType.
-func deliveryFailedEventType() eventhook.EventType {
-	kind, _ := eventhook.FindSystemEventType(deliveryFailedType)
-	return kind
 }
 
 func newFailedDeliveries(subscription announcedObject, reported []*outbound.DeliverySettlement) failedDeliveries {

@@ -81,7 +81,9 @@ func newDeliverySettleColumns() *deliverySettleColumns {
 func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
 	settle := func(part []*outbound.DeliverySettlement) error {
 		more, err := db.settleDeliveries(ctx, part)
-		lost = append(lost, more...)
+		if err == nil {
+			lost = append(lost, more...)
+		}
 		return err
 	}
 	if len(batch) == 0 {

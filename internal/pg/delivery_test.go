@@ -427,6 +427,25 @@ func TestARefusedSettlementDoesNotBlockTheRest(t *testing.T) {
 	same(t, "settled", f.count("delivery", "status = 'success'"), 4)
 }
 
+// The first try of the batch finds the lost lease and is rolled back.
+func TestALostSettlementOfARefusedBatchIsReturnedOnce(t *testing.T) {
+	f := setUp(t)
+	list := f.claimedDeliveries(3, f.insertSubscription())
+	f.exec(`CREATE FUNCTION eventhook.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '22000'; END $$`)
+	f.exec(`CREATE TRIGGER refuse BEFORE INSERT ON eventhook.event_default FOR EACH ROW WHEN (NEW.event_type = '` + deliveryFailedType + `')
+		EXECUTE FUNCTION eventhook.refuse()`)
+	list[2].Lease.Token++
+	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(list[0], eventhook.DeliveryDead),
+		f.settlement(list[1], eventhook.DeliverySuccess), f.settlement(list[2], eventhook.DeliverySuccess)})
+	f.must(err)
+	ids := []eventhook.DeliveryID{}
+	for _, s := range lost {
+		ids = append(ids, s.Delivery.ID)
+	}
+	same(t, "returned", ids, []eventhook.DeliveryID{list[0].ID, list[2].ID})
+	same(t, "settled", f.count("delivery", "status = 'success'"), 1)
+}
+
 // utc returns a delivery with its times in UTC.
 func utc(d eventhook.Delivery) eventhook.Delivery {
 	for _, at := range []**time.Time{&d.NextAttemptAt, &d.CompletedAt, &d.RestartedAt} {

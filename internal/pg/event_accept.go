@@ -28,7 +28,7 @@ const onKeyTaken = `ON CONFLICT (tenant_id, scope, key) DO UPDATE
 // first of the batch with that key and source, and NULL otherwise. generation, planned and
 // actions are NULL for an event without a plan.
 const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timestamptz, body_size int4, key text, first_key text,
-              event_type text, content_type text, source_ip text, trace_id text, request_id text, origin text, key_expires_at timestamptz,
+              event_type text, content_type text, source_ip text, trace_id text, request_id text, origin text,
               generation int8, planned text, actions text`
 
 // acceptSQL stores a batch in one statement, in one round trip: it claims the keys,
@@ -49,7 +49,7 @@ WITH sent AS (
     SELECT * FROM @events(`+acceptedColumns+`)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT tenant_id, source_id::text, first_key, id, key_expires_at
+    SELECT tenant_id, source_id::text, first_key, id, @expires::timestamptz
     FROM sent WHERE first_key IS NOT NULL
     ORDER BY tenant_id, first_key COLLATE "C", source_id::text COLLATE "C"
     `+onKeyTaken+`
@@ -85,27 +85,27 @@ SELECT id, original FROM planned WHERE original IS NOT NULL OR generation IS NOT
 
 // Parameters of acceptSQL and acceptSignedSQL.
 var (
-	acceptID           = acceptSQL.uuid("events.id")
-	acceptTenant       = acceptSQL.uuid("events.tenant_id")
-	acceptSource       = acceptSQL.uuid("events.source_id")
-	acceptDueAt        = acceptSQL.time("events.due_at")
-	acceptBodySize     = acceptSQL.int4("events.body_size")
-	acceptKey          = acceptSQL.text("events.key")
-	acceptFirstKey     = acceptSQL.text("events.first_key")
-	acceptEventType    = acceptSQL.text("events.event_type")
-	acceptContentType  = acceptSQL.text("events.content_type")
-	acceptSourceIP     = acceptSQL.text("events.source_ip")
-	acceptTraceID      = acceptSQL.text("events.trace_id")
-	acceptRequestID    = acceptSQL.text("events.request_id")
-	acceptOrigin       = acceptSQL.text("events.origin")
-	acceptKeyExpiresAt = acceptSQL.time("events.key_expires_at")
-	acceptGeneration   = acceptSQL.int8("events.generation")
-	acceptPlanned      = acceptSQL.text("events.planned")
-	acceptActions      = acceptSQL.text("events.actions")
-	acceptHeaders      = acceptSQL.bytes("events.headers")
-	acceptBody         = acceptSQL.bytes("events.body")
-	acceptNow          = acceptSQL.moment("now")
-	acceptSigned       = acceptSignedSQL.text("events.signed")
+	acceptID          = acceptSQL.uuid("events.id")
+	acceptTenant      = acceptSQL.uuid("events.tenant_id")
+	acceptSource      = acceptSQL.uuid("events.source_id")
+	acceptDueAt       = acceptSQL.time("events.due_at")
+	acceptBodySize    = acceptSQL.int4("events.body_size")
+	acceptKey         = acceptSQL.text("events.key")
+	acceptFirstKey    = acceptSQL.text("events.first_key")
+	acceptEventType   = acceptSQL.text("events.event_type")
+	acceptContentType = acceptSQL.text("events.content_type")
+	acceptSourceIP    = acceptSQL.text("events.source_ip")
+	acceptTraceID     = acceptSQL.text("events.trace_id")
+	acceptRequestID   = acceptSQL.text("events.request_id")
+	acceptOrigin      = acceptSQL.text("events.origin")
+	acceptGeneration  = acceptSQL.int8("events.generation")
+	acceptPlanned     = acceptSQL.text("events.planned")
+	acceptActions     = acceptSQL.text("events.actions")
+	acceptHeaders     = acceptSQL.bytes("events.headers")
+	acceptBody        = acceptSQL.bytes("events.body")
+	acceptNow         = acceptSQL.moment("now")
+	acceptExpires     = acceptSQL.moment("expires")
+	acceptSigned      = acceptSignedSQL.text("events.signed")
 )
 
 // acceptColumns are the parameters of the statements of Accept.
@@ -183,7 +183,7 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	c := db.acceptBufs.Get().(*acceptColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.acceptBufs.Put(c)
 	now := db.now()
-	hasEffects := c.encodeEvents(batch, now, db.keyExpiry(now))
+	hasEffects := c.encodeEvents(batch, now)
 	statement := acceptSQL
 	if slices.ContainsFunc(batch, func(a *effects.Arrival) bool { return a.Event.SignedHash != "" }) {
 		statement = acceptSignedSQL
@@ -192,6 +192,7 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 		}
 	}
 	c.events.moment(acceptNow, now)
+	c.events.moment(acceptExpires, db.keyExpiry(now))
 	if !hasEffects {
 		params, formats := c.events.values(statement)
 		result := conn.ExecPrepared(ctx, statement.name, params, formats, binaryResults).Read()
@@ -261,7 +262,7 @@ type scopedKey struct {
 }
 
 // encodeEvents encodes a batch's events, and reports whether a plan has effects.
-func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time.Time) (hasEffects bool) {
+func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now time.Time) (hasEffects bool) {
 	to := c.events
 	to.reset()
 	var seen map[scopedKey]bool
@@ -291,7 +292,6 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 		to.optionalText(acceptTraceID, e.TraceID)
 		to.optionalText(acceptRequestID, e.RequestID)
 		to.text(acceptOrigin, string(e.Origin))
-		to.time(acceptKeyExpiresAt, expires)
 		to.bytes(acceptHeaders, e.Headers)
 		to.bytes(acceptBody, e.Body)
 		hasEffects = c.encodePlan(a.PlanToStore(), now) || hasEffects
@@ -403,7 +403,7 @@ WITH sent AS (
 ), signed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT s.tenant_id, s.source_id::text || '`+signedScope+`', s.signed, coalesce((SELECT o.made FROM eventhook.idempotency_key o
-        WHERE o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > @now), s.id), s.key_expires_at
+        WHERE o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > @now), s.id), @expires::timestamptz
     FROM (SELECT DISTINCT ON (tenant_id, source_id, signed COLLATE "C") * FROM sent WHERE signed IS NOT NULL
           ORDER BY tenant_id, source_id, signed COLLATE "C", n) s
     ORDER BY s.tenant_id, s.signed COLLATE "C", s.source_id::text COLLATE "C"
@@ -414,7 +414,7 @@ WITH sent AS (
     FROM sent s LEFT JOIN signed c ON c.key = s.signed AND c.scope = s.source_id::text || '`+signedScope+`' AND c.tenant_id = s.tenant_id
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT tenant_id, source_id::text, key, id, key_expires_at
+    SELECT tenant_id, source_id::text, key, id, @expires::timestamptz
     FROM (SELECT DISTINCT ON (tenant_id, source_id, key COLLATE "C") * FROM held WHERE key IS NOT NULL AND coalesce(signed_by, id) = id
           ORDER BY tenant_id, source_id, key COLLATE "C", n) s
     ORDER BY tenant_id, key COLLATE "C", source_id::text COLLATE "C"

@@ -34,11 +34,11 @@ var publishSQL = newStatement("publish", `
 WITH sent AS MATERIALIZED (
     SELECT events.*,
         events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) AS is_stale
-    FROM @events(id uuid, tenant_id uuid, generation int8, key text, key_expires_at timestamptz, body_size int4, origin text, event_type text,
+    FROM @events(id uuid, tenant_id uuid, generation int8, key text, body_size int4, origin text, event_type text,
                  content_type text, source_ip text, trace_id text, request_id text, correlation_id text, n ordinality)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT tenant_id, '`+publishScope+`', key, id, key_expires_at FROM (
+    SELECT tenant_id, '`+publishScope+`', key, id, @expires::timestamptz FROM (
         SELECT DISTINCT ON (tenant_id, key COLLATE "C") * FROM sent
         WHERE key IS NOT NULL AND NOT is_stale
         ORDER BY tenant_id, key COLLATE "C", n) f
@@ -73,7 +73,6 @@ var (
 	publishTenant        = publishSQL.uuid("events.tenant_id")
 	publishGeneration    = publishSQL.int8("events.generation")
 	publishKey           = publishSQL.text("events.key")
-	publishKeyExpiresAt  = publishSQL.time("events.key_expires_at")
 	publishBodySize      = publishSQL.int4("events.body_size")
 	publishOrigin        = publishSQL.text("events.origin")
 	publishEventType     = publishSQL.text("events.event_type")
@@ -93,7 +92,8 @@ var (
 	publishDeliveryEventType   = publishSQL.text("deliveries.event_type")
 	publishDeliveryDueAt       = publishSQL.time("deliveries.due_at")
 
-	publishNow = publishSQL.moment("now")
+	publishNow     = publishSQL.moment("now")
+	publishExpires = publishSQL.moment("expires")
 )
 
 // Publish stores the batch in one transaction: events, bodies, keys and deliveries. When
@@ -139,10 +139,11 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	c.reset()
 	defer db.publishBufs.Put(c)
 	now := db.now()
-	if err := db.encodePublish(c, batch, now); err != nil {
+	if err := encodePublish(c, batch); err != nil {
 		return err
 	}
 	c.moment(publishNow, now)
+	c.moment(publishExpires, db.keyExpiry(now))
 	params, formats := c.values(publishSQL)
 	result := conn.ExecPrepared(ctx, publishSQL.name, params, formats, binaryResults).Read()
 	if result.Err != nil {
@@ -152,8 +153,7 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	return nil
 }
 
-func (db *DB) encodePublish(c *columns, batch []*outbound.PublishItem, now time.Time) error {
-	expires := db.keyExpiry(now)
+func encodePublish(c *columns, batch []*outbound.PublishItem) error {
 	for _, p := range batch {
 		e := p.Event
 		envelope, err := envelopeJSON(e.Envelope)
@@ -164,7 +164,6 @@ func (db *DB) encodePublish(c *columns, batch []*outbound.PublishItem, now time.
 		c.uuid(publishTenant, e.TenantID)
 		c.int8(publishGeneration, p.Generation)
 		c.optionalText(publishKey, e.IdempotencyKey)
-		c.time(publishKeyExpiresAt, expires)
 		c.int4(publishBodySize, len(e.Body))
 		c.text(publishOrigin, string(e.Origin))
 		c.text(publishEventType, e.EventType)

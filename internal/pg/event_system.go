@@ -83,12 +83,12 @@ func insertSystemEvents(ctx context.Context, tx pgx.Tx, events []*eventhook.Even
 	traces, requests, correlations, envelopes := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
 	for i, e := range events {
 		ids[i], tenants[i], types[i], bodies[i] = e.ID, e.TenantID, e.EventType, e.Body
-		traces[i], requests[i], correlations[i] = textElement(e.TraceID), textElement(e.RequestID), textElement(e.CorrelationID)
+		traces[i], requests[i], correlations[i] = textArg(e.TraceID), textArg(e.RequestID), textArg(e.CorrelationID)
 		raw, err := json.Marshal(e.Envelope)
 		if err != nil {
 			return err
 		}
-		envelopes[i] = jsonElement(raw)
+		envelopes[i] = jsonArg(raw)
 	}
 	_, err := tx.Exec(ctx, insertSystemEventsSQL, pgx.StrictNamedArgs{"ids": ids, "tenants": tenants, "types": types, "traces": traces,
 		"requests": requests, "correlations": correlations, "envelopes": envelopes, "bodies": bodies, "now": now})

@@ -32,7 +32,7 @@ const (
 func (db *DB) completeArgs(tenant eventhook.TenantID, list []eventhook.Execution) []any {
 	ids, tokens, outputs := make([][16]byte, len(list)), make([]int64, len(list)), make([]*string, len(list))
 	for i, x := range list {
-		ids[i], tokens[i], outputs[i] = x.ID, x.Lease.Token, jsonElement(x.Output)
+		ids[i], tokens[i], outputs[i] = x.ID, x.Lease.Token, jsonArg(x.Output)
 	}
 	return []any{[16]byte(tenant), ids, tokens, outputs, db.now()}
 }

@@ -420,7 +420,7 @@ func outcomeColumns(outcomes []keyedOutcome) pgx.NamedArgs {
 	values, errs := make([]*string, n), make([]*string, n)
 	for i, o := range outcomes {
 		tenants[i], keys[i], states[i] = o.tenant, o.outcome.Key, string(o.outcome.Status)
-		values[i], errs[i] = jsonElement(o.outcome.Value), textElement(o.outcome.Error)
+		values[i], errs[i] = jsonArg(o.outcome.Value), textArg(o.outcome.Error)
 	}
 	return pgx.NamedArgs{"tenants": tenants, "keys": keys, "statuses": states, "values": values, "errors": errs}
 }

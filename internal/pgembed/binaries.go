@@ -1,6 +1,7 @@
 package pgembed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,22 @@ func majorOf(dir string) int {
 	}
 	major, _ := strconv.Atoi(m[1])
 	return major
+}
+
+// faultOf returns why majorOf(dir) is not the expected version: a program is missing or does not
+// run, for example because a library is missing, or it has the version that it prints.
+func faultOf(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return err
+	}
+	out, err := output(filepath.Join(dir, "postgres"), "--version")
+	if err == nil {
+		return fmt.Errorf("postgres --version prints %q", strings.TrimSpace(out))
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return fmt.Errorf("postgres --version: %w", err)
 }
 
 // binaries returns the folder of PostgreSQL's programs. An existing cluster needs the version

@@ -61,8 +61,8 @@ func (s *Server) download(ctx context.Context, major int) (binDir string, err er
 	if err := s.downloadTo(ctx, version, programs); err != nil {
 		return "", fmt.Errorf("download PostgreSQL %s: %w", version, err)
 	}
-	if majorOf(filepath.Join(programs, "bin")) != major {
-		return "", fmt.Errorf("the downloaded PostgreSQL %s does not run on this system", version)
+	if dir := filepath.Join(programs, "bin"); majorOf(dir) != major {
+		return "", fmt.Errorf("the downloaded PostgreSQL %s cannot be used: %w", version, faultOf(dir))
 	}
 	if err := os.RemoveAll(final); err != nil {
 		return "", err

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -166,8 +167,35 @@ func TestDownloadedProgramsMustHaveTheVersion(t *testing.T) {
 	content := jar(t, "postgres.txz", programsTXZ(t)) // version 18
 	fakeRepository(t, map[string]http.HandlerFunc{".jar": serve(content), ".sha256": serve(sumOf(content))})
 	_, err := downloader(t, nil).download(limit(t), 17)
-	if err == nil || err.Error() != "the downloaded PostgreSQL 17.5.0 does not run on this system" {
-		t.Errorf("got error %v, want that it does not run", err)
+	const want = `the downloaded PostgreSQL 17.5.0 cannot be used: postgres --version prints "postgres (PostgreSQL) 18.3"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+}
+
+func TestFaultOfPrograms(t *testing.T) {
+	const broken = "#!/bin/sh\necho 'cannot load libssl.so.3' >&2\nexit 127\n"
+	for _, c := range []struct {
+		claim, postgres string
+		mode            fs.FileMode
+		hasInitdb       bool
+		want            string
+	}{
+		{"a missing library", broken, 0o700, true, "postgres --version: exit status 127: cannot load libssl.so.3"},
+		{"a failure without a text", "#!/bin/sh\nexit 1\n", 0o700, true, "postgres --version: exit status 1"},
+		{"a file that must not be executed", broken, 0o600, true, "permission denied"},
+		{"no initdb", broken, 0o700, false, "initdb: no such file or directory"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			dir := t.TempDir()
+			check(t, os.WriteFile(filepath.Join(dir, "postgres"), []byte(c.postgres), c.mode))
+			if c.hasInitdb {
+				check(t, os.WriteFile(filepath.Join(dir, "initdb"), nil, 0o700))
+			}
+			if err := faultOf(dir); !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("got %q, want %q at its end", err, c.want)
+			}
+		})
 	}
 }
 
@@ -263,6 +291,16 @@ func TestUnpackTarLimitsTheSize(t *testing.T) {
 	err := unpackTar(t.Context(), tar.NewReader(&b), filepath.Join(t.TempDir(), "programs"))
 	if err == nil || !strings.Contains(err.Error(), "it has more than 1073741824 bytes or 20000 files") {
 		t.Errorf("large file: got error %v, want that it is too large", err)
+	}
+	b.Reset()
+	w = tar.NewWriter(&b)
+	check(t, w.WriteHeader(&tar.Header{Name: "a", Size: 1, Typeflag: tar.TypeReg}))
+	_, err = w.Write([]byte{0})
+	check(t, err)
+	check(t, w.WriteHeader(&tar.Header{Name: "b", Size: math.MaxInt64, Typeflag: tar.TypeReg}))
+	err = unpackTar(t.Context(), tar.NewReader(&b), filepath.Join(t.TempDir(), "programs"))
+	if err == nil || !strings.Contains(err.Error(), "it has more than 1073741824 bytes or 20000 files") {
+		t.Errorf("sizes whose sum overflows: got error %v, want that they are too large", err)
 	}
 	many := make([]tar.Header, maxUnpackedFiles+1)
 	for i := range many {

@@ -69,10 +69,10 @@ func unpackTar(ctx context.Context, archive *tar.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		size += entry.Size
-		if size > maxUnpackedBytes || files == maxUnpackedFiles {
+		if entry.Size > maxUnpackedBytes-size || files == maxUnpackedFiles { // the sum could overflow
 			return fmt.Errorf("it has more than %d bytes or %d files", maxUnpackedBytes, maxUnpackedFiles)
 		}
+		size += entry.Size
 		if err := unpackEntry(root, entry, archive); err != nil {
 			return fmt.Errorf("entry %q: %w", entry.Name, err)
 		}
