@@ -38,14 +38,13 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 		})
 	}
 	share := f.db.work.Config().MaxConns / claimSlotShare
-	for f.countBlocked() < int(share) {
-	}
+	f.waitForBlocked(int(share))
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
 	list, err := f.db.ClaimWork(ctx, eventhook.WorkQuery{Tenant: umbrella, Queue: "ci", Max: 1, Lease: lease})
 	f.must(err)
 	same(t, "claimed for another tenant meanwhile", len(list), 1)
-	same(t, "blocked claims of acme", f.countBlocked(), int(share))
+	same(t, "blocked claims of acme", f.sessionCounter(blockedSession)(), int(share))
 
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	f.must(err)
@@ -56,14 +55,6 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 		total += n
 	}
 	same(t, "claimed for acme at the end", total, claimSlotShare+1)
-}
-
-// countBlocked returns the number of statements that wait for the gate.
-func (f *fixture) countBlocked() int {
-	var n int
-	f.must(f.other.lists.QueryRow(f.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n))
-	return n
 }
 
 func TestACancelledClaimEnds(t *testing.T) {

@@ -201,6 +201,8 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r := upgraded(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
+	commit := sync.OnceFunc(func() { close(goOn) })
+	defer commit()
 	written := make(chan error, 1)
 	go func() {
 		written <- r.other.mutate(t.Context(), "add source", operator, r.tenant, func(m *mutation) error {
@@ -218,19 +220,8 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 		got, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 		rotated <- err
 	}()
-	conn, err := pgx.Connect(t.Context(), r.dsn)
-	r.must(err)
-	for waiting := false; !waiting; {
-		select {
-		case err := <-rotated:
-			close(goOn)
-			t.Fatalf("rotate has not waited: %v", err)
-		default:
-		}
-		r.must(conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting))
-	}
-	r.must(conn.Close(t.Context()))
-	close(goOn)
+	r.waitForBlocked(1)
+	commit()
 	r.must(<-written)
 	r.must(<-rotated)
 	same(t, "resealed", got, Resealed{Count: 6})
