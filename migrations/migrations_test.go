@@ -212,6 +212,10 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// A deadlock ends the migration, not this transaction.
+			if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '10min'`); err != nil {
+				t.Fatal(err)
+			}
 			lock := func(table string) error {
 				_, err := tx.Exec(t.Context(), `LOCK TABLE eventhook.`+table+` IN ROW EXCLUSIVE MODE`)
 				return err
@@ -232,7 +236,9 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_ = lock(order[1]) // the deadlock may end either transaction
+			if err := lock(order[1]); err != nil {
+				t.Fatal(err)
+			}
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
