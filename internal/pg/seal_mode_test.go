@@ -176,8 +176,8 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	r := upgraded(t)
 	r.listening(r.other)
 	ctx, cancel := context.WithCancel(t.Context())
-	var watchRecorder sync.WaitGroup
-	watchRecorder.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
+	var watching sync.WaitGroup
+	watching.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
 	_, err := r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
 	for deadline := time.Now().Add(patient); !r.other.RefusesUnbound(); {
@@ -194,7 +194,7 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 		}
 	}
 	cancel()
-	watchRecorder.Wait()
+	watching.Wait()
 }
 
 // Rotate waits for transactions that seal unbound values, so that it binds these values as well.
