@@ -216,6 +216,9 @@ func TestASchemaOfANewerVersionIsNotChanged(t *testing.T) {
 // Instances of the previous version write to the tables that a migration locks, in any
 // order. The migration waits for them or is retried, and succeeds.
 func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
+	// All tests share one server, with a database each.
+	const waitingSQL = `SELECT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend' AND wait_event_type = 'Lock')`
 	for _, order := range [][]string{{"event", "idempotency_key"}, {"idempotency_key", "event"}} {
 		t.Run(strings.Join(order, " then "), func(t *testing.T) {
 			dsn := pgtest.New(t)
@@ -223,6 +226,10 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 			conn := connect(t, dsn)
 			tx, err := conn.Begin(t.Context())
 			if err != nil {
+				t.Fatal(err)
+			}
+			// A deadlock ends the migration, not this transaction.
+			if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '10min'`); err != nil {
 				t.Fatal(err)
 			}
 			lock := func(table string) error {
@@ -236,11 +243,18 @@ func TestRunningInstancesDoNotStopAMigration(t *testing.T) {
 			go func() { done <- migrations.Up(t.Context(), dsn) }()
 			watcher := connect(t, dsn)
 			for waiting := false; !waiting; {
-				if err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting); err != nil {
+				select {
+				case err := <-done:
+					t.Fatalf("the migration has not waited for the lock: %v", err)
+				default:
+				}
+				if err := watcher.QueryRow(t.Context(), waitingSQL).Scan(&waiting); err != nil {
 					t.Fatal(err)
 				}
 			}
-			_ = lock(order[1]) // the deadlock may end either transaction
+			if err := lock(order[1]); err != nil {
+				t.Fatal(err)
+			}
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}

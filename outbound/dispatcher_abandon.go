@@ -94,7 +94,7 @@ func (d *deletedDestinations) handled(of eventhook.Destination, hasMore bool, no
 	}
 }
 
-// sweep removes destinations that were handled longer than abandonAgain ago.
+// sweep removes destinations that were handled longer than abandonInterval ago.
 func (d *deletedDestinations) sweep(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

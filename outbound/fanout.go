@@ -126,7 +126,9 @@ func publishes(s *effects.Settlement) bool {
 // are leased to this instance to its dispatcher.
 func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	for _, a := range batch {
-		f.reserve(a.Plan)
+		if a.Plan != nil {
+			f.reserve(a.Plan)
+		}
 	}
 	err := f.Store.Accept(ctx, batch)
 	var stored storedDeliveries
@@ -193,7 +195,7 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 	for deliveries := range publications(s) {
 		deliveries.reserve(f.Dispatcher)
 	}
-	if s == nil || len(s.Prior) > 0 {
+	if len(s.Prior) > 0 {
 		return // the delivery of an earlier attempt keeps its row and its lease
 	}
 	for d, a := range requests(s) {
@@ -255,9 +257,6 @@ func (f *Fanout) enqueue(stored storedDeliveries) {
 // publications iterates over the deliveries of the events that a plan publishes.
 func publications(s *effects.Settlement) func(yield func(eventDeliveries, *effects.PlannedAction) bool) {
 	return func(yield func(eventDeliveries, *effects.PlannedAction) bool) {
-		if s == nil {
-			return
-		}
 		for i := range s.Actions {
 			a := &s.Actions[i]
 			if p := a.Effect.Publication; p != nil && len(p.Deliveries) > 0 && !yield(eventDeliveries{p.Subscriptions, p.Deliveries}, a) {

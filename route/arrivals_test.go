@@ -138,6 +138,22 @@ func TestPlanArrival(t *testing.T) {
 	}
 }
 
+// The source's events of other types do not go to the slow queue because of a script.
+func TestEventsBesideAScriptArePlanned(t *testing.T) {
+	scripted := newRoute("scripted", "push", "task")
+	scripted.FilterFunction = "0s"
+	inBubble(t, nil, func(t *testing.T, b *harness) {
+		b.makers()
+		b.load()
+		if s := b.PlanArrival(newEvent("push")); s != nil {
+			t.Errorf("got %+v, want no plan: a route runs a script", s)
+		}
+		if s := b.PlanArrival(newEvent("pull")); s == nil {
+			t.Error("an event without a script: got no plan")
+		}
+	}, scripted, newRoute("plain", "pull", "task"))
+}
+
 func TestArrivalsAreNotPlannedWithoutWorkers(t *testing.T) {
 	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *harness) {
 		b.makers()

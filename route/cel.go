@@ -115,13 +115,14 @@ func program(ast *cel.Ast, option cel.EvalOption) (cel.Program, *constantPattern
 // issueText describes a fault that the compiler found, with line and column. CEL has no position
 // for an expression that nests too deep.
 func issueText(issue *cel.Error) string {
+	text := eventhook.Truncate(eventhook.SanitizeText(describeSyntaxError(issue.Message)), 500)
 	switch line, column := issue.Location.Line(), issue.Location.Column(); {
 	case strings.Contains(issue.Message, "recursion limit exceeded"):
 		return fmt.Sprintf("nests too deep: at most %d levels are allowed", maxExpressionDepth)
 	case line < 1 || column < 0:
-		return eventhook.Truncate(issue.Message, 500)
+		return text
 	default:
-		return fmt.Sprintf("line %d, column %d: %s", line, column+1, eventhook.Truncate(issue.Message, 500))
+		return fmt.Sprintf("line %d, column %d: %s", line, column+1, text)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestCheckReportsEveryFault(t *testing.T) {
 		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you mean 'body'?)",
 		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you mean 'headers'?)",
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
-		"transform.expression: line 1, column 6: SyntaxError: Invalid token: TOKRbracket",
+		"transform.expression: line 1, column 6: the expression is not valid at this position",
 	}
 	if diff := cmp.Diff(want, faultTexts(check(t, r))); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
@@ -104,6 +104,35 @@ func TestCheckOfFilters(t *testing.T) {
 	}
 }
 
+// The texts do not name the tokens of CEL's parser.
+func TestSyntaxErrorsOfExpressions(t *testing.T) {
+	for _, c := range []struct {
+		expression string
+		want       []string
+	}{
+		{"", nil},
+		{" ", []string{"line 1, column 2: the expression ends too early"}},
+		{"!", []string{"line 1, column 2: the expression ends too early"}},
+		{"[1, 2", []string{"line 1, column 6: the expression ends too early"}},
+		{"(body.a == 1", []string{"line 1, column 13: ')' is missing at the end"}},
+		{"body.a == 1 and body.b", []string{"line 1, column 13: 'and' is not expected here"}},
+		{"body.a ==\n  1)", []string{"line 2, column 4: ')' is not expected here"}},
+		{"body.a in [1,,2]", []string{"line 1, column 14: ',' is not expected here"}},
+		{"body.a == 1 ' expecting {'", []string{"line 1, column 13: '' expecting {'' is not expected here"}},
+		{"body..a", []string{"line 1, column 6: '..' is not valid"}},
+		{"body.a == 1;", []string{"line 1, column 12: ';' cannot be read"}},
+		{"body.a == 'x", []string{"line 1, column 11: ''x' cannot be read", "line 1, column 13: the expression ends too early"}},
+	} {
+		var want []string
+		for _, text := range c.want {
+			want = append(want, "filter_expression: "+text)
+		}
+		if diff := cmp.Diff(want, faultTexts(check(t, eventhook.Route{FilterExpression: c.expression}))); diff != "" {
+			t.Errorf("%q: faults (-want +got):\n%s", c.expression, diff)
+		}
+	}
+}
+
 func TestCheckOfOtherSettings(t *testing.T) {
 	long := strings.Repeat(" ", 65_537)
 	for _, c := range []struct {
@@ -113,7 +142,7 @@ func TestCheckOfOtherSettings(t *testing.T) {
 	}{
 		{"nothing to check", eventhook.Route{}, nil},
 		{"an expression of another type", eventhook.Route{FilterExpression: "1 + 1"}, []string{"filter_expression: line 1, column 1: is of type int, and must be bool"}},
-		{"an expression cut short", eventhook.Route{FilterExpression: "body.a =="}, []string{"filter_expression: line 1, column 10: "}},
+		{"an expression cut short", eventhook.Route{FilterExpression: "body.a =="}, []string{"filter_expression: line 1, column 10: the expression ends too early"}},
 		{"an expression of unknown functions", eventhook.Route{FilterExpression: "body.a.fetch()"}, []string{"filter_expression: line 1, column 13: undeclared reference to 'fetch'"}},
 		{"types that do not fit", eventhook.Route{FilterExpression: "headers == 1"}, []string{"filter_expression: line 1, column 9: found no matching overload"}},
 		{"a regular expression that grows", eventhook.Route{FilterExpression: "body.a.matches('(abcdefghij){500}')"}, []string{"filter_expression: line 1, column "}},

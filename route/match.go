@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,23 +22,25 @@ type Effector interface {
 // Program holds the compiled routes of a source. It is immutable but for slowUntil, and safe for
 // concurrent use.
 type Program struct {
-	generation  int64 // of the tenant's configuration
-	retry       eventhook.RetryPolicy
-	routes      []compiledRoute
-	types       filter.Types
-	fields      filter.Fields
-	runsScripts bool
-	memory      int          // approximate size of the compiled filters, in bytes
-	slowUntil   atomic.Int64 // Unix nanoseconds; until then, events go to the slow queue at once
-	run         runner
-	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
+	generation         int64 // of the tenant's configuration
+	retry              eventhook.RetryPolicy
+	routes             []compiledRoute
+	types              filter.Types
+	fields             filter.Fields
+	runsScripts        bool
+	hasProcessorRoutes bool         // whether isForProcessor is set for a route
+	memory             int          // approximate size of the compiled filters, in bytes
+	slowUntil          atomic.Int64 // Unix nanoseconds; until then, events go to the slow queue at once
+	run                runner
+	panicked           func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
 
 type compiledRoute struct {
 	conditions
-	route    eventhook.Route
-	targets  []Effector
-	problems []error // for each target, why it cannot be compiled
+	route          eventhook.Route
+	targets        []Effector
+	problems       []error // for each target, why it cannot be compiled
+	isForProcessor bool    // runs a script or settles a promise
 }
 
 // Compile compiles routes in their order of evaluation. It always succeeds, since an error must
@@ -54,13 +55,16 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	var types [][]string
 	for _, r := range routes {
 		c := compiledRoute{route: r, conditions: p.conditionsOf(&r)}
+		c.isForProcessor = c.runsScripts()
 		for i, t := range r.Targets {
 			t.RouteID, t.Index = r.ID, i
 			effector, err := compileTarget(t, target)
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
+			c.isForProcessor = c.isForProcessor || t.Type == eventhook.TargetPromise
 		}
 		p.runsScripts = p.runsScripts || c.runsScripts()
+		p.hasProcessorRoutes = p.hasProcessorRoutes || c.isForProcessor
 		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
 	p.types = filter.NewTypeIndex(types)
@@ -70,13 +74,11 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 // isForProcessor reports whether a route that accepts events of a type runs a script or settles a
 // promise. Such an event is not planned before it is stored.
 func (p *Program) isForProcessor(eventType string) (needs bool) {
-	p.types.Each(eventType, func(i int) { needs = needs || p.routes[i].runsScripts() || p.routes[i].settlesPromise() })
+	if !p.hasProcessorRoutes {
+		return false
+	}
+	p.types.Each(eventType, func(i int) { needs = needs || p.routes[i].isForProcessor })
 	return needs
-}
-
-// settlesPromise reports whether a target of the route settles a promise.
-func (c *compiledRoute) settlesPromise() bool {
-	return slices.ContainsFunc(c.route.Targets, func(t eventhook.Target) bool { return t.Type == "promise" })
 }
 
 // needsScripts reports whether a route that accepts events of a type runs a script.

@@ -27,7 +27,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, on pa
 			return
 		}
 		batch = planned.unreadable
-		if len(batch) > 0 && !p.waitToRetry(ctx, pauses.Next(), batch, planned.err) {
+		if len(batch) > 0 && !p.waitToRetry(ctx, pauses.Next(), "plan", batch, planned.err) {
 			return
 		}
 	}
@@ -38,7 +38,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, on pa
 func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for pauses := backoff.ForDatabase(); err != nil; {
-		if !p.waitToRetry(ctx, pauses.Next(), eventsOf(settlements), err) {
+		if !p.waitToRetry(ctx, pauses.Next(), "settle", eventsOf(settlements), err) {
 			return
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
@@ -86,9 +86,10 @@ func eventsOf(settlements []*effects.Settlement) []*eventhook.Event {
 // waitToRetry waits before a batch is retried and reports whether to retry it. It reports false if
 // all leases have expired, since another instance may then process the events, or if ctx has ended.
 // If ctx has ended, waitToRetry puts the batch back into the inbox, from which Run releases it.
-func (p *Processor) waitToRetry(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
+// operation names what failed in the log.
+func (p *Processor) waitToRetry(ctx context.Context, wait time.Duration, operation string, batch []*eventhook.Event, err error) bool {
 	if ctx.Err() == nil && p.isAnyLeased(batch) {
-		p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)
+		p.Log.Warn("cannot "+operation+" a batch; trying again", "events", len(batch), "error", err)
 		if backoff.Sleep(ctx, wait) {
 			return true
 		}

@@ -28,7 +28,30 @@ func TestAFailedSettleIsRetried(t *testing.T) {
 		if got, most := len(b.settles), 15; got > most {
 			t.Errorf("settles in 13 s: got %d, want at most %d", got, most)
 		}
+		b.wantLog("cannot settle a batch", "cannot plan a batch")
 	}, newRoute("r", "", "ok"))
+}
+
+func TestABatchThatCannotBePlannedIsRetried(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *harness) {
+		routing := b.routing[eventhook.SourceID{}]
+		b.routing[eventhook.SourceID{}] = func() ([]eventhook.Route, error) { return nil, errDown }
+		b.run()
+		b.handOver(1)
+		b.pass(5 * time.Second)
+		b.set(func(*queue) { b.routing[eventhook.SourceID{}] = routing })
+		b.pass(3 * time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		b.wantLog("cannot plan a batch", "cannot settle a batch")
+	}, newRoute("r", "", "ok"))
+}
+
+// wantLog checks that the log has one text and not the other.
+func (b *harness) wantLog(has, hasNot string) {
+	b.t.Helper()
+	if log := b.log.String(); !strings.Contains(log, has) || strings.Contains(log, hasNot) {
+		b.t.Errorf("got the log %s, want a line with %q and none with %q", log, has, hasNot)
+	}
 }
 
 func TestAFailedSettleIsRetriedUntilTheLeaseExpires(t *testing.T) {

@@ -117,7 +117,7 @@ func TestFailedScriptsFailTheirActions(t *testing.T) {
 		{"a transform with retry that throws", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},
 		{"a transform with retry that hangs", retried(js, "function transform(e) { for (;;); }"), "transform: the script was stopped: it ran longer than 1s", true},
 		{"a transform that does not compile", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
-		{"a JMESPath transform that does not compile", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
+		{"a JMESPath transform that does not compile", transformed(jp, "{id: "), "transform: line 1, column 6: the expression ends too early", false},
 		{"a transform of an unknown type", transformed("xslt", "x"), "transform", false},
 		{"a JMESPath function with the wrong type", transformed(jp, "abs(@)"), "transform: invalid type for", false},
 		{"a filter that hangs", function("function filter() { for (;;); }"), "filter_function: the script was stopped: it ran longer than 1s", true},

@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 		for _, key := range []string{"secret", "forged"} {
 			r := signedFor(t, c, key, 1024)
 			if n := testing.AllocsPerRun(200, func() { _ = v.Verify(t.Context(), r) }); n > maxAllocs {
-				t.Errorf("%s/%s, signed with %s: %v allocations, want at maxAllocs %v", p.ID, p.Scheme, key, n, maxAllocs)
+				t.Errorf("%s/%s, signed with %s: %v allocations, want at most %v", p.ID, p.Scheme, key, n, maxAllocs)
 			}
 		}
 	}

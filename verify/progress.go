@@ -8,13 +8,16 @@ var steps = map[Reason]int{
 	ReasonKey: 4, ReasonUnavailable: 4, ReasonMismatch: 5, ReasonCredentials: 5, ReasonToken: 6, ReasonTimestamp: 6,
 }
 
+// verified is the progress of a request that was verified: more than any value of steps.
+const verified = 7
+
 // Progress returns the number of steps that a verification passed before it failed with err, an
-// error of Verifier.Verify. For nil it returns a higher number than for any error. Of several
+// error of Verifier.Verify. For nil, it returns a higher number than for any error. Of several
 // failed attempts to verify one request, the error with the highest progress explains the
 // failure best.
 func Progress(err error) int {
 	if failure, ok := errors.AsType[*Error](err); ok {
 		return steps[failure.Reason]
 	}
-	return len(steps) // verified
+	return verified
 }

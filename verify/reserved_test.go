@@ -28,7 +28,7 @@ func TestReservedIsBounded(t *testing.T) {
 		}
 		const maxBytes = 16 << 20
 		if got := after.TotalAlloc - before.TotalAlloc; got > maxBytes {
-			t.Errorf("%s: got %d bytes allocated, want at maxBytes %d", claim, got, maxBytes)
+			t.Errorf("%s: got %d bytes allocated, want at most %d", claim, got, maxBytes)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -52,17 +51,14 @@ func (s *server) registerEventTypes(api huma.API) {
 	all := op("list-event-types", http.MethodGet, "", "List event types", eventhook.ScopeRead)
 	all.about = "Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events."
 	put := op("put-event-type", http.MethodPut, "/{name}", "Create or update an event type", eventhook.ScopeManage)
-	put.skipsShape, put.about = true, "Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed."
+	put.skipsShape, put.alsoStatus = true, http.StatusCreated
+	put.about = "Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed."
 	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Delete an event type", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Removes the entry from the catalogue. Events of this type are not affected."
 	register(s, api, all, s.listEventTypes)
 	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Get an event type", eventhook.ScopeRead), s.getEventType)
 	register(s, api, put, s.putEventType)
 	register(s, api, remove, s.deleteEventType)
-	described := api.OpenAPI().Paths[base+"/event-types/{name}"].Put.Responses
-	created := *described[strconv.Itoa(http.StatusOK)]
-	created.Description = http.StatusText(http.StatusCreated)
-	described[strconv.Itoa(http.StatusCreated)] = &created
 }
 
 // EventTypePath is the part of a path that identifies an event type.

@@ -113,7 +113,7 @@ func TestKeyUseIsRecorded(t *testing.T) {
 	}
 }
 
-// useStore records the calls of KeysUsed, unless it fails.
+// useStore records the calls of RecordKeyUse, unless it fails.
 type useStore struct {
 	mu     sync.Mutex
 	err    error

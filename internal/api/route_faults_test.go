@@ -19,7 +19,7 @@ func TestCompileErrorsHaveLineAndColumn(t *testing.T) {
 		{"CEL", object{"filter_expression": "body.a >\n  bdy.b"}, "filter_expression", "line 2, column 3: undeclared reference to 'bdy'"},
 		{"a JavaScript filter", object{"filter_function": "function filter(e) {\n  return e.body..x\n}"}, "filter_function", "line 2, column 17: SyntaxError"},
 		{"a JavaScript transform", object{"transform": object{"type": "javascript", "expression": "function transform(e {\n}"}}, "transform.expression", "line 1, column 22: SyntaxError"},
-		{"JMESPath", object{"transform": object{"type": "jmespath", "expression": "{id: id,\n  x: ]}"}}, "transform.expression", "line 2, column 6: SyntaxError"},
+		{"JMESPath", object{"transform": object{"type": "jmespath", "expression": "{id: id,\n  x: ]}"}}, "transform.expression", "line 2, column 6: the expression is not valid at this position"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.subtest(t)

@@ -173,7 +173,7 @@ func TestXMLIsBounded(t *testing.T) {
 			}
 			const overhead = 1 << 20 // for other tests and small allocations
 			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(c.maxFactor*len(c.body)+overhead) {
-				t.Errorf("allocated %d bytes for a body of %d, want at maxFactor %d times as much", used, len(c.body), c.maxFactor)
+				t.Errorf("allocated %d bytes for a body of %d, want at most %d times as much", used, len(c.body), c.maxFactor)
 			}
 		})
 	}

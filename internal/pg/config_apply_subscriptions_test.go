@@ -177,7 +177,7 @@ func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
 		before := trips.Load()
 		f.apply(c)
 		if took := trips.Load() - before; took > maxTrips {
-			t.Errorf("%s: %d round trips, want at maxTrips %d", claim, took, maxTrips)
+			t.Errorf("%s: %d round trips, want at most %d", claim, took, maxTrips)
 		}
 		same(t, claim, f.count("subscription", "name LIKE 'subscription-%'"), want)
 		for i := range c.Subscriptions {

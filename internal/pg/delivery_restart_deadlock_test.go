@@ -25,9 +25,7 @@ func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 		_, err := f.db.RestartDeliveries(t.Context(), operator, f.tenant, eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})
 		ended <- err
 	}()
-	const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-	for queryValue[int](f, blocked) < 1 {
-	}
+	f.waitForBlocked(1)
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.delivery SET retry_count = 0 WHERE id = $1`, [16]byte(list[0].ID))
 	f.must(err)
 	f.must(tx.Rollback(t.Context()))

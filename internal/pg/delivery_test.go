@@ -552,9 +552,7 @@ func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	concurrently(
 		func() { f.settleDeliveries(f.db, batch...) },
 		func() {
-			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			for queryValue[int](f, blocked) < 1 {
-			}
+			f.waitForBlocked(1)
 			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{recovering.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
 		})

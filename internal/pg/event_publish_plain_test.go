@@ -84,17 +84,17 @@ func TestWatchersAreNotifiedOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	ctx, heard := t.Context(), make(chan eventhook.Event, 10)
 	go func() { _ = f.db.PushEvents(ctx, time.Millisecond) }()
-	watchRecorder := make(chan struct{}, 10)
+	updated := make(chan struct{}, 10)
 	go func() {
 		_ = f.db.WatchEvents(ctx, f.tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			for _, e := range news.Events {
 				heard <- e
 			}
-			watchRecorder <- struct{}{}
+			updated <- struct{}{}
 			return nil
 		})
 	}()
-	<-watchRecorder
+	<-updated
 	f.settle(f.db, f.plan(f.leasedEvents(1)[0], f.publishAction("payment.succeeded", "", "1")))
 	for late := time.After(patient); ; {
 		select {

@@ -64,8 +64,7 @@ func TestExecutionsOfACancelledClaimAreReleased(t *testing.T) {
 				list, err := f.db.ClaimWork(ctx, f.query())
 				answered <- answer{len(list), err}
 			}()
-			for f.countBlocked() < 1 {
-			}
+			f.waitForBlocked(1)
 			wake := f.db.WorkWake(f.tenant, before.Queue)
 			leave()
 			open()

@@ -116,9 +116,7 @@ func TestConcurrentBatchesCompleteEachExecutionOnce(t *testing.T) {
 		func() { answers[0], errs[0] = f.db.CompleteAll(t.Context(), f.tenant, claimed) },
 		func() { answers[1], errs[1] = f.other.CompleteAll(t.Context(), f.tenant, backwards) },
 		func() {
-			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-			for queryValue[int](f, blocked) < 2 {
-			}
+			f.waitForBlocked(2)
 			f.must(gate.Rollback(t.Context()))
 		})
 	f.must(errors.Join(errs[:]...))

@@ -2,6 +2,8 @@ package pg
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -38,14 +40,13 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 		})
 	}
 	share := f.db.work.Config().MaxConns / claimSlotShare
-	for f.countBlocked() < int(share) {
-	}
+	f.waitForBlocked(int(share))
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
 	list, err := f.db.ClaimWork(ctx, eventhook.WorkQuery{Tenant: umbrella, Queue: "ci", Max: 1, Lease: lease})
 	f.must(err)
 	same(t, "claimed for another tenant meanwhile", len(list), 1)
-	same(t, "blocked claims of acme", f.countBlocked(), int(share))
+	same(t, "blocked claims of acme", f.sessionCounter(blockedSession)(), int(share))
 
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	f.must(err)
@@ -58,29 +59,24 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	same(t, "claimed for acme at the end", total, claimSlotShare+1)
 }
 
-// countBlocked returns the number of statements that wait for the gate.
-func (f *fixture) countBlocked() int {
-	var n int
-	f.must(f.other.lists.QueryRow(f.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n))
-	return n
-}
-
 func TestACancelledClaimEnds(t *testing.T) {
 	f := setUp(t)
-	line := f.db.claims.Open(f.tenant)
+	queue := f.db.claims.Open(f.tenant)
 	defer f.db.claims.Close(f.tenant)
-	<-line.Slot() // the fixture's tenant has one slot
+	<-queue.Slot() // the fixture's tenant has one slot
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := f.db.ClaimWork(ctx, f.query())
 		ended <- err
 	}()
-	leave()
-	if err := next(t, ended); err == nil {
-		t.Error("got no error, want that of the context")
+	for f.db.claims.Callers(f.tenant) < 2 {
+		runtime.Gosched()
 	}
-	line.Release()
+	leave()
+	if err := next(t, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	queue.Release()
 	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
 }

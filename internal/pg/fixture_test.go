@@ -383,6 +383,49 @@ func queryValue[T any](f *fixture, sql string, args ...any) T {
 	return v
 }
 
+// Conditions of sessions.
+const (
+	blockedSession = `wait_event_type = 'Lock'`                    // waits for a lock of another session
+	busySession    = `state <> 'idle' AND pid <> pg_backend_pid()` // runs a statement or a transaction
+)
+
+// waitForBlocked waits until n sessions of the fixture's database wait for locks.
+func (f *fixture) waitForBlocked(n int) {
+	f.Helper()
+	f.waitForSessions(blockedSession, func(got int) bool { return got >= n })
+}
+
+// waitForSessions waits until enough sessions of the fixture's database meet a condition.
+func (f *fixture) waitForSessions(condition string, isEnough func(n int) bool) {
+	f.Helper()
+	count := f.sessionCounter(condition)
+	for deadline := time.Now().Add(patient); ; {
+		n := count()
+		if isEnough(n) {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.Fatalf("gave up waiting: there are %d sessions with %s", n, condition)
+		}
+	}
+}
+
+// sessionCounter returns a function that counts the sessions of the fixture's database that
+// meet a condition; all tests share one server. Its connection is not from a pool: a new
+// connection of a pool prepares statements, which may wait for the locks of a test.
+func (f *fixture) sessionCounter(condition string) func() int {
+	f.Helper()
+	conn, err := pgx.Connect(f.Context(), f.dsn)
+	f.must(err)
+	f.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return func() (n int) {
+		f.Helper()
+		f.must(conn.QueryRow(f.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND `+condition).Scan(&n))
+		return n
+	}
+}
+
 func (f *fixture) exec(sql string, args ...any) {
 	f.Helper()
 	_, err := f.db.work.Exec(f.Context(), sql, args...)

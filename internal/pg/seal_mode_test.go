@@ -176,8 +176,8 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	r := upgraded(t)
 	r.listening(r.other)
 	ctx, cancel := context.WithCancel(t.Context())
-	var watchRecorder sync.WaitGroup
-	watchRecorder.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
+	var watching sync.WaitGroup
+	watching.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
 	_, err := r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
 	for deadline := time.Now().Add(patient); !r.other.RefusesUnbound(); {
@@ -194,13 +194,15 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 		}
 	}
 	cancel()
-	watchRecorder.Wait()
+	watching.Wait()
 }
 
 // Rotate waits for transactions that seal unbound values, so that it binds these values as well.
 func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r := upgraded(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
+	commit := sync.OnceFunc(func() { close(goOn) })
+	defer commit()
 	written := make(chan error, 1)
 	go func() {
 		written <- r.other.mutate(t.Context(), "add source", operator, r.tenant, func(m *mutation) error {
@@ -218,19 +220,8 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 		got, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 		rotated <- err
 	}()
-	conn, err := pgx.Connect(t.Context(), r.dsn)
-	r.must(err)
-	for waiting := false; !waiting; {
-		select {
-		case err := <-rotated:
-			close(goOn)
-			t.Fatalf("rotate has not waited: %v", err)
-		default:
-		}
-		r.must(conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting))
-	}
-	r.must(conn.Close(t.Context()))
-	close(goOn)
+	r.waitForBlocked(1)
+	commit()
 	r.must(<-written)
 	r.must(<-rotated)
 	same(t, "resealed", got, Resealed{Count: 6})

@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -212,20 +211,14 @@ func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f.clock.Advance(10 * day)
 	f.keep(Retention{})
 	f.db.lockWait = patient
-	// watch is not from the pool, because a new pool connection would wait for the same
-	// lock.
-	watch, err := pgx.Connect(t.Context(), f.dsn)
-	f.must(err)
-	defer func() { _ = watch.Close(context.Background()) }()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.event SET status = 'pending', due_at = $1`, f.clock.Now())
 	f.must(err)
 	kept := make(chan error, 1)
 	go func() { kept <- f.db.MaintainPartitions(t.Context(), 0, Retention{EventsDays: 1}) }()
-	for waiting := 0; waiting == 0; {
-		f.must(watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'eventhook.event'::regclass`).Scan(&waiting))
-	}
+	f.waitForBlocked(1)
 	f.must(tx.Commit(t.Context()))
 	f.must(next(t, kept))
 	same(t, "claimed after that", len(f.claimEvents(f.db, 10)), 1)

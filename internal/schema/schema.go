@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/eventhook/eventhook"
 )
@@ -126,8 +128,8 @@ func faultsOf(err error) (faults eventhook.Faults) {
 	}
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if whole, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
-			addLeaves(whole, &faults)
-			return faults
+			faults = leafFaults(whole)
+			return faults[:min(len(faults), maxFaults)]
 		}
 	}
 	faults.Add("", "is not a JSON Schema: %s", shortened(err.Error()))
@@ -143,14 +145,45 @@ func shortened(s string) string {
 	return eventhook.Truncate(eventhook.SanitizeText(s), maxText)
 }
 
-// addLeaves adds a fault for each cause that has no further cause. Messages of the library begin with
-// a location, which addLeaves removes: "at '/type': must be…".
-func addLeaves(e *jsonschema.ValidationError, faults *eventhook.Faults) {
-	for _, cause := range e.Causes {
-		addLeaves(cause, faults)
-	}
-	if len(e.Causes) == 0 && len(*faults) < maxFaults {
+// leafFaults returns a fault for each cause that has no further cause, at most about maxFaults.
+// Messages of the library begin with a location, which leafFaults removes: "at '/type': must be…".
+func leafFaults(e *jsonschema.ValidationError) (faults eventhook.Faults) {
+	if len(e.Causes) == 0 {
 		_, message, _ := strings.Cut(e.Error(), ": ")
-		faults.Add(shortened(strings.Join(e.InstanceLocation, ".")), "%s", shortened(message))
+		faults.Add(locationOf(e), "%s", shortened(message))
+		return faults
 	}
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		return alternativeFaults(e)
+	}
+	for _, cause := range e.Causes {
+		if len(faults) < maxFaults {
+			faults = append(faults, leafFaults(cause)...)
+		}
+	}
+	return faults
+}
+
+// alternativeFaults returns the faults of a value that matches no alternative of an anyOf or oneOf.
+// If the faults of an alternative are all inside the value, the author meant this alternative, so
+// only its faults are returned. Otherwise there is one fault, which joins those of all alternatives.
+func alternativeFaults(e *jsonschema.ValidationError) (joined eventhook.Faults) {
+	location := locationOf(e)
+	var messages []string
+	for _, alternative := range e.Causes {
+		faults := leafFaults(alternative)
+		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == location }) {
+			return faults
+		}
+		for _, f := range faults {
+			messages = append(messages, f.Message)
+		}
+	}
+	joined.Add(location, "%s", shortened(strings.Join(messages, ", or ")))
+	return joined
+}
+
+func locationOf(e *jsonschema.ValidationError) string {
+	return shortened(strings.Join(e.InstanceLocation, "."))
 }

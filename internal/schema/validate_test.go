@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/eventhook/eventhook/internal/schema"
 )
 
@@ -37,6 +39,31 @@ func TestValidate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCheckReportsOneFaultPerMistake(t *testing.T) {
+	const types = "value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'"
+	const draft7 = `{"$schema":"http://json-schema.org/draft-07/schema#",`
+	for _, c := range []struct {
+		claim, schema string
+		want          []string
+	}{
+		{"a valid schema", `{"type":["string","null"]}`, nil},
+		{"no schema", `1`, []string{": got number, want boolean or object"}},
+		{"an unknown type", `{"properties":{"a":{"type":"foo"}}}`, []string{"properties.a.type: " + types + ", or got string, want array"}},
+		{"an unknown type in a list", `{"type":["string","foo"]}`, []string{"type.1: " + types}},
+		{"no type", `{"type":[]}`, []string{"type: " + types + ", or minItems: got 0, want 1"}},
+		{"a schema in a list", draft7 + `"items":[{},{"type":"foo"}]}`, []string{"items.1.type: " + types + ", or got string, want array"}},
+		{"neither a schema nor a list", draft7 + `"items":5}`, []string{"items: got number, want boolean or object, or got number, want array"}},
+	} {
+		var got []string
+		for _, f := range schema.Check([]byte(c.schema)) {
+			got = append(got, f.Location+": "+f.Message)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: faults (-want +got):\n%s", c.claim, diff)
+		}
 	}
 }
 

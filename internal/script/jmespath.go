@@ -128,10 +128,20 @@ func (f unknownFunctionError) placeIn(source string) (line, column int) {
 	return placeAt(source, at[0])
 }
 
-// textOf returns the text of an error without Go type names.
+// parserTerms matches texts of the parser that name its tokens, and its texts of an expression that
+// ends too early.
+var parserTerms = regexp.MustCompile(`TOK|tQuoted|tColon|lbracket|Incomplete expression`)
+
+// textOf returns the text of an error without the parser's terms and Go type names.
 func textOf(err error) string {
 	const maxText = 500
 	text := err.Error()
+	if at, ok := errors.AsType[jmespath.SyntaxError](err); ok && parserTerms.MatchString(text) {
+		if at.Offset >= len(strings.TrimRight(at.Expression, " \t\r\n")) {
+			return "the expression ends too early"
+		}
+		return "the expression is not valid at this position"
+	}
 	if before, types, ok := strings.Cut(text, "[]functions.JpType{"); ok {
 		text = before + strings.TrimSuffix(types, "}")
 	}

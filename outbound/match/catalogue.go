@@ -35,6 +35,13 @@ const (
 	MismatchUnchecked = "unchecked" // the check would take too many steps, or the schema cannot be used
 )
 
+// mismatchTexts has the text of the log for each kind.
+var mismatchTexts = map[string]string{
+	MismatchUnknown:   "a published event has an unknown type; it is delivered",
+	MismatchShape:     "a published event does not match its schema; it is delivered",
+	MismatchUnchecked: "a published event could not be checked against its schema; it is delivered",
+}
+
 // Mismatches lists all kinds.
 var Mismatches = []string{MismatchUnknown, MismatchShape, MismatchUnchecked}
 
@@ -198,7 +205,7 @@ func (c *Catalogue) mismatch(key entryKey, kind, fault string) string {
 	now := c.now()
 	if at, ok := c.logged.Get(key); !ok || now.Sub(at) >= logInterval {
 		c.logged.Add(key, now)
-		c.log.Info("a published event is unknown to the catalogue, does not match its schema, or could not be checked; the event is delivered anyway", "tenant", key.tenant, "type", key.name, "kind", kind, "fault", fault)
+		c.log.Info(mismatchTexts[kind], "tenant_id", key.tenant, "type", key.name, "fault", fault)
 	}
 	return fault
 }

@@ -41,6 +41,15 @@ func TestCatalogueCheck(t *testing.T) {
 			t.Errorf("%s: got %q, %q, counted %q; want %q, %q, %q", test.eventType, category, fault, types.Mismatches, test.category, test.fault, test.misfit)
 		}
 	}
+	for _, line := range []string{
+		`msg="a published event does not match its schema; it is delivered" tenant_id=` + acme.String() + ` type=payment.made fault="data: required"`,
+		`msg="a published event could not be checked against its schema; it is delivered" tenant_id=` + acme.String() + ` type=payment.odd fault=`,
+		`msg="a published event has an unknown type; it is delivered" tenant_id=` + acme.String() + ` type=payment.new fault=`,
+	} {
+		if !strings.Contains(logged.String(), line) {
+			t.Errorf("got the log %s, want a line with %s", logged, line)
+		}
+	}
 	if strings.Contains(logged.String(), "hunter2") {
 		t.Errorf("the log contains data: %s", logged)
 	}

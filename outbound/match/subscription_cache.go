@@ -58,7 +58,7 @@ func NewSubscriptionCache(size int, from Subscriptions, log *slog.Logger, now fu
 			return nil, err
 		}
 		return CompileMatcher(generation, list, func(s *eventhook.Subscription, fault string) {
-			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", fault)
+			log.Error("a subscription's filter cannot be used; it gets no events", "tenant_id", tenant, "subscription", s.ID, "fault", fault)
 		}), nil
 	}
 	deleted, err := lru.New[eventhook.SubscriptionID, struct{}](maxDeleted)
