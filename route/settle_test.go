@@ -33,7 +33,7 @@ func TestAFailedSettleIsRetried(t *testing.T) {
 }
 
 func TestABatchThatCannotBePlannedIsRetried(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *harness) {
+	inBubble(t, nil, func(_ *testing.T, b *harness) {
 		routing := b.routing[eventhook.SourceID{}]
 		b.routing[eventhook.SourceID{}] = func() ([]eventhook.Route, error) { return nil, errDown }
 		b.run()
