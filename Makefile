@@ -30,7 +30,7 @@ COMPILING = echo "compiling; the first time takes a few minutes"
 
 test: postgres compiler interpreters ## run every test
 	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
-	$(GO) test $(RACE) -timeout 20m ./...
+	GO=$(GO) .ci/test $(RACE) -timeout 20m ./...
 
 build:
 	@[ -e $(BIN)/eventhook ] || $(COMPILING)
