@@ -2205,7 +2205,7 @@ type SubscriptionPatch struct {
 	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
 	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
@@ -3977,4 +3977,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "addaeacfa5757a1fc4f51923d5c3d4497ca71153a1b32196432c22928c078a46"
+const generatedFrom = "8b8b6fa8c74e14dd8798ce365c8161f38969aec146e7641faf010d91e7bebed6"

@@ -230,7 +230,7 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 }
 
 // workStatements are prepared on each connection of the work pool.
-var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
+var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
 
 // SchemaVersion returns the version of the schema, 0 without a schema. dirty is true if the
 // migration to that version failed.

@@ -44,7 +44,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	defer conn.Release()
 	want := map[string][]string{
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
-		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
+		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 	}
 	check := func(state string) {
