@@ -126,7 +126,9 @@ func (m *mutation) lockSubscription(ctx context.Context, id eventhook.Subscripti
 func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
 	switch {
 	case want.Status == eventhook.SubscriptionDisabled:
-		want.DisabledBy = cmp.Or(want.DisabledBy, eventhook.DisabledByUser)
+		if want.DisabledBy = cmp.Or(want.DisabledBy, eventhook.DisabledByUser); want.DisabledBy == eventhook.DisabledByUser {
+			want.DisabledReason = cmp.Or(want.DisabledReason, "a user disabled it")
+		}
 	case have.Status == eventhook.SubscriptionDisabled:
 		want.RecoveredAt = new(m.db.now())
 		fallthrough
