@@ -3847,4 +3847,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "2680ecd2ec7098fefdb70dfc8d131eef6337c6bdd80de7e3ed1b0d16a6077aa4"
+const generatedFrom = "45b0b1f0029f096f6b452db9ef1a8408c47df8399da089efbe6adae353758b4e"
