@@ -182,6 +182,7 @@ type operation struct {
 	// the body unread, for requests that the framework should handle; nil: all of them.
 	instead    func(ctx huma.Context, next func(huma.Context))
 	alsoStatus int  // status of another success with the same response
+	alsoFails  int  // status of an error that other operations do not return
 	isRaw      bool // the response is bytes of any content type
 }
 
@@ -254,6 +255,9 @@ func (o operation) failures() []int {
 		all = append(all, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType)
 	case http.MethodDelete:
 		all = append(all, http.StatusConflict, http.StatusPreconditionFailed)
+	}
+	if o.alsoFails != 0 {
+		all = append(all, o.alsoFails)
 	}
 	return all
 }

@@ -189,7 +189,7 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 // reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
+		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx), hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
 		undecoded := decodePath(ctx)
 		err := s.authorizeCaller(ctx, &by)
 		if err == nil {

@@ -20,6 +20,7 @@ type caller struct {
 	keyName     string          // of the admin key, too
 	address     netip.Addr
 	requestID   string
+	hops        int          // gateways that the request went through
 	reservation *reservation // of the request budgets
 }
 

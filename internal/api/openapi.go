@@ -146,6 +146,7 @@ func addProblemExamples(doc *huma.OpenAPI) {
 		http.StatusTooManyRequests:       {Detail: "The tenant has too many requests in flight; try again."},
 		http.StatusInternalServerError:   {Detail: internalError},
 		http.StatusServiceUnavailable:    {Detail: "The database cannot be reached; try again."},
+		http.StatusLoopDetected:          {Detail: errLoop.Message},
 	} {
 		p.Title, p.Status = http.StatusText(status), status
 		doc.Components.Examples["Problem"+strconv.Itoa(status)] = &huma.Example{Summary: p.Title, Value: p}
