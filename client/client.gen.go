@@ -136,11 +136,47 @@ const (
 	SourcePatchReplayProtectionOff  SourcePatchReplayProtection = "off"
 )
 
+// Defines values for SubscriptionFormat.
+const (
+	SubscriptionFormatCloudevents SubscriptionFormat = "cloudevents"
+	SubscriptionFormatEventhook   SubscriptionFormat = "eventhook"
+	SubscriptionFormatPagerduty   SubscriptionFormat = "pagerduty"
+	SubscriptionFormatSlack       SubscriptionFormat = "slack"
+	SubscriptionFormatTeams       SubscriptionFormat = "teams"
+)
+
 // Defines values for SubscriptionStatus.
 const (
 	SubscriptionStatusActive   SubscriptionStatus = "active"
 	SubscriptionStatusDisabled SubscriptionStatus = "disabled"
 	SubscriptionStatusPaused   SubscriptionStatus = "paused"
+)
+
+// Defines values for SubscriptionCreateFormat.
+const (
+	SubscriptionCreateFormatCloudevents SubscriptionCreateFormat = "cloudevents"
+	SubscriptionCreateFormatEventhook   SubscriptionCreateFormat = "eventhook"
+	SubscriptionCreateFormatPagerduty   SubscriptionCreateFormat = "pagerduty"
+	SubscriptionCreateFormatSlack       SubscriptionCreateFormat = "slack"
+	SubscriptionCreateFormatTeams       SubscriptionCreateFormat = "teams"
+)
+
+// Defines values for SubscriptionCreatedFormat.
+const (
+	SubscriptionCreatedFormatCloudevents SubscriptionCreatedFormat = "cloudevents"
+	SubscriptionCreatedFormatEventhook   SubscriptionCreatedFormat = "eventhook"
+	SubscriptionCreatedFormatPagerduty   SubscriptionCreatedFormat = "pagerduty"
+	SubscriptionCreatedFormatSlack       SubscriptionCreatedFormat = "slack"
+	SubscriptionCreatedFormatTeams       SubscriptionCreatedFormat = "teams"
+)
+
+// Defines values for SubscriptionPatchFormat.
+const (
+	SubscriptionPatchFormatCloudevents SubscriptionPatchFormat = "cloudevents"
+	SubscriptionPatchFormatEventhook   SubscriptionPatchFormat = "eventhook"
+	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
+	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
+	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
 )
 
 // Defines values for TargetBody.
@@ -651,6 +687,11 @@ type DeliveryRetry struct {
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which a delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // DeliveryRetryJitter How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay.
@@ -1301,6 +1342,15 @@ type RateLimit struct {
 	RequestsPerSecond *int64 `json:"requests_per_second,omitempty"`
 }
 
+// Recovery defines model for Recovery.
+type Recovery struct {
+	// Enabled true (default): missed deliveries are sent when the receiver answers again.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
+	MaxAgeHours *int64 `json:"max_age_hours,omitempty"`
+}
+
 // RejectRequest defines model for RejectRequest.
 type RejectRequest struct {
 	// Error Why the promise is rejected. Workers receive it with the promise.
@@ -1850,6 +1900,12 @@ type Subscription struct {
 	// Filter Conditions on the event, by path; absent if none.
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries.
+	Format SubscriptionFormat `json:"format"`
+
+	// HeaderPrefix Beginning of the gateway's header names.
+	HeaderPrefix string `json:"header_prefix"`
+
 	// Headers Additional headers of deliveries.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -1860,12 +1916,19 @@ type Subscription struct {
 	// Name Display name.
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event whose value orders deliveries; null: no order.
+	OrderedBy *string `json:"ordered_by"`
+
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
+	Recovery      Recovery      `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// ScopeFilter Patterns for the scope of events. Empty: every event matches.
+	ScopeFilter []string `json:"scope_filter"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool `json:"secrets_lost,omitempty"`
@@ -1883,8 +1946,9 @@ type Subscription struct {
 	TargetLabels []string `json:"target_labels"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
-	TimeoutSeconds int64     `json:"timeout_seconds"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	TimeoutSeconds int64      `json:"timeout_seconds"`
+	Transform      *Transform `json:"transform,omitempty"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
@@ -1897,6 +1961,9 @@ type Subscription struct {
 	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
+
+// SubscriptionFormat Body of deliveries.
+type SubscriptionFormat string
 
 // SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
 type SubscriptionStatus string
@@ -1921,6 +1988,14 @@ type SubscriptionCreate struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	Format *SubscriptionCreateFormat `json:"format,omitempty"`
+
+	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
+	//
+	// Examples: X-Acme
+	HeaderPrefix *string `json:"header_prefix,omitempty"`
+
 	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
@@ -1934,9 +2009,20 @@ type SubscriptionCreate struct {
 	// Examples: billing
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order.
+	//
+	// Examples: data.customer_id
+	OrderedBy *string `json:"ordered_by,omitempty"`
+
 	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Recovery      *Recovery      `json:"recovery,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// ScopeFilter Patterns for the scope of events: exact, prefix/* or *. With patterns, only events with a matching scope are delivered.
+	//
+	// Examples: ["customer-42/*"]
+	ScopeFilter []string `json:"scope_filter,omitempty"`
 
 	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
@@ -1950,7 +2036,8 @@ type SubscriptionCreate struct {
 	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
-	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	Transform      *Transform `json:"transform,omitempty"`
 
 	// URL Receiver of the events. The part after the host is treated as a secret: later responses show … instead. A PATCH with the URL as shown keeps the stored one.
 	//
@@ -1960,6 +2047,9 @@ type SubscriptionCreate struct {
 	// Validate Create the subscription only if the receiver answers a test event with 2xx.
 	Validate *bool `json:"validate,omitempty"`
 }
+
+// SubscriptionCreateFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+type SubscriptionCreateFormat string
 
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
@@ -1979,6 +2069,12 @@ type SubscriptionCreated struct {
 	// Filter Conditions on the event, by path; absent if none.
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries.
+	Format SubscriptionCreatedFormat `json:"format"`
+
+	// HeaderPrefix Beginning of the gateway's header names.
+	HeaderPrefix string `json:"header_prefix"`
+
 	// Headers Additional headers of deliveries.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -1989,12 +2085,19 @@ type SubscriptionCreated struct {
 	// Name Display name.
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event whose value orders deliveries; null: no order.
+	OrderedBy *string `json:"ordered_by"`
+
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
+	Recovery      Recovery      `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// ScopeFilter Patterns for the scope of events. Empty: every event matches.
+	ScopeFilter []string `json:"scope_filter"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool `json:"secrets_lost,omitempty"`
@@ -2017,8 +2120,9 @@ type SubscriptionCreated struct {
 	TargetLabels []string `json:"target_labels"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
-	TimeoutSeconds int64     `json:"timeout_seconds"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	TimeoutSeconds int64      `json:"timeout_seconds"`
+	Transform      *Transform `json:"transform,omitempty"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
@@ -2031,6 +2135,9 @@ type SubscriptionCreated struct {
 	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
+
+// SubscriptionCreatedFormat Body of deliveries.
+type SubscriptionCreatedFormat string
 
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
@@ -2058,6 +2165,14 @@ type SubscriptionPatch struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	Format *SubscriptionPatchFormat `json:"format,omitempty"`
+
+	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
+	//
+	// Examples: X-Acme
+	HeaderPrefix *string `json:"header_prefix,omitempty"`
+
 	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
@@ -2069,9 +2184,20 @@ type SubscriptionPatch struct {
 	// Name Display name; need not be unique.
 	Name *string `json:"name,omitempty"`
 
+	// OrderedBy Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order.
+	//
+	// Examples: data.customer_id
+	OrderedBy *string `json:"ordered_by,omitempty"`
+
 	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Recovery      *Recovery      `json:"recovery,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// ScopeFilter Patterns for the scope of events: exact, prefix/* or *. With patterns, only events with a matching scope are delivered.
+	//
+	// Examples: ["customer-42/*"]
+	ScopeFilter []string `json:"scope_filter,omitempty"`
 
 	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
@@ -2088,11 +2214,15 @@ type SubscriptionPatch struct {
 	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
-	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	Transform      *Transform `json:"transform,omitempty"`
 
 	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again.
 	URL *string `json:"url,omitempty"`
 }
+
+// SubscriptionPatchFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+type SubscriptionPatchFormat string
 
 // SubscriptionReplay defines model for SubscriptionReplay.
 type SubscriptionReplay struct {
@@ -3847,4 +3977,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "a1f4dca2bd38db55371ca9d7284521d27e151c2e68af3f39ef0330872ab2d307"
+const generatedFrom = "68f6ec047d3a62ea627b3f9c5dfce840455073c79efca0afc91ef9f2cd763908"
