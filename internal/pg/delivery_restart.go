@@ -125,6 +125,9 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 // restartInTx restarts deliveries. It returns their ids, and the events of those that belong
 // to routes.
 func restartInTx(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
+	if _, err := tx.Exec(ctx, lockOrderOfSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids)); err != nil {
+		return nil, nil, err
+	}
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids), now, statuses)
 	if err != nil {
 		return nil, nil, err
