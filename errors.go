@@ -22,6 +22,7 @@ const (
 	KindStale        Kind = "stale"        // the resource changed after it was read
 	KindRateLimited  Kind = "rate_limited" // a rate limit or quota is exhausted
 	KindUnavailable  Kind = "unavailable"  // the gateway sheds load, or a dependency is down
+	KindLoop         Kind = "loop"         // the request went through too many gateways
 )
 
 // Error separates the text for users from the cause. Message may be shown to users

@@ -221,6 +221,9 @@ func (s *source) checkHead(r *http.Request, client netip.Addr, now time.Time) *r
 	if !s.allowsClient(client) {
 		return &refusal{outcome: OutcomeNotAllowed}
 	}
+	if eventhook.HopsOf(r.Header[eventhook.HopsHeader]) > eventhook.MaxHops {
+		return &refusal{outcome: OutcomeLoop}
+	}
 	if wait := s.limits.verified.wait(now); wait > 0 {
 		return &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}

@@ -187,5 +187,5 @@ The keys and secrets are stored in %[3]s. Try in another terminal:
   ./bin/eventhook send stripe --secret %[5]s --url %[1]s/api/tenants/acme/eventhook/in/stripe
 
 Stop with Ctrl-C.
-`, url, g.keys.admin.Reveal(), g.config.DataDir, github, stripe)
+`, url, g.keys.admin[0].Reveal(), g.config.DataDir, github, stripe)
 }
