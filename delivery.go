@@ -182,4 +182,7 @@ type Envelope struct {
 	// TraceFlags holds the flags of the traceparent header that came with the event,
 	// as two hexadecimal digits; "" without one.
 	TraceFlags string `json:"trace_flags,omitempty"`
+	// Hops is the number of gateways that the cause of the event went through; see
+	// HopsHeader.
+	Hops int `json:"hops,omitempty"`
 }

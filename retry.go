@@ -15,7 +15,8 @@ type RetryPolicy struct {
 	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" yaml:"backoff_multiplier"`
 	MaxDelayMS        int     `json:"max_delay_ms,omitempty" yaml:"max_delay_ms"`
 	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" yaml:"schedule_seconds"`
-	Jitter            string  `json:"jitter,omitempty" yaml:"jitter"` // deliveries only; JitterSome by default
+	Jitter            string  `json:"jitter,omitempty" yaml:"jitter"`                       // deliveries only; JitterSome by default
+	TerminalStatuses  []int   `json:"terminal_statuses,omitempty" yaml:"terminal_statuses"` // deliveries only; responses after which there is no retry
 }
 
 // Values of RetryPolicy.Jitter. Jitter spreads the retries of work that failed at
@@ -102,6 +103,8 @@ type retryBounds struct {
 	maxSchedule              int
 }
 
+const maxTerminalStatuses = 50
+
 const (
 	hourMS     = 3_600_000
 	dayMS      = 24 * hourMS
@@ -139,6 +142,12 @@ func (p RetryPolicy) validate(b retryBounds) Faults {
 	}
 	if p.Jitter != "" && p.Jitter != JitterSome && p.Jitter != JitterFull {
 		f.Add("jitter", "%q is neither some nor full", p.Jitter)
+	}
+	checkRange(&f, "terminal_statuses", len(p.TerminalStatuses), 0, maxTerminalStatuses)
+	for i, status := range p.TerminalStatuses {
+		if status < 300 || status > 599 {
+			f.Add(fmt.Sprintf("terminal_statuses[%d]", i), "%d is not a status from 300 to 599", status)
+		}
 	}
 	return f
 }

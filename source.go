@@ -136,6 +136,9 @@ func (s SourceSettings) Validate() Faults {
 	if s.Retry.Jitter != "" {
 		f.Add("retry.jitter", "is a setting of subscriptions only")
 	}
+	if len(s.Retry.TerminalStatuses) > 0 {
+		f.Add("retry.terminal_statuses", "is a setting of subscriptions and http targets only")
+	}
 	for i, r := range s.AllowedIPRanges {
 		if _, err := netip.ParsePrefix(r); err != nil {
 			f.Add(fmt.Sprintf("allowed_ip_ranges[%d]", i), "%q is not a CIDR such as 192.0.2.0/24", r)

@@ -15,7 +15,19 @@ type SubscriptionStatus string
 const (
 	SubscriptionActive   SubscriptionStatus = "active"
 	SubscriptionPaused   SubscriptionStatus = "paused"   // by a user
-	SubscriptionDisabled SubscriptionStatus = "disabled" // by failures, by a response 410, by a user, or because the tenant was closed
+	SubscriptionDisabled SubscriptionStatus = "disabled" // DisabledBy says why
+)
+
+// DisabledBy is the cause for which a subscription is disabled; "" unless it is disabled.
+type DisabledBy string
+
+// The causes. Only after failures does the gateway probe the receiver and enable the
+// subscription by itself; meanwhile it stores new deliveries and holds them.
+const (
+	DisabledByFailures DisabledBy = "failures" // too many consecutive deliveries were dead
+	DisabledByGone     DisabledBy = "gone"     // the receiver answered 410
+	DisabledByUser     DisabledBy = "user"
+	DisabledByTenant   DisabledBy = "tenant" // the tenant was closed
 )
 
 // Subscription sends some of a tenant's events to a receiver.
@@ -26,6 +38,7 @@ type Subscription struct {
 	Name           string // need not be unique
 	Status         SubscriptionStatus
 	DisabledReason string // readable by users; "" unless disabled
+	DisabledBy     DisabledBy
 	EventTypes     []string
 	Filter         json.RawMessage // a pattern for the event, as in a route; nil without one
 	SubscriptionSettings
@@ -50,7 +63,48 @@ type SubscriptionSettings struct {
 	MaxInFlight          int               `json:"max_in_flight,omitempty" yaml:"max_in_flight"`                   // per instance
 	RatePerSecond        int               `json:"rate_per_second,omitempty" yaml:"rate_per_second"`               // for all instances together; 0 means no limit
 	Signatures           []string          `json:"signatures,omitempty" yaml:"signatures"`                         // SignatureHMAC by default
+	// ScopeFilter holds patterns for the scope of events: exact, prefix/*, or *. Without
+	// patterns, the scope does not matter; with patterns, events without a scope never match.
+	ScopeFilter  []string       `json:"scope_filter,omitempty" yaml:"scope_filter"`
+	Transform    *Transform     `json:"transform,omitempty" yaml:"transform"`         // makes the body; nil without one
+	Format       string         `json:"format,omitempty" yaml:"format"`               // FormatEventhook by default
+	HeaderPrefix string         `json:"header_prefix,omitempty" yaml:"header_prefix"` // DefaultHeaderPrefix by default
+	OrderedBy    string         `json:"ordered_by,omitempty" yaml:"ordered_by"`       // path of the envelope; "": no order
+	Recovery     RecoveryPolicy `json:"recovery,omitzero" yaml:"recovery"`
 }
+
+// RecoveryPolicy says whether deliveries that a receiver missed during an outage are sent
+// when it answers again.
+type RecoveryPolicy struct {
+	Enabled     *bool `json:"enabled,omitempty" yaml:"enabled"`             // nil means true
+	MaxAgeHours int   `json:"max_age_hours,omitempty" yaml:"max_age_hours"` // 0 means DefaultRecoveryHours
+}
+
+// DefaultRecoveryHours is the default of RecoveryPolicy.MaxAgeHours.
+const DefaultRecoveryHours = 72
+
+// IsEnabled returns Enabled or its default.
+func (p RecoveryPolicy) IsEnabled() bool { return p.Enabled == nil || *p.Enabled }
+
+// MaxAge returns the age up to which missed deliveries are sent.
+func (p RecoveryPolicy) MaxAge() time.Duration {
+	return time.Duration(orDefault(p.MaxAgeHours, DefaultRecoveryHours)) * time.Hour
+}
+
+// The formats of the body of deliveries.
+const (
+	FormatEventhook   = "eventhook"
+	FormatCloudEvents = "cloudevents" // structured mode of CloudEvents 1.0
+	FormatSlack       = "slack"
+	FormatTeams       = "teams"
+	FormatPagerDuty   = "pagerduty"
+)
+
+// Formats lists all formats.
+var Formats = []string{FormatEventhook, FormatCloudEvents, FormatSlack, FormatTeams, FormatPagerDuty}
+
+// DefaultHeaderPrefix begins the names of the gateway's own headers of deliveries.
+const DefaultHeaderPrefix = "X-Eventhook"
 
 // The signatures of Standard Webhooks.
 const (

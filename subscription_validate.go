@@ -18,6 +18,9 @@ const MaxSubscriptions = 20_000
 // current and the previous one.
 const MaxSigningSecrets = 2
 
+// MaxScopePattern is the maximum length of a pattern of a scope_filter in bytes.
+const MaxScopePattern = 256
+
 // Limits of the fields of a subscription.
 const (
 	maxEventTypes        = 100
@@ -29,6 +32,11 @@ const (
 	maxFailuresToDisable = 1000
 	maxInFlight          = 1000
 	maxRate              = 10_000
+	maxScopePatterns     = 20
+	maxTransform         = 16 << 10
+	maxHeaderPrefix      = 40
+	maxOrderedBy         = 256
+	maxRecoveryHours     = 14 * 24
 	largestPort          = 65535
 	insecureWarning      = "is not encrypted: anyone on the network path can read the events and the auth_header; use https"
 )
@@ -107,6 +115,11 @@ func (s SubscriptionSettings) Validate() Faults {
 	}
 	checkRange(&f, "max_in_flight", s.MaxInFlight, 0, maxInFlight)
 	checkRange(&f, "rate_per_second", s.RatePerSecond, 0, maxRate)
+	s.checkShape(&f)
+	checkRange(&f, "recovery.max_age_hours", s.Recovery.MaxAgeHours, 0, maxRecoveryHours)
+	if wrong := checkOrderedBy(s.OrderedBy); wrong != "" {
+		f.Add("ordered_by", "%s", wrong)
+	}
 	for i, v := range s.Signatures {
 		at := fmt.Sprintf("signatures[%d]", i)
 		switch {
@@ -117,6 +130,70 @@ func (s SubscriptionSettings) Validate() Faults {
 		}
 	}
 	return f
+}
+
+// checkShape checks the fields that decide which events match by their scope, and what a
+// delivery looks like. Package outbound/send compiles the transform.
+func (s SubscriptionSettings) checkShape(f *Faults) {
+	checkLength(f, "scope_filter", s.ScopeFilter, maxScopePatterns)
+	for i, p := range s.ScopeFilter {
+		if wrong := CheckScopePattern(p); wrong != "" {
+			f.Add(fmt.Sprintf("scope_filter[%d]", i), "%s", wrong)
+		}
+	}
+	if s.Format != "" && !slices.Contains(Formats, s.Format) {
+		f.Add("format", "%q is not one of %s", SanitizeLabel(s.Format), strings.Join(Formats, ", "))
+	}
+	if t := s.Transform; t != nil {
+		if s.Format != "" && s.Format != FormatEventhook {
+			f.Add("transform", "cannot be combined with the format %s: the result of the transform is the body", SanitizeLabel(s.Format))
+		}
+		if t.Type != TransformJMESPath && t.Type != TransformJavaScript {
+			f.Add("transform.type", "%q is neither %s nor %s", SanitizeLabel(t.Type), TransformJMESPath, TransformJavaScript)
+		}
+		if t.Expression == "" || len(t.Expression) > maxTransform {
+			f.Add("transform.expression", "has %d bytes, want 1 to %d", len(t.Expression), maxTransform)
+		}
+		if t.Retry {
+			f.Add("transform.retry", "is not supported: a delivery whose transform fails is dead")
+		}
+	}
+	if p := s.HeaderPrefix; p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
+		f.Add("header_prefix", "%q must be letters, digits and hyphens, at most %d bytes, without a hyphen at its ends, such as X-Acme", SanitizeLabel(p), maxHeaderPrefix)
+	}
+}
+
+func isNoPrefixCharacter(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
+}
+
+// CheckScopePattern says what is wrong with a pattern of a scope_filter, "" if nothing: an
+// exact scope, prefix/*, or *.
+func CheckScopePattern(pattern string) string {
+	prefix := strings.TrimSuffix(pattern, "/*")
+	switch {
+	case pattern == "*":
+		return ""
+	case len(pattern) > MaxScopePattern:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(pattern), MaxScopePattern)
+	case prefix == "" || strings.Contains(prefix, "*") || !isText(prefix):
+		return fmt.Sprintf("%q must be a scope, prefix/*, or *", SanitizeLabel(pattern))
+	}
+	return ""
+}
+
+// checkOrderedBy says what is wrong with a path of the envelope, "" if nothing.
+func checkOrderedBy(path string) string {
+	if path == "" {
+		return ""
+	}
+	if len(path) > maxOrderedBy {
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(path), maxOrderedBy)
+	}
+	if !isText(path) || slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, " \t*") {
+		return "must be a path of the event as receivers get it, such as data.customer_id"
+	}
+	return ""
 }
 
 func (s SubscriptionSettings) checkHeaders(f *Faults) {

@@ -136,11 +136,47 @@ const (
 	SourcePatchReplayProtectionOff  SourcePatchReplayProtection = "off"
 )
 
+// Defines values for SubscriptionFormat.
+const (
+	SubscriptionFormatCloudevents SubscriptionFormat = "cloudevents"
+	SubscriptionFormatEventhook   SubscriptionFormat = "eventhook"
+	SubscriptionFormatPagerduty   SubscriptionFormat = "pagerduty"
+	SubscriptionFormatSlack       SubscriptionFormat = "slack"
+	SubscriptionFormatTeams       SubscriptionFormat = "teams"
+)
+
 // Defines values for SubscriptionStatus.
 const (
 	SubscriptionStatusActive   SubscriptionStatus = "active"
 	SubscriptionStatusDisabled SubscriptionStatus = "disabled"
 	SubscriptionStatusPaused   SubscriptionStatus = "paused"
+)
+
+// Defines values for SubscriptionCreateFormat.
+const (
+	SubscriptionCreateFormatCloudevents SubscriptionCreateFormat = "cloudevents"
+	SubscriptionCreateFormatEventhook   SubscriptionCreateFormat = "eventhook"
+	SubscriptionCreateFormatPagerduty   SubscriptionCreateFormat = "pagerduty"
+	SubscriptionCreateFormatSlack       SubscriptionCreateFormat = "slack"
+	SubscriptionCreateFormatTeams       SubscriptionCreateFormat = "teams"
+)
+
+// Defines values for SubscriptionCreatedFormat.
+const (
+	SubscriptionCreatedFormatCloudevents SubscriptionCreatedFormat = "cloudevents"
+	SubscriptionCreatedFormatEventhook   SubscriptionCreatedFormat = "eventhook"
+	SubscriptionCreatedFormatPagerduty   SubscriptionCreatedFormat = "pagerduty"
+	SubscriptionCreatedFormatSlack       SubscriptionCreatedFormat = "slack"
+	SubscriptionCreatedFormatTeams       SubscriptionCreatedFormat = "teams"
+)
+
+// Defines values for SubscriptionPatchFormat.
+const (
+	SubscriptionPatchFormatCloudevents SubscriptionPatchFormat = "cloudevents"
+	SubscriptionPatchFormatEventhook   SubscriptionPatchFormat = "eventhook"
+	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
+	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
+	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
 )
 
 // Defines values for TargetBody.
@@ -666,6 +702,11 @@ type DeliveryRetry struct {
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which a delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // DeliveryRetryJitter How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay.
@@ -1322,6 +1363,15 @@ type RateLimit struct {
 	RequestsPerSecond *int64 `json:"requests_per_second,omitempty"`
 }
 
+// Recovery defines model for Recovery.
+type Recovery struct {
+	// Enabled true (default): missed deliveries are sent when the receiver answers again.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
+	MaxAgeHours *int64 `json:"max_age_hours,omitempty"`
+}
+
 // RejectRequest defines model for RejectRequest.
 type RejectRequest struct {
 	// Error Why the promise is rejected. Workers receive it with the promise.
@@ -1871,6 +1921,12 @@ type Subscription struct {
 	// Filter Conditions on the event, by path; absent if none.
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries.
+	Format SubscriptionFormat `json:"format"`
+
+	// HeaderPrefix Beginning of the gateway's header names.
+	HeaderPrefix string `json:"header_prefix"`
+
 	// Headers Additional headers of deliveries.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -1881,12 +1937,19 @@ type Subscription struct {
 	// Name Display name.
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event whose value orders deliveries; null: no order.
+	OrderedBy *string `json:"ordered_by"`
+
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
+	Recovery      Recovery      `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// ScopeFilter Patterns for the scope of events. Empty: every event matches.
+	ScopeFilter []string `json:"scope_filter"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool `json:"secrets_lost,omitempty"`
@@ -1904,8 +1967,9 @@ type Subscription struct {
 	TargetLabels []string `json:"target_labels"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
-	TimeoutSeconds int64     `json:"timeout_seconds"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	TimeoutSeconds int64      `json:"timeout_seconds"`
+	Transform      *Transform `json:"transform,omitempty"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
@@ -1918,6 +1982,9 @@ type Subscription struct {
 	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
+
+// SubscriptionFormat Body of deliveries.
+type SubscriptionFormat string
 
 // SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
 type SubscriptionStatus string
@@ -1942,6 +2009,14 @@ type SubscriptionCreate struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	Format *SubscriptionCreateFormat `json:"format,omitempty"`
+
+	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
+	//
+	// Examples: X-Acme
+	HeaderPrefix *string `json:"header_prefix,omitempty"`
+
 	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
@@ -1955,9 +2030,20 @@ type SubscriptionCreate struct {
 	// Examples: billing
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order.
+	//
+	// Examples: data.customer_id
+	OrderedBy *string `json:"ordered_by,omitempty"`
+
 	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Recovery      *Recovery      `json:"recovery,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// ScopeFilter Patterns for the scope of events: exact, prefix/* or *. With patterns, only events with a matching scope are delivered.
+	//
+	// Examples: ["customer-42/*"]
+	ScopeFilter []string `json:"scope_filter,omitempty"`
 
 	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
@@ -1971,7 +2057,8 @@ type SubscriptionCreate struct {
 	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
-	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	Transform      *Transform `json:"transform,omitempty"`
 
 	// URL Receiver of the events. The part after the host is treated as a secret: later responses show … instead. A PATCH with the URL as shown keeps the stored one.
 	//
@@ -1981,6 +2068,9 @@ type SubscriptionCreate struct {
 	// Validate Create the subscription only if the receiver answers a test event with 2xx.
 	Validate *bool `json:"validate,omitempty"`
 }
+
+// SubscriptionCreateFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+type SubscriptionCreateFormat string
 
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
@@ -2000,6 +2090,12 @@ type SubscriptionCreated struct {
 	// Filter Conditions on the event, by path; absent if none.
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries.
+	Format SubscriptionCreatedFormat `json:"format"`
+
+	// HeaderPrefix Beginning of the gateway's header names.
+	HeaderPrefix string `json:"header_prefix"`
+
 	// Headers Additional headers of deliveries.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -2010,12 +2106,19 @@ type SubscriptionCreated struct {
 	// Name Display name.
 	Name string `json:"name"`
 
+	// OrderedBy Path of the event whose value orders deliveries; null: no order.
+	OrderedBy *string `json:"ordered_by"`
+
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
+	Recovery      Recovery      `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// ScopeFilter Patterns for the scope of events. Empty: every event matches.
+	ScopeFilter []string `json:"scope_filter"`
 
 	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool `json:"secrets_lost,omitempty"`
@@ -2038,8 +2141,9 @@ type SubscriptionCreated struct {
 	TargetLabels []string `json:"target_labels"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
-	TimeoutSeconds int64     `json:"timeout_seconds"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	TimeoutSeconds int64      `json:"timeout_seconds"`
+	Transform      *Transform `json:"transform,omitempty"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
@@ -2052,6 +2156,9 @@ type SubscriptionCreated struct {
 	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
+
+// SubscriptionCreatedFormat Body of deliveries.
+type SubscriptionCreatedFormat string
 
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
@@ -2079,6 +2186,14 @@ type SubscriptionPatch struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	Format *SubscriptionPatchFormat `json:"format,omitempty"`
+
+	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
+	//
+	// Examples: X-Acme
+	HeaderPrefix *string `json:"header_prefix,omitempty"`
+
 	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
@@ -2090,9 +2205,20 @@ type SubscriptionPatch struct {
 	// Name Display name; need not be unique.
 	Name *string `json:"name,omitempty"`
 
+	// OrderedBy Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order.
+	//
+	// Examples: data.customer_id
+	OrderedBy *string `json:"ordered_by,omitempty"`
+
 	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Recovery      *Recovery      `json:"recovery,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// ScopeFilter Patterns for the scope of events: exact, prefix/* or *. With patterns, only events with a matching scope are delivered.
+	//
+	// Examples: ["customer-42/*"]
+	ScopeFilter []string `json:"scope_filter,omitempty"`
 
 	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
@@ -2109,11 +2235,15 @@ type SubscriptionPatch struct {
 	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
-	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	Transform      *Transform `json:"transform,omitempty"`
 
 	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again.
 	URL *string `json:"url,omitempty"`
 }
+
+// SubscriptionPatchFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+type SubscriptionPatchFormat string
 
 // SubscriptionReplay defines model for SubscriptionReplay.
 type SubscriptionReplay struct {
@@ -2247,6 +2377,9 @@ type Target struct {
 	// IdempotencyKeyPrefix For workflow, task, promise and publish: A text that is prepended to the key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
+	// IdempotencyTTLSeconds For workflow and task: How long an idempotency key prevents a second execution, in seconds. The default is 86400, a day.
+	IdempotencyTTLSeconds *int64 `json:"idempotency_ttl_seconds,omitempty"`
+
 	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
@@ -2255,6 +2388,9 @@ type Target struct {
 
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
+
+	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
@@ -3207,7 +3343,7 @@ func (params ListEventsParams) query() url.Values {
 
 // PublishEvent calls POST /api/tenants/{tenant}/eventhook/events.
 //
-// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
+// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. 508 if the request went through more than 8 gateways (X-Eventhook-Hops). A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return callJSON[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -3910,4 +4046,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "c1a1bea234f79d4397d8d7d79b6491b0dbe1c46bb8d31e029aefb563e964fd76"
+const generatedFrom = "5c2540e3a264711e02101ad190012aa416158b65889a62c69406b79b4ecf131e"

@@ -21,25 +21,19 @@ type Sources struct {
 	Flags   map[string]string // by key, such as "listen"
 }
 
-// otherVariables lists EVENTHOOK_ variables that commands read and that are not
-// settings of the gateway.
-var otherVariables = []string{"EVENTHOOK_SERVER", "EVENTHOOK_KEY", "EVENTHOOK_TENANT", "EVENTHOOK_SECRET", "EVENTHOOK_CONFIG", "EVENTHOOK_TEST_DATABASE_URL"}
-
 const errNotValid = "the configuration is not valid"
 
 // Load reads and validates the configuration. A setting without a value, and an
 // empty value in the file or the environment, keeps its default. The error lists
-// every fault by its key and contains no secret.
-//
-// unknown lists EVENTHOOK_ variables that match no setting. They are not faults,
-// because container platforms define such variables for a service of that name.
-func Load(s Sources) (c Config, unknown []string, err error) {
+// every fault by its key and contains no secret. An unknown EVENTHOOK_ variable is a
+// fault, unless a command reads it or Kubernetes defines it for a service of that name.
+func Load(s Sources) (c Config, err error) {
 	c = Default()
 	l := loader{settings: settingsOf(&c)}
 	if err := l.file(s.File); err != nil {
-		return Config{}, nil, err // settings that the file may contain would be reported as missing
+		return Config{}, err // settings that the file may contain would be reported as missing
 	}
-	unknown = l.environment(s.Environ)
+	l.environment(s.Environ)
 	for key, value := range s.Flags {
 		l.set(key, value)
 	}
@@ -51,7 +45,7 @@ func Load(s Sources) (c Config, unknown []string, err error) {
 	}
 	faults = append(slices.DeleteFunc(faults, l.hasFault), l.faults...)
 	slices.SortStableFunc(faults, func(a, b eventhook.Fault) int { return cmp.Compare(a.Location, b.Location) })
-	return c, unknown, faults.Err(errNotValid)
+	return c, faults.Err(errNotValid)
 }
 
 // validateKeys is not part of Config.Validate, because commands that seal nothing
@@ -126,7 +120,7 @@ func (l *loader) section(prefix string, values map[string]any) {
 			l.set(key, value)
 		case isSetting:
 		case !l.settings.hasSection(key):
-			l.faults.Add(key, "there is no such setting")
+			l.faults = append(l.faults, l.unknownSetting(key))
 		case isMap:
 			l.section(key+".", inner)
 		case value != nil:
@@ -135,36 +129,12 @@ func (l *loader) section(prefix string, values map[string]any) {
 	}
 }
 
-// environment sets settings from variables: EVENTHOOK_INGEST_WRITERS sets
-// ingest.writers, and DATABASE_URL sets database_url. An empty variable keeps the
-// default.
-func (l *loader) environment(environ []string) (unknown []string) {
-	keyOf := map[string]string{}
-	for key := range l.settings {
-		keyOf["EVENTHOOK_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = key
-	}
-	delete(keyOf, "EVENTHOOK_DATABASE_URL")
-	keyOf["DATABASE_URL"] = "database_url"
-	for _, v := range environ {
-		name, value, _ := strings.Cut(v, "=")
-		key, known := keyOf[name]
-		switch {
-		case known && value != "":
-			l.set(key, value)
-		case !known && strings.HasPrefix(name, "EVENTHOOK_") && !slices.Contains(otherVariables, name):
-			unknown = append(unknown, name)
-		}
-	}
-	slices.Sort(unknown)
-	return unknown
-}
-
 // set sets one setting. Its faults do not contain the value, which may be a secret
 // under the wrong key.
 func (l *loader) set(key string, value any) {
 	field, ok := l.settings[key]
 	if !ok {
-		l.faults.Add(key, "there is no such setting")
+		l.faults = append(l.faults, l.unknownSetting(key))
 		return
 	}
 	if want := assign(field, value); want != "" {

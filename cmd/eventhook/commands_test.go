@@ -72,11 +72,14 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestUnknownVariableIsLogged(t *testing.T) {
+func TestUnknownVariableIsAnError(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	t.Setenv("EVENTHOOK_LISTN", ":1")
-	if got := runCommand("check"); got.Code != 0 || !strings.Contains(got.Stderr, "EVENTHOOK_LISTN") {
-		t.Errorf("got %+v, want success and a warning about EVENTHOOK_LISTN", got)
+	for _, args := range [][]string{{"serve"}, {"check"}, {"migrate"}, {"secrets", "status"}} {
+		got := runCommand(args...)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "EVENTHOOK_LISTN: there is no such variable; the closest one is EVENTHOOK_LISTEN\n") {
+			t.Errorf("%v: got %+v, want exit code 2 and the closest variable", args, got)
+		}
 	}
 }
 

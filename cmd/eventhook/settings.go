@@ -50,13 +50,9 @@ func (s *settings) load(cmd *cobra.Command) (configs.Config, *slog.Logger, error
 }
 
 func loadConfig(from configs.Sources, stderr io.Writer) (configs.Config, *slog.Logger, error) {
-	c, unknown, err := configs.Load(from)
+	c, err := configs.Load(from)
 	if err != nil {
 		return c, nil, err
 	}
-	log := telemetry.NewLogger(stderr, c.Log.Level, c.Log.Format)
-	for _, name := range unknown {
-		log.Warn("unknown environment variable is ignored", "variable", name)
-	}
-	return c, log, nil
+	return c, telemetry.NewLogger(stderr, c.Log.Level, c.Log.Format), nil
 }

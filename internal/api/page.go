@@ -134,6 +134,14 @@ func optionalUTC(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
+// valueOf returns the text, or "" for nil.
+func valueOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // optional returns nil for an empty string.
 func optional(s string) *string {
 	if s == "" {

@@ -39,6 +39,18 @@ type SubscriptionFields struct {
 	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of concurrent deliveries per gateway instance; default 10. An instance starts with a few, and one subscription gets at most a sixth of outbound.dispatch.sends_at_once."`
 	RatePerSecond        int               `json:"rate_per_second,omitempty" minimum:"0" maximum:"10000" doc:"Maximum deliveries per second across all instances; 0 (default): no limit."`
 	Signatures           []string          `json:"signatures,omitempty" enum:"v1,v1a" maxItems:"2" doc:"Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription."`
+	ScopeFilter          []string          `json:"scope_filter,omitempty" maxItems:"20" example:"[\"customer-42/*\"]" doc:"Patterns for the scope of events: exact, prefix/* or *. With patterns, only events with a matching scope are delivered."`
+	Transform            *Transform        `json:"transform,omitempty" doc:"Makes the body of deliveries from the event as receivers get it. Not together with a format."`
+	Format               string            `json:"format,omitempty" enum:"eventhook,cloudevents,slack,teams,pagerduty" doc:"Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take."`
+	HeaderPrefix         string            `json:"header_prefix,omitempty" maxLength:"40" example:"X-Acme" doc:"Replaces X-Eventhook at the beginning of the gateway's header names."`
+	OrderedBy            *string           `json:"ordered_by,omitempty" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
+	Recovery             Recovery          `json:"recovery,omitzero" doc:"What happens to the deliveries that the receiver missed during an outage."`
+}
+
+// Recovery says what happens to the deliveries that a receiver missed during an outage.
+type Recovery struct {
+	Enabled     *bool `json:"enabled,omitempty" doc:"true (default): missed deliveries are sent when the receiver answers again."`
+	MaxAgeHours int   `json:"max_age_hours,omitempty" minimum:"1" maximum:"336" doc:"Age up to which missed deliveries are sent; default 72."`
 }
 
 // DeliveryRetry defines the retries of failed deliveries.
@@ -49,6 +61,7 @@ type DeliveryRetry struct {
 	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"1000" maximum:"3600000" doc:"Maximum delay, at least the initial delay; default 60000."`
 	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"10" example:"[30,120,600]" doc:"Explicit delays in seconds. While set, the other delays are stored but not used."`
 	Jitter            string  `json:"jitter,omitempty" enum:"some,full" doc:"How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay."`
+	TerminalStatuses  []int   `json:"terminal_statuses,omitempty" maxItems:"50" example:"[400,401,403,404,422]" doc:"Response statuses after which a delivery is dead without a retry."`
 }
 
 // fieldsOfSubscription returns the fields of a stored subscription as they were given,
@@ -57,7 +70,8 @@ func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 	return SubscriptionFields{
 		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
 		TimeoutSeconds: x.TimeoutSeconds, DisableAfterFailures: x.DisableAfterFailures, MaxInFlight: x.MaxInFlight, RatePerSecond: x.RatePerSecond,
-		Signatures: x.Signatures,
+		Signatures: x.Signatures, ScopeFilter: x.ScopeFilter, Transform: (*Transform)(x.Transform), Format: x.Format, HeaderPrefix: x.HeaderPrefix,
+		OrderedBy: optional(x.OrderedBy), Recovery: Recovery(x.Recovery),
 	}
 }
 
@@ -70,6 +84,8 @@ func (f SubscriptionFields) over(x eventhook.Subscription) eventhook.Subscriptio
 	x.SubscriptionSettings = eventhook.SubscriptionSettings{
 		Headers: f.Headers, TargetLabels: f.TargetLabels, Retry: eventhook.RetryPolicy(f.Retry), TimeoutSeconds: f.TimeoutSeconds,
 		DisableAfterFailures: f.DisableAfterFailures, MaxInFlight: f.MaxInFlight, RatePerSecond: f.RatePerSecond, Signatures: f.Signatures,
+		ScopeFilter: f.ScopeFilter, Transform: (*eventhook.Transform)(f.Transform), Format: f.Format, HeaderPrefix: f.HeaderPrefix,
+		OrderedBy: valueOf(f.OrderedBy), Recovery: eventhook.RecoveryPolicy(f.Recovery),
 	}
 	return x
 }

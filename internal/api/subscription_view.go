@@ -27,6 +27,12 @@ type Subscription struct {
 	MaxInFlight          int               `json:"max_in_flight" doc:"Maximum number of concurrent deliveries per gateway instance."`
 	RatePerSecond        int               `json:"rate_per_second" doc:"0: no limit."`
 	Signatures           []string          `json:"signatures" doc:"Signature schemes of deliveries: v1 (HMAC-SHA256), v1a (Ed25519)."`
+	ScopeFilter          []string          `json:"scope_filter" doc:"Patterns for the scope of events. Empty: every event matches."`
+	Transform            *Transform        `json:"transform,omitempty" doc:"Makes the body of deliveries; absent if none."`
+	Format               string            `json:"format" enum:"eventhook,cloudevents,slack,teams,pagerduty" doc:"Body of deliveries."`
+	HeaderPrefix         string            `json:"header_prefix" doc:"Beginning of the gateway's header names."`
+	OrderedBy            *string           `json:"ordered_by" doc:"Path of the event whose value orders deliveries; null: no order."`
+	Recovery             Recovery          `json:"recovery" doc:"What happens to the deliveries that the receiver missed during an outage."`
 	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"Number of secrets that sign; more than one during a rotation."`
 	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When the rotation ends, after which only the newest secret signs; null without a rotation."`
 	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored."`
@@ -49,7 +55,9 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
-		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
+		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), ScopeFilter: list(x.ScopeFilter), Transform: (*Transform)(x.Transform),
+		Format: cmp.Or(x.Format, eventhook.FormatEventhook), HeaderPrefix: cmp.Or(x.HeaderPrefix, eventhook.DefaultHeaderPrefix), OrderedBy: optional(x.OrderedBy),
+		Recovery: Recovery{new(x.Recovery.IsEnabled()), int(x.Recovery.MaxAge() / time.Hour)}, SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
 		Warnings: warningsOf(x), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.Headers == nil {

@@ -76,6 +76,7 @@ func TestCreateSubscription(t *testing.T) {
 		"auth_header": nil, "headers": object{}, "target_labels": []any{}, "timeout_seconds": 30.0, "disable_after_failures": 10.0, "max_in_flight": 10.0, "rate_per_second": 0.0,
 		"retry":      object{"max_retries": 5.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"},
 		"signatures": []any{"v1"}, "signing_secrets_count": 1.0, "rotation_ends_at": nil, "warnings": []any{}, "signing_secret": secret,
+		"scope_filter": []any{}, "format": "eventhook", "header_prefix": "X-Eventhook", "ordered_by": nil, "recovery": object{"enabled": true, "max_age_hours": 72.0},
 		"version": 1.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T15:00:00Z",
 	}
 	if diff := gocmp.Diff(want, made); diff != "" {

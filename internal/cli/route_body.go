@@ -38,7 +38,7 @@ func (b *body) code(flag, path, usage string) {
 // transform defines the flag --transform. Its value is such as
 // jmespath:{id: data.object.id} or javascript:@file.js.
 func (b *body) transform() {
-	v := b.cmd.Flags().String("transform", "", "transform of the input of targets: jmespath:EXPRESSION, or javascript:@FILE")
+	v := b.cmd.Flags().String("transform", "", "transform of the event: jmespath:EXPRESSION, or javascript:@FILE")
 	b.onFlag(func(d document) error {
 		kind, text, _ := strings.Cut(*v, ":")
 		if t := client.TransformType(kind); t != client.TransformTypeJmespath && t != client.TransformTypeJavascript {

@@ -54,7 +54,7 @@ func newSubscriptionList(r *remote) *cobra.Command {
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Subscription, *string, error) {
 			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor,
-				Status: optionalFlag(client.SubscriptionStatus(status)), EventType: optionalFlag(eventType)}, s.keepBody())
+				Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)), EventType: optionalFlag(eventType)}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, subscriptionColumns)
 	})

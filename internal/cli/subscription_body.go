@@ -31,6 +31,12 @@ func (b *body) subscriptionFlags() *body {
 	b.number("max-in-flight", "max_in_flight", "maximum number of concurrent deliveries per instance")
 	b.number("rate", "rate_per_second", "maximum deliveries per second of all instances; 0: unlimited")
 	b.texts("signature", "signatures", "signature version: v1 (HMAC) or v1a (ed25519)")
+	b.texts("scope", "scope_filter", "scope of events to deliver: exact, prefix/*, or *")
+	b.transform()
+	b.text("format", "format", "body of deliveries: eventhook, cloudevents, slack, teams or pagerduty")
+	b.text("header-prefix", "header_prefix", "beginning of the gateway's header names instead of X-Eventhook")
+	b.text("ordered-by", "ordered_by", "path of the event whose value orders deliveries, such as data.customer_id")
+	b.json("recovery", "recovery", `recovery after an outage, such as {"enabled":false} or {"max_age_hours":24}`)
 	b.signingSecret()
 	return b
 }

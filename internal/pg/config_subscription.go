@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const subscriptionColumns = `s.id, s.tenant_id, t.slug, s.name, s.status, coalesce(s.disabled_reason, ''), s.event_types, s.filter, s.settings, s.secrets,
+const subscriptionColumns = `s.id, s.tenant_id, t.slug, s.name, s.status, coalesce(s.disabled_reason, ''), coalesce(s.disabled_by, ''), s.event_types, s.filter, s.settings, s.secrets,
 s.version, s.created_at, s.updated_at`
 
 const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = s.tenant_id`
@@ -88,7 +88,7 @@ func (db *DB) collectSubscriptions(rows pgx.Rows) ([]eventhook.Subscription, err
 func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened, err error) {
 	var sealed string
 	var settings, filter []byte
-	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason, &s.EventTypes,
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason, (*string)(&s.DisabledBy), &s.EventTypes,
 		&filter, &settings, &sealed, &s.Version, &s.CreatedAt, &s.UpdatedAt)
 	if err != nil {
 		return s, nil, err
@@ -109,13 +109,14 @@ type subscriptionRecord struct {
 	Name           string                       `json:"name"`
 	Status         eventhook.SubscriptionStatus `json:"status"`
 	DisabledReason string                       `json:"disabled_reason,omitempty"`
+	DisabledBy     eventhook.DisabledBy         `json:"disabled_by,omitempty"`
 	EventTypes     []string                     `json:"event_types"`
 	Filter         json.RawMessage              `json:"filter,omitempty"`
 	eventhook.SubscriptionSettings
 }
 
 func recordOfSubscription(s eventhook.Subscription) subscriptionRecord {
-	return subscriptionRecord{s.Name, s.Status, s.DisabledReason, s.EventTypes, s.Filter, s.SubscriptionSettings}
+	return subscriptionRecord{s.Name, s.Status, s.DisabledReason, s.DisabledBy, s.EventTypes, s.Filter, s.SubscriptionSettings}
 }
 
 func resourceOfSubscription(s eventhook.Subscription) resource {

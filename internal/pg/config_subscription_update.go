@@ -64,8 +64,8 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 		return s, err
 	}
 	args["secrets"], args["tenant"] = sealed, [16]byte(s.TenantID)
-	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, event_types, filter, settings, version, updated_at, secrets, tenant_id, created_at)
-		VALUES (@id, @name, @status, @disabled_reason, @event_types, @filter, @settings, @version, @updated_at, @secrets, @tenant, @updated_at)`, args)
+	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, disabled_by, event_types, filter, settings, version, updated_at, secrets, tenant_id, created_at)
+		VALUES (@id, @name, @status, @disabled_reason, @disabled_by, @event_types, @filter, @settings, @version, @updated_at, @secrets, @tenant, @updated_at)`, args)
 	if err != nil {
 		return s, err
 	}
@@ -80,7 +80,7 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 // subscriptionArgs returns the parameters that INSERT and UPDATE share.
 func subscriptionArgs(s eventhook.Subscription) (pgx.StrictNamedArgs, error) {
 	settings, err := json.Marshal(s.SubscriptionSettings)
-	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status), "disabled_reason": textArg(s.DisabledReason),
+	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status), "disabled_reason": textArg(s.DisabledReason), "disabled_by": textArg(string(s.DisabledBy)),
 		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version, "updated_at": s.UpdatedAt}, err
 }
 
@@ -125,7 +125,7 @@ const resetHealthSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0
 // caller holds the lock of the subscription.
 func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
 	if want.Status != eventhook.SubscriptionDisabled {
-		want.DisabledReason = ""
+		want.DisabledReason, want.DisabledBy = "", ""
 	}
 	var err error
 	if want, err = m.resolveSecrets(have, want); err != nil {
@@ -154,7 +154,7 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 		}
 	}
 	args["secrets"], args["keep_secrets"] = sealed, keepsSecrets
-	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = @name, status = @status, disabled_reason = @disabled_reason,
+	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = @name, status = @status, disabled_reason = @disabled_reason, disabled_by = @disabled_by,
 		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at,
 		secrets = CASE WHEN @keep_secrets THEN secrets ELSE @secrets END WHERE id = @id`, args)
 	return want, changes, err
@@ -187,7 +187,7 @@ func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChan
 }
 
 // statusFields are the fields that recordSubscription records in a separate entry.
-var statusFields = []string{"status", "disabled_reason"}
+var statusFields = []string{"status", "disabled_reason", "disabled_by"}
 
 // recordSubscription records the changes of a subscription: first an entry for all other
 // fields, then one for the status, whose action names the new status.

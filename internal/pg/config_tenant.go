@@ -173,7 +173,7 @@ const disableSubscriptionsSQL = `
 WITH enabled AS MATERIALIZED (
     SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
 )
-UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', version = version + 1, updated_at = $2
+UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', disabled_by = 'tenant', version = version + 1, updated_at = $2
 FROM enabled WHERE s.id = enabled.id
 RETURNING s.id, s.name, to_json(enabled.status)::text, to_json(s.status)::text`
 

@@ -130,9 +130,10 @@ SELECT e.id FROM eventhook.execution e
 WHERE e.id IN (SELECT execution_id FROM eventhook.execution_await WHERE promise_id = ANY($1::uuid[]))
 ORDER BY e.id FOR UPDATE`
 
-// resumeWorkflowsSQL makes the workflows due that await no pending promise.
+// resumeWorkflowsSQL makes the workflows due that await no pending promise. A positive
+// priority moves their place ahead.
 const resumeWorkflowsSQL = `
-UPDATE eventhook.execution e SET due_at = $2
+UPDATE eventhook.execution e SET due_at = $2::timestamptz - greatest(priority, 0) * interval '1 minute'
 WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
   AND NOT EXISTS (SELECT FROM eventhook.execution_await w JOIN eventhook.promise p ON p.id = w.promise_id
                   WHERE w.execution_id = e.id AND p.status = 'pending')

@@ -1,0 +1,60 @@
+-- Recovery after an outage, and replays as background jobs.
+
+-- Instances of the previous version may be running. They wait until the migration is done;
+-- no table is rewritten.
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE eventhook.delivery IN ACCESS EXCLUSIVE MODE;
+
+-- recoveries counts how often recovery has released the delivery; released_by is the last
+-- replay that did.
+ALTER TABLE eventhook.delivery
+    ADD COLUMN recoveries  smallint NOT NULL DEFAULT 0,
+    ADD COLUMN released_by uuid;
+
+-- Why the subscription is disabled; NULL: it is not, or an earlier version disabled it.
+ALTER TABLE eventhook.subscription
+    ADD COLUMN disabled_by text CHECK (disabled_by IN ('failures', 'gone', 'user', 'tenant'));
+
+-- The outage of a subscription: failing_since is the time of the first failure after a
+-- success, and is only set if the circuit breaker opened or failures disabled the
+-- subscription. While failures disable it, its receiver is probed at next_probe_at; probes
+-- counts the probes.
+ALTER TABLE eventhook.subscription_health
+    ADD COLUMN failing_since     timestamptz,
+    ADD COLUMN circuit_opened_at timestamptz,
+    ADD COLUMN next_probe_at     timestamptz,
+    ADD COLUMN probes            integer NOT NULL DEFAULT 0;
+
+-- A replay releases deliveries of the events from "since" until "until", oldest first. The
+-- gateway creates one of the kind recovery when an outage ends. cursor is the id of the last
+-- event that was handled. A running replay is leased by one instance until due_at.
+-- matched counts events, queued deliveries; sent and failed count the queued deliveries that
+-- have ended.
+CREATE TABLE eventhook.replay (
+    id              uuid PRIMARY KEY,
+    tenant_id       uuid NOT NULL,
+    subscription_id uuid NOT NULL REFERENCES eventhook.subscription ON DELETE CASCADE,
+    kind            text NOT NULL CHECK (kind IN ('replay', 'recovery')),
+    status          text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'completed', 'cancelled')),
+    since           timestamptz NOT NULL,
+    until           timestamptz NOT NULL,
+    statuses        text[] NOT NULL DEFAULT '{dead}',
+    event_types     text[] NOT NULL DEFAULT '{}',
+    missing         boolean NOT NULL DEFAULT false,
+    max_count       bigint,
+    request_hash    bytea,
+    cursor          uuid,
+    estimated       bigint NOT NULL DEFAULT 0,
+    matched         bigint NOT NULL DEFAULT 0,
+    queued          bigint NOT NULL DEFAULT 0,
+    sent            bigint NOT NULL DEFAULT 0,
+    failed          bigint NOT NULL DEFAULT 0,
+    due_at          timestamptz,
+    lease_token     bigint NOT NULL DEFAULT 0,
+    created_at      timestamptz NOT NULL,
+    finished_at     timestamptz,
+    CHECK ((status = 'running') = (due_at IS NOT NULL))
+) WITH (fillfactor = 70);
+CREATE INDEX replay_subscription ON eventhook.replay (subscription_id, id);
+CREATE INDEX replay_due ON eventhook.replay (due_at) WHERE due_at IS NOT NULL;
+CREATE UNIQUE INDEX replay_request ON eventhook.replay (subscription_id, request_hash) WHERE status = 'running' AND request_hash IS NOT NULL;
