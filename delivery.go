@@ -122,10 +122,17 @@ type DeliveryFilter struct {
 	RouteID        RouteID
 	EventID        EventID
 	Status         DeliveryStatus
+	EventType      string    // a type, or a pattern: see TypePrefix
 	CreatedAfter   time.Time // compared with the creation time of the event
 	CreatedBefore  time.Time
 	Before         DeliveryID
 	Limit          int
+}
+
+// DeliveryScan is a page of a list of deliveries that were examined one by one.
+type DeliveryScan struct {
+	Deliveries []Delivery
+	Next       DeliveryID // the list continues before this id; zero at the end
 }
 
 // DeliverySelection selects deliveries to restart. If IDs is not empty, it selects
@@ -175,4 +182,7 @@ type Envelope struct {
 	// TraceFlags holds the flags of the traceparent header that came with the event,
 	// as two hexadecimal digits; "" without one.
 	TraceFlags string `json:"trace_flags,omitempty"`
+	// Hops is the number of gateways that the cause of the event went through; see
+	// HopsHeader.
+	Hops int `json:"hops,omitempty"`
 }

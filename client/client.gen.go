@@ -236,6 +236,21 @@ const (
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
 )
 
+// Defines values for ListPromisesParamsStatus.
+const (
+	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
+	ListPromisesParamsStatusPending  ListPromisesParamsStatus = "pending"
+	ListPromisesParamsStatusRejected ListPromisesParamsStatus = "rejected"
+	ListPromisesParamsStatusResolved ListPromisesParamsStatus = "resolved"
+)
+
+// Defines values for ListSubscriptionsParamsStatus.
+const (
+	ListSubscriptionsParamsStatusActive   ListSubscriptionsParamsStatus = "active"
+	ListSubscriptionsParamsStatusDisabled ListSubscriptionsParamsStatus = "disabled"
+	ListSubscriptionsParamsStatusPaused   ListSubscriptionsParamsStatus = "paused"
+)
+
 // Action defines model for Action.
 type Action struct {
 	// Attempts Number of attempts.
@@ -734,6 +749,9 @@ type Event struct {
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
 
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
+
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
 
@@ -813,6 +831,9 @@ type EventDetail struct {
 
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
+
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
 
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
@@ -2356,6 +2377,9 @@ type Target struct {
 	// IdempotencyKeyPrefix For workflow, task, promise and publish: A text that is prepended to the key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
+	// IdempotencyTTLSeconds For workflow and task: How long an idempotency key prevents a second execution, in seconds. The default is 86400, a day.
+	IdempotencyTTLSeconds *int64 `json:"idempotency_ttl_seconds,omitempty"`
+
 	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
@@ -2364,6 +2388,9 @@ type Target struct {
 
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
+
+	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
@@ -2740,6 +2767,9 @@ type ListDeliveriesParams struct {
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
 
@@ -2782,7 +2812,7 @@ type ListEventsParams struct {
 	// Status Return only events with this status.
 	Status *EventStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// EventType Return only events of this type.
+	// EventType Return only events of this type, or of the types that a pattern such as payment_intent.* matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
 	// ReceivedAfter Return only events received after this time.
@@ -2793,6 +2823,18 @@ type ListEventsParams struct {
 
 	// IdempotencyKey Return only events with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// TraceID Return only events of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only events of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only events with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
+	// Scope Return only published events with this scope.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // PublishEventParams defines parameters for PublishEvent.
@@ -2832,7 +2874,13 @@ type ListPromisesParams struct {
 
 	// IdempotencyKey Return only the promise with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// Status Return only promises with this status.
+	Status *ListPromisesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
+
+// ListPromisesParamsStatus defines parameters for ListPromises.
+type ListPromisesParamsStatus string
 
 // GetPromiseParams defines parameters for GetPromise.
 type GetPromiseParams struct {
@@ -2910,7 +2958,16 @@ type ListSubscriptionsParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only subscriptions with this status.
+	Status *ListSubscriptionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 }
+
+// ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
+type ListSubscriptionsParamsStatus string
 
 // DeleteSubscriptionParams defines parameters for DeleteSubscription.
 type DeleteSubscriptionParams struct {
@@ -2937,6 +2994,9 @@ type ListSubscriptionDeliveriesParams struct {
 
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
@@ -3130,7 +3190,7 @@ func (params ListTenantAuditParams) query() url.Values {
 
 // ListDeliveries calls GET /api/tenants/{tenant}/eventhook/deliveries.
 //
-// List deliveries. Requires a key with the scope read, or the admin key.
+// List deliveries. Newest first. With event_type: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
 	return callJSON[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
 }
@@ -3153,6 +3213,7 @@ func (params ListDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -3248,7 +3309,7 @@ func (params PutEventTypeParams) header() url.Values {
 
 // ListEvents calls GET /api/tenants/{tenant}/eventhook/events.
 //
-// List events. Newest first. Requires a key with the scope read, or the admin key.
+// List events. Newest first. With a pattern of event types, trace_id, request_id, correlation_id or scope: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) (EventPage, error) {
 	return callJSON[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
 }
@@ -3273,12 +3334,16 @@ func (params ListEventsParams) query() url.Values {
 	set(values, "received_after", params.ReceivedAfter)
 	set(values, "received_before", params.ReceivedBefore)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
+	set(values, "scope", params.Scope)
 	return values
 }
 
 // PublishEvent calls POST /api/tenants/{tenant}/eventhook/events.
 //
-// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
+// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. 508 if the request went through more than 8 gateways (X-Eventhook-Hops). A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return callJSON[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -3356,7 +3421,7 @@ func (c *Client) TestEvent(ctx context.Context, tenant string, id string, option
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
-// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
+// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope work, or the admin key.
 func (c *Client) ListPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) (PromisePage, error) {
 	return callJSON[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
 }
@@ -3376,6 +3441,7 @@ func (params ListPromisesParams) query() url.Values {
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "status", params.Status)
 	return values
 }
 
@@ -3708,6 +3774,8 @@ func (params ListSubscriptionsParams) query() url.Values {
 	values := url.Values{}
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	return values
 }
 
@@ -3784,6 +3852,7 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -3977,4 +4046,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "addaeacfa5757a1fc4f51923d5c3d4497ca71153a1b32196432c22928c078a46"
+const generatedFrom = "5c2540e3a264711e02101ad190012aa416158b65889a62c69406b79b4ecf131e"

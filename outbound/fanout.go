@@ -98,7 +98,7 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 			continue
 		}
 		e := publishedEvent(s.Event, p)
-		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e)}
+		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e), Hops: s.Event.Hops()}
 		e.Envelope = p.Envelope
 		matched, tooSlow := matcher.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {

@@ -83,12 +83,13 @@ type EventPublished struct {
 
 func (s *server) registerPublish(api huma.API) {
 	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownLimits, maxBody: maxBatchBody, cost: publishCost,
+		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownLimits, maxBody: maxBatchBody, cost: publishCost, alsoFails: http.StatusLoopDetected,
 		summary: "Publish an event or a batch of events",
 		about: "202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. " +
 			"Events that do not match their type in the catalogue are delivered, too, and counted in a metric. " +
 			"429 if the tenant's quota or its share of time for subscription filters is exhausted. " +
-			"422 also if the subscription filters need too many steps for the event. " + aboutBatches}
+			"422 also if the subscription filters need too many steps for the event. " +
+			"508 if the request went through more than 8 gateways (X-Eventhook-Hops). " + aboutBatches}
 	op.instead = func(ctx huma.Context, next func(huma.Context)) { s.publish(api, op, ctx, next) }
 	register(s, api, op, s.publishEvent)
 	s.describeBatches(api.OpenAPI().Paths[op.path].Post)
@@ -176,7 +177,7 @@ func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
 		BodySize: len(x.Data), TraceID: trace, RequestID: by.requestID, CorrelationID: x.CorrelationID,
-		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags},
+		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags, Hops: by.hops},
 		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
 	if by.address.IsValid() {

@@ -36,7 +36,7 @@ func (p *recordingPublisher) Publish(_ context.Context, _ eventhook.TenantID, ev
 func newPublishServer(publisher Publisher) *echo.Echo {
 	e := echo.New()
 	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	Register(e, Deps{Keys: oneTenant{}, Publisher: publisher, AdminKey: eventhook.NewSecret("the admin's"), OnWorkerAct: func(string, int) {},
+	Register(e, Deps{Keys: oneTenant{}, Publisher: publisher, AdminKeys: []eventhook.Secret{eventhook.NewSecret("the admin's")}, OnWorkerAct: func(string, int) {},
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
 	return e
 }

@@ -195,3 +195,21 @@ func TestSuspendedTenantCannotPublish(t *testing.T) {
 	r.admin("POST", "/api/admin/tenants/acme/close", nil).want(http.StatusOK)
 	r.publish(event).want(http.StatusConflict)
 }
+
+func TestPublishRefusesALoopAndKeepsTheHops(t *testing.T) {
+	r := setUp(t)
+	publish := func(hops string) *answer {
+		req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/events", strings.NewReader(`{"event_type":"a.b","data":1}`))
+		req.Header.Set("Authorization", "Bearer "+adminKey)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(eventhook.HopsHeader, hops)
+		return r.do(req)
+	}
+	if detail := publish("9").want(http.StatusLoopDetected).problem().Detail; !strings.Contains(detail, "loop") {
+		t.Errorf("got the detail %q, want one that names the loop", detail)
+	}
+	publish("8").want(http.StatusAccepted)
+	if got := r.last().Envelope.Hops; got != 8 {
+		t.Errorf("the event has %d hops, want 8", got)
+	}
+}

@@ -58,13 +58,14 @@ func destinationName(subscription *string, target *int64) string {
 
 // deliveryFlags filter a list of deliveries.
 type deliveryFlags struct {
-	subscription, route, event, status string
+	subscription, route, event, status, eventType string
 	spanFlags
 }
 
 func (f *deliveryFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.status, "status", "", "status: pending, acquired, success, failed or dead")
 	cmd.Flags().StringVar(&f.event, "event", "", "id of an event")
+	cmd.Flags().StringVar(&f.eventType, "type", "", "event type, or a pattern such as 'payment.*'")
 	f.spanFlags.addTo(cmd.Flags(), "published")
 }
 
@@ -76,7 +77,7 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 		return err
 	}
 	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
-		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
+		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
 	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
 		params.Limit, params.Cursor = limit, cursor
 		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keepBody())

@@ -50,12 +50,16 @@ func sentBy(x client.Subscription) string {
 
 func newSubscriptionList(r *remote) *cobra.Command {
 	var f listFlags
+	var status, eventType string
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Subscription, *string, error) {
-			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor}, s.keepBody())
+			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor,
+				Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)), EventType: optionalFlag(eventType)}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, subscriptionColumns)
 	})
+	cmd.Flags().StringVar(&status, "status", "", "status: active, paused or disabled")
+	cmd.Flags().StringVar(&eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
 	f.addTo(cmd)
 	return cmd
 }

@@ -69,7 +69,7 @@ func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, use
 // headers returns the headers of an attempt. A custom header of the subscription never
 // replaces a header of the gateway.
 func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
-	const maxHeaders = 13 // of the gateway
+	const maxHeaders = 14 // of the gateway
 	event := d.Event
 	id, trace := event.ID.String(), event.Trace()
 	h := make(http.Header, maxHeaders+1+len(r.header))
@@ -95,6 +95,7 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, bod
 	set("X-Eventhook-Delivery-Id", d.ID.String())
 	set("X-Eventhook-Attempt", strconv.Itoa(attempt))
 	set("X-Eventhook-Trace-Id", trace)
+	set(eventhook.HopsHeader, strconv.Itoa(event.Hops()+1))
 	set("Traceparent", traceparent(trace, event.Envelope))
 	if isLine(event.RequestID) {
 		set("X-Request-Id", event.RequestID)

@@ -46,7 +46,7 @@ func TestRequestOfADelivery(t *testing.T) {
 		"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(r.body))}, "User-Agent": {"eventhook/1.2.3"}, "Authorization": {authHeader}, "X-Env": {"prod"},
 		"Webhook-Id": {e.ID.String()}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {signature},
 		"X-Eventhook-Signature": {plainSignature(r.body, currentSecret)}, "X-Eventhook-Event-Id": {e.ID.String()}, "X-Eventhook-Event-Type": {"payment.succeeded"},
-		"X-Eventhook-Delivery-Id": {sending.Delivery.ID.String()}, "X-Eventhook-Attempt": {"3"}, "X-Eventhook-Trace-Id": {"0af7651916cd43dd8448eb211c80319c"},
+		"X-Eventhook-Delivery-Id": {sending.Delivery.ID.String()}, "X-Eventhook-Attempt": {"3"}, "X-Eventhook-Hops": {"1"}, "X-Eventhook-Trace-Id": {"0af7651916cd43dd8448eb211c80319c"},
 		"Traceparent": {parent}, "X-Request-Id": {"req-1"},
 	}
 	if diff := cmp.Diff(want, r.header); diff != "" {
