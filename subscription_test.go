@@ -75,7 +75,9 @@ func TestSubscriptionValidate(t *testing.T) {
 			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
 		{"a schedule with too many retries", retry(eventhook.RetryPolicy{ScheduleSeconds: make([]int, 11)}), []string{"retry.schedule_seconds"}},
 		{"a maximum delay below the initial delay", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
-		{"prefixes of headers", settings(func(s *eventhook.SubscriptionSettings) { s.HeaderPrefix, s.Headers = "x-acme", map[string]string{"X-Acme-Env": "a"} }), nil},
+		{"prefixes of headers", settings(func(s *eventhook.SubscriptionSettings) {
+			s.HeaderPrefix, s.Headers = "x-acme", map[string]string{"X-Acme-Env": "a"}
+		}), nil},
 		{"a header that the gateway sets with the prefix", settings(func(s *eventhook.SubscriptionSettings) {
 			s.HeaderPrefix, s.Headers = "x-acme", map[string]string{"X-Acme-Event-Id": "a", "X-Acme-Signature": "b"}
 		}), []string{"headers.X-Acme-Event-Id", "headers.X-Acme-Signature"}},
