@@ -231,19 +231,6 @@ func (db *DB) PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key s
 	return p, translate("read promise", notFound(err, "promise"))
 }
 
-// Promises lists a tenant's promises before a cursor, newest first. A zero cursor begins
-// at the newest.
-func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error) {
-	rows, err := db.lists.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
-		WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) AND NOT is_held ORDER BY id DESC LIMIT $3`,
-		[16]byte(tenant), uuidArg(before), limit)
-	if err != nil {
-		return nil, translate("list promises", err)
-	}
-	list, err := collectPage(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
-	return list, translate("list promises", err)
-}
-
 // SettlePromise settles a promise by its id, resumes the workflows that await no other
 // pending promise, and returns the settled promise. The error is of KindNotFound if the promise does
 // not exist, and of KindConflict if it is settled already.
