@@ -873,6 +873,11 @@ type EventPublish struct {
 	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
+	// Category Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue.
+	//
+	// Examples: payments
+	Category *string `json:"category,omitempty"`
+
 	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
@@ -892,6 +897,11 @@ type EventPublish struct {
 
 	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
+
+	// Source System from which the event comes, passed on to subscribers. One line of text.
+	//
+	// Examples: billing
+	Source *string `json:"source,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
@@ -2456,10 +2466,15 @@ type TargetRetry struct {
 	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy that set delays are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which the delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // Tenant defines model for Tenant.
@@ -4118,4 +4133,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "9eddee7ae18e39544b0b2eb45ca7fcb25db70875a5972b8e26c2ec5fe2c71715"
+const generatedFrom = "4e6d36358334ab53462e120188f614feab3d0afbb6879ff198679e95605a2cf3"
