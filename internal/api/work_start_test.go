@@ -56,7 +56,7 @@ func TestStartedWorkWaitsForRunAt(t *testing.T) {
 	if got := len(r.claim(map[string]any{})); got != 1 {
 		t.Errorf("run_at in the past: claimed %d, want 1", got)
 	}
-	r.wantFaults(r.startWork(start(r.clock.Now().Add(366 * 24 * time.Hour))), http.StatusUnprocessableEntity, []string{"body.run_at"})
+	r.wantFaults(r.startWork(start(r.clock.Now().Add(366*24*time.Hour))), http.StatusUnprocessableEntity, []string{"body.run_at"})
 }
 
 func TestFaultsOfStartedWork(t *testing.T) {
