@@ -22,6 +22,7 @@ const (
 	KindStale        Kind = "stale"        // the resource changed after it was read
 	KindRateLimited  Kind = "rate_limited" // a rate limit or quota is exhausted
 	KindUnavailable  Kind = "unavailable"  // the gateway sheds load, or a dependency is down
+	KindLoop         Kind = "loop"         // the request went through too many gateways
 )
 
 // Error separates the text for users from the cause. Message may be shown to users
@@ -82,6 +83,9 @@ var (
 	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it expired, or the work was settled"}
 	// ErrStale means that an update names a version that is not current.
 	ErrStale = &Error{Kind: KindStale, Message: "The resource has changed since it was read: read it again, and repeat the change with its current version."}
+	// ErrNotReady means that this instance cannot use the database: its schema or its
+	// encryption keys do not fit the program. Another instance may be ready.
+	ErrNotReady = &Error{Kind: KindUnavailable, Message: "this instance is not ready; try again"}
 	// ErrNotFound means that a resource does not exist or belongs to another tenant.
 	ErrNotFound = &Error{Kind: KindNotFound, Message: "not found"}
 )

@@ -236,6 +236,27 @@ const (
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
 )
 
+// Defines values for WorkStartType.
+const (
+	WorkStartTypeTask     WorkStartType = "task"
+	WorkStartTypeWorkflow WorkStartType = "workflow"
+)
+
+// Defines values for ListPromisesParamsStatus.
+const (
+	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
+	ListPromisesParamsStatusPending  ListPromisesParamsStatus = "pending"
+	ListPromisesParamsStatusRejected ListPromisesParamsStatus = "rejected"
+	ListPromisesParamsStatusResolved ListPromisesParamsStatus = "resolved"
+)
+
+// Defines values for ListSubscriptionsParamsStatus.
+const (
+	ListSubscriptionsParamsStatusActive   ListSubscriptionsParamsStatus = "active"
+	ListSubscriptionsParamsStatusDisabled ListSubscriptionsParamsStatus = "disabled"
+	ListSubscriptionsParamsStatusPaused   ListSubscriptionsParamsStatus = "paused"
+)
+
 // Action defines model for Action.
 type Action struct {
 	// Attempts Number of attempts.
@@ -734,6 +755,9 @@ type Event struct {
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
 
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
+
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
 
@@ -814,6 +838,9 @@ type EventDetail struct {
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
 
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
+
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
 
@@ -846,6 +873,11 @@ type EventPublish struct {
 	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
+	// Category Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue.
+	//
+	// Examples: payments
+	Category *string `json:"category,omitempty"`
+
 	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
@@ -865,6 +897,11 @@ type EventPublish struct {
 
 	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
+
+	// Source System from which the event comes, passed on to subscribers. One line of text.
+	//
+	// Examples: billing
+	Source *string `json:"source,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
@@ -995,7 +1032,7 @@ type Execution struct {
 	// Error Error of the last failed attempt; null if none.
 	Error *string `json:"error"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -1014,6 +1051,9 @@ type Execution struct {
 	// Output Output of a completed execution.
 	Output interface{} `json:"output,omitempty"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
@@ -1023,7 +1063,10 @@ type Execution struct {
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
-	Type   ExecutionType   `json:"type"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
 
 // ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
@@ -2362,6 +2405,9 @@ type Target struct {
 	// IdempotencyKeyPrefix For workflow, task, promise and publish: A text that is prepended to the key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
+	// IdempotencyTTLSeconds For workflow and task: How long an idempotency key prevents a second execution, in seconds. The default is 86400, a day.
+	IdempotencyTTLSeconds *int64 `json:"idempotency_ttl_seconds,omitempty"`
+
 	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
@@ -2370,6 +2416,9 @@ type Target struct {
 
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
+
+	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
@@ -2423,10 +2472,15 @@ type TargetRetry struct {
 	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy that set delays are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which the delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // Tenant defines model for Tenant.
@@ -2645,7 +2699,7 @@ type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
 	Attempt int64 `json:"attempt"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -2664,6 +2718,9 @@ type WorkItem struct {
 	// LeaseUntil When the lease expires, unless a heartbeat extends it.
 	LeaseUntil time.Time `json:"lease_until"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 
@@ -2671,9 +2728,42 @@ type WorkItem struct {
 	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{}   `json:"state,omitempty"`
-	Type  ExecutionType `json:"type"`
+	State interface{} `json:"state,omitempty"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
+
+// WorkStart defines model for WorkStart.
+type WorkStart struct {
+	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Input Input for the worker: any JSON value.
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow. Workers choose their handler by it.
+	//
+	// Examples: send-invoice
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts; default 4.
+	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// Priority Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Queue Queue from which workers claim it; default the queue named default.
+	Queue *string `json:"queue,omitempty"`
+
+	// RunAt When the work is due, at most a year ahead; default and at the earliest now.
+	RunAt *time.Time    `json:"run_at,omitempty"`
+	Type  WorkStartType `json:"type"`
+}
+
+// WorkStartType defines model for WorkStart.Type.
+type WorkStartType string
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
@@ -2746,6 +2836,9 @@ type ListDeliveriesParams struct {
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
 
@@ -2788,7 +2881,7 @@ type ListEventsParams struct {
 	// Status Return only events with this status.
 	Status *EventStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// EventType Return only events of this type.
+	// EventType Return only events of this type, or of the types that a pattern such as payment_intent.* matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
 	// ReceivedAfter Return only events received after this time.
@@ -2799,6 +2892,18 @@ type ListEventsParams struct {
 
 	// IdempotencyKey Return only events with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// TraceID Return only events of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only events of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only events with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
+	// Scope Return only published events with this scope.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // PublishEventParams defines parameters for PublishEvent.
@@ -2838,7 +2943,13 @@ type ListPromisesParams struct {
 
 	// IdempotencyKey Return only the promise with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// Status Return only promises with this status.
+	Status *ListPromisesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
+
+// ListPromisesParamsStatus defines parameters for ListPromises.
+type ListPromisesParamsStatus string
 
 // GetPromiseParams defines parameters for GetPromise.
 type GetPromiseParams struct {
@@ -2916,7 +3027,16 @@ type ListSubscriptionsParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only subscriptions with this status.
+	Status *ListSubscriptionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 }
+
+// ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
+type ListSubscriptionsParamsStatus string
 
 // DeleteSubscriptionParams defines parameters for DeleteSubscription.
 type DeleteSubscriptionParams struct {
@@ -2944,6 +3064,9 @@ type ListSubscriptionDeliveriesParams struct {
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
 
@@ -2970,6 +3093,12 @@ type ListWorkParams struct {
 
 	// Queue Return only executions of this queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+}
+
+// StartWorkParams defines parameters for StartWork.
+type StartWorkParams struct {
+	// Traceparent W3C trace context, whose trace id the execution gets.
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // ListAudit calls GET /api/admin/audit.
@@ -3136,7 +3265,7 @@ func (params ListTenantAuditParams) query() url.Values {
 
 // ListDeliveries calls GET /api/tenants/{tenant}/eventhook/deliveries.
 //
-// List deliveries. Requires a key with the scope read, or the admin key.
+// List deliveries. Newest first. With event_type: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
 	return callJSON[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
 }
@@ -3159,6 +3288,7 @@ func (params ListDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -3254,7 +3384,7 @@ func (params PutEventTypeParams) header() url.Values {
 
 // ListEvents calls GET /api/tenants/{tenant}/eventhook/events.
 //
-// List events. Newest first. Requires a key with the scope read, or the admin key.
+// List events. Newest first. With a pattern of event types, trace_id, request_id, correlation_id or scope: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) (EventPage, error) {
 	return callJSON[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
 }
@@ -3279,12 +3409,16 @@ func (params ListEventsParams) query() url.Values {
 	set(values, "received_after", params.ReceivedAfter)
 	set(values, "received_before", params.ReceivedBefore)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
+	set(values, "scope", params.Scope)
 	return values
 }
 
 // PublishEvent calls POST /api/tenants/{tenant}/eventhook/events.
 //
-// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
+// Publish an event or a batch of events. 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. 508 if the request went through more than 8 gateways (X-Eventhook-Hops). A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return callJSON[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -3362,7 +3496,7 @@ func (c *Client) TestEvent(ctx context.Context, tenant string, id string, option
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
-// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
+// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope work, or the admin key.
 func (c *Client) ListPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) (PromisePage, error) {
 	return callJSON[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
 }
@@ -3382,6 +3516,7 @@ func (params ListPromisesParams) query() url.Values {
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "status", params.Status)
 	return values
 }
 
@@ -3714,6 +3849,8 @@ func (params ListSubscriptionsParams) query() url.Values {
 	values := url.Values{}
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	return values
 }
 
@@ -3790,6 +3927,7 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -3896,6 +4034,24 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
+// StartWork calls POST /api/tenants/{tenant}/eventhook/work.
+//
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// StartWorkFrom is like StartWork, but sends body unchanged.
+func (c *Client) StartWorkFrom(ctx context.Context, tenant string, params StartWorkParams, body json.RawMessage, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params StartWorkParams) header() url.Values {
+	values := url.Values{}
+	set(values, "traceparent", params.Traceparent)
+	return values
+}
+
 // ClaimWork calls POST /api/tenants/{tenant}/eventhook/work/claim.
 //
 // Claim due executions. Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
@@ -3990,4 +4146,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "414af02c3e04f431126185be9eb38f17c80536377db56ed4f9197b8672f16755"
+const generatedFrom = "7eb67da360cd740f9fc7a1ede7746ec67cecb157d74e1ea613408f78c5b168d3"

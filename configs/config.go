@@ -33,7 +33,8 @@ type Config struct {
 	ManagementListen string          `config:"management_listen"`
 	PProf            bool            `config:"pprof"` // Go's profiler on the management listener
 	PublicURL        string          `config:"public_url"`
-	AdminKey         string          `config:"admin_key"`
+	AdminKey         string          `config:"admin_key"`       // several keys are separated by commas, the newest first
+	AdminReadKey     string          `config:"admin_read_key"`  // may read everything and change nothing; like AdminKey
 	EncryptionKeys   []string        `config:"encryption_keys"` // base64, newest first
 	TrustedProxies   []string        `config:"trusted_proxies"`
 	LeaseSeconds     int             `config:"lease_seconds"`
@@ -189,10 +190,7 @@ func (c Config) Validate() eventhook.Faults {
 	if c.DatabaseURL != "" && c.AdminKey == "" {
 		f.Add("admin_key", "is required with a database_url")
 	}
-	const minLength = 16
-	if c.AdminKey != "" && len(c.AdminKey) < minLength {
-		f.Add("admin_key", "has %d characters, want at least %d", len(c.AdminKey), minLength)
-	}
+	c.validateAdminKeys(&f)
 	if c.StopTimeout < time.Second {
 		f.Add("stop_timeout", "%s, want at least 1s", c.StopTimeout)
 	}

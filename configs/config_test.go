@@ -226,7 +226,7 @@ func TestDatabaseURL(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			config := configs.Default()
-			config.DatabaseURL, config.AdminKey, config.EncryptionKeys = c.url, "long enough, this key", []string{encryptionKey}
+			config.DatabaseURL, config.AdminKey, config.EncryptionKeys = c.url, "long enough this key", []string{encryptionKey}
 			if faults := config.Validate(); (len(faults) == 0) != c.isValid || !c.isValid && faults[0].Location != "database_url" {
 				t.Errorf("%s: got faults %v, want valid %t", c.url, faults, c.isValid)
 			}
@@ -235,7 +235,7 @@ func TestDatabaseURL(t *testing.T) {
 }
 
 func TestLoadReportsEveryFaultByKey(t *testing.T) {
-	const db = "database_url: postgres://u@h/d\nadmin_key: long enough, this key\n"
+	const db = "database_url: postgres://u@h/d\nadmin_key: long enough this key\n"
 	for _, c := range []struct {
 		claim, yaml string
 		env         []string
@@ -255,10 +255,15 @@ func TestLoadReportsEveryFaultByKey(t *testing.T) {
 		{"a list of numbers", "trusted_proxies: [1]", nil, []string{"trusted_proxies"}},
 		{"an invalid address", "listen: here", nil, []string{"listen"}},
 		{"an invalid URL", "public_url: hooks.example.com", nil, []string{"public_url"}},
-		{"a URL of another database", "database_url: mysql://h/d\nencryption_keys: [" + encryptionKey + "]\nadmin_key: long enough, this key", nil, []string{"database_url"}},
+		{"a URL of another database", "database_url: mysql://h/d\nencryption_keys: [" + encryptionKey + "]\nadmin_key: long enough this key", nil, []string{"database_url"}},
 		{"no keys for a database", "database_url: postgres://u@h/d", nil, []string{"admin_key", "encryption_keys"}},
 		{"keys of a wrong length", db + "encryption_keys: [" + encryptionKey + ", c2hvcnQ=, \"?\"]", nil, []string{"encryption_keys[1]", "encryption_keys[2]"}},
 		{"a short admin key", "admin_key: short", nil, []string{"admin_key"}},
+		{"a short admin key beside a long one", "admin_key: long enough this key,short", nil, []string{"admin_key"}},
+		{"a comma without an admin key after it", "", []string{"EVENTHOOK_ADMIN_KEY=long enough this key,"}, []string{"admin_key"}},
+		{"a short key for reading", "", []string{"EVENTHOOK_ADMIN_READ_KEY=short"}, []string{"admin_read_key"}},
+		{"a key for reading that is an admin key", "admin_key: long enough this key\nadmin_read_key: another long key of it,long enough this key", nil, []string{"admin_read_key"}},
+		{"too many admin keys", "admin_key: '" + strings.Repeat("long enough this key,", 11) + "'", nil, []string{"admin_key"}},
 		{"no folder and no database", `data_dir: ""`, nil, []string{"data_dir"}},
 		{"a trusted proxy that is not a network", "", []string{"EVENTHOOK_TRUSTED_PROXIES=10.0.0.0/8,10.0.0.1"}, []string{"trusted_proxies[1]"}},
 		{"a proxy without a host", "outbound: {proxy_url: 'http://:3128'}", nil, []string{"outbound.proxy_url"}},
@@ -306,6 +311,7 @@ func TestErrorsContainNoSecret(t *testing.T) {
 		"a database URL of another kind":         {env: []string{"DATABASE_URL=mysql://u:" + hiddenText + "@h/d"}},
 		"a proxy of another kind":                {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hiddenText + "@h"}},
 		"a short admin key":                      {env: []string{"EVENTHOOK_ADMIN_KEY=" + hiddenText}},
+		"a short key for reading":                {env: []string{"EVENTHOOK_ADMIN_READ_KEY=" + hiddenText}},
 		"an invalid encryption key":              {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hiddenText}},
 		"a database URL as the address":          {env: []string{"EVENTHOOK_LISTEN=postgres://u:" + hiddenText + "@h/d"}},
 		"a database URL as the public URL":       {env: []string{"EVENTHOOK_PUBLIC_URL=postgres://u:" + hiddenText + "@h/d"}},
@@ -372,5 +378,21 @@ func TestConfigValidateChangesNothing(t *testing.T) {
 	c.Validate()
 	if !cmp.Equal(before, c, equalConfigs) {
 		t.Error("Validate changed the Config")
+	}
+}
+
+func TestAdminKeysAreSeparatedByCommas(t *testing.T) {
+	c, _, err := load(t, configs.Sources{Environ: []string{"EVENTHOOK_ADMIN_KEY=the newest key of all, the key before it", "EVENTHOOK_ADMIN_READ_KEY=a key for dashboards"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]string{{"the newest key of all", "the key before it"}, {"a key for dashboards"}}, [][]string{c.AdminKeys(), c.AdminReadKeys()}); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if got := fmt.Sprintf("%+v", c); strings.Contains(got, "the key before it") || strings.Contains(got, "dashboards") {
+		t.Errorf("the printed configuration shows a key: %s", got)
+	}
+	if keys := (configs.Config{}).AdminKeys(); len(keys) != 0 {
+		t.Errorf("without keys: got %q", keys)
 	}
 }

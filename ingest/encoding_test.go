@@ -77,6 +77,25 @@ func TestOtherContentEncodingsAreRefused(t *testing.T) {
 	}
 }
 
+// A request that went through too many gateways is refused before its body is read.
+func TestALoopIsRefused(t *testing.T) {
+	for hops, want := range map[string]int{"9": http.StatusLoopDetected, "99999999999999999999999": http.StatusLoopDetected, "8": http.StatusOK, "-9": http.StatusOK, "nine": http.StatusOK} {
+		r := newFixture(t)
+		body := &counted{Reader: strings.NewReader("x")}
+		req := webhook("x", "X-Eventhook-Hops", hops)
+		req.Body = io.NopCloser(body)
+		answer := r.send(req)
+		if answer.Code != want {
+			t.Errorf("%s hops: answered %d, want %d", hops, answer.Code, want)
+		}
+		if want == http.StatusLoopDetected {
+			wantProblem(t, answer, want, "The request went through more than 8 gateways: their routes and subscriptions form a loop.")
+			wantCount(t, hops+": reads of the body", body.reads, 0)
+			wantCount(t, "outcome", r.observer.outcomes[ingest.OutcomeLoop], 1)
+		}
+	}
+}
+
 // A decoded body above the source's limit is refused, but only verified bodies are decoded.
 func TestADecompressionBombIsRefused(t *testing.T) {
 	small := func(s *eventhook.Source) { s.MaxBodyBytes = 64 << 10 }

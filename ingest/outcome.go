@@ -31,11 +31,14 @@ const (
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
 	OutcomeEvicted      Outcome = "evicted"
+	OutcomeNotReady     Outcome = "not_ready"
 	OutcomeTooSlow      Outcome = "body_too_slow"
 	OutcomeEncoding     Outcome = "content_encoding_refused"
 
 	OutcomeQuotaExceeded   Outcome = "quota_exceeded"
 	OutcomeKeysUnavailable Outcome = "keys_unavailable"
+
+	OutcomeLoop Outcome = "loop"
 
 	OutcomeHandshakeMalformed Outcome = "handshake_malformed"
 	OutcomeHandshakeRefused   Outcome = "handshake_refused"
@@ -60,8 +63,11 @@ var problemResponses = map[Outcome]problemResponse{
 	OutcomeQuotaExceeded:   newProblemResponse(http.StatusTooManyRequests, quotaDetail),
 	OutcomeKeysUnavailable: newProblemResponse(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
 	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body arrived slowly while the gateway was overloaded; send it again later."),
+	OutcomeNotReady:        newProblemResponse(http.StatusServiceUnavailable, "This instance of the gateway is not ready; send it again."),
 	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body arrived too slowly."),
 	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
+
+	OutcomeLoop: newProblemResponse(http.StatusLoopDetected, "The request went through more than 8 gateways: their routes and subscriptions form a loop."),
 
 	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is not a handshake that this source can answer."),
 	OutcomeHandshakeRefused:   newProblemResponse(http.StatusForbidden, "This source does not answer this handshake."),
@@ -71,7 +77,7 @@ var problemResponses = map[Outcome]problemResponse{
 // because of the request itself, not because of a failure or overload of the gateway.
 func (o Outcome) isCounted() bool {
 	switch o {
-	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted:
+	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted, OutcomeNotReady:
 		return false
 	default:
 		return true

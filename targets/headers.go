@@ -62,6 +62,7 @@ func (r *HTTP) addEventHeaders(h http.Header, e *eventhook.Event, attempt int) {
 	h.Set("Idempotency-Key", e.ID.String()+"/"+r.idempotencyPrefix)
 	h.Set(eventhook.GatewayHeaderPrefix+"Event-Id", e.ID.String())
 	h.Set(eventhook.GatewayHeaderPrefix+"Attempt", strconv.Itoa(attempt))
+	h.Set(eventhook.HopsHeader, strconv.Itoa(e.Hops()+1))
 	for name, value := range map[string]string{eventhook.GatewayHeaderPrefix + "Event-Type": e.EventType, "X-Request-Id": e.RequestID} {
 		if value = strings.TrimSpace(value); value != "" && eventhook.IsHeaderValue(value) {
 			h.Set(name, value)

@@ -97,7 +97,7 @@ func TestHTTPFaults(t *testing.T) {
 
 var (
 	routeID    = eventhook.RouteID{1}
-	alwaysSent = []string{"Content-Type", "Idempotency-Key", "Traceparent", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
+	alwaysSent = []string{"Content-Type", "Idempotency-Key", "Traceparent", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id", "X-Eventhook-Hops"}
 )
 
 // requested compiles an http target and returns it with its request for an event.
@@ -174,7 +174,7 @@ func TestInputIsSentAsJSON(t *testing.T) {
 	parent := q.Header.Get("Traceparent")
 	want := map[string]string{
 		"Content-Type": "application/json", "X-Env": "prod", "Authorization": "Bearer " + hush, "Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3",
-		"X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Event-Type": "push", "X-Eventhook-Attempt": "3", "X-Request-Id": "r-1",
+		"X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Event-Type": "push", "X-Eventhook-Attempt": "3", "X-Eventhook-Hops": "1", "X-Request-Id": "r-1",
 		"X-Eventhook-Delivery-Id": d.ID.String(),
 	}
 	if diff := cmp.Diff(want, flat(q.Header)); diff != "" {
@@ -251,7 +251,7 @@ func TestRawSendsTheReceivedBodyAndHeaders(t *testing.T) {
 		"Connection: keep-alive, X-Hop", "X-Hop: 1", "Keep-Alive: 5", "Transfer-Encoding: chunked", "TE: trailers", "Upgrade: h2c", // hop-by-hop
 		"Host: hooks.example", "Content-Length: 11", "Accept-Encoding: gzip", "User-Agent: Provider/1", // set by the transport
 		"X-Forwarded-For: 192.0.2.1", "x-forwarded-proto: https", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy", "X-Real-IP: 192.0.2.1", // forwarding
-		"X-Eventhook-Event-Id: forged", "X-Eventhook-Signature: forged", "Idempotency-Key: theirs", "Traceparent: theirs", // set by the gateway
+		"X-Eventhook-Event-Id: forged", "X-Eventhook-Signature: forged", "X-Eventhook-Hops: 4", "Idempotency-Key: theirs", "Traceparent: theirs", // set by the gateway
 		"X-HTTP-Method: GET", "x-http-method-override: DELETE", "X-Method-Override: PUT", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Original-Host: a", // rewriting
 		"Proxy: evil.example", "Proxy-Anything: a", "X-Envoy-Original-Path: /admin", "X-Accel-Redirect: /secret", "X-Sendfile: /secret", "X-Sendfile-Type: a",
 		"X_HTTP_Method_Override: DELETE", "X_Forwarded_For: 192.0.2.1", "X-Forwarded: a", "True-Client-IP: 192.0.2.1", "CF-Connecting-IPv6: 2001:db8::1", "CF-IPCountry: DE", "CF-Ray: 1",
@@ -264,7 +264,7 @@ func TestRawSendsTheReceivedBodyAndHeaders(t *testing.T) {
 	}
 	want := map[string]string{
 		"Content-Type": "text/x-odd", "X-Hub-Signature-256": "sha256=00ff", "X-Many": "one | two", "Webhook-Id": "msg_1", "X-Env": "ours",
-		"Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3", "X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Attempt": "1", "X-Eventhook-Delivery-Id": eventhook.DeliveryID{}.String(),
+		"Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3", "X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Attempt": "1", "X-Eventhook-Delivery-Id": eventhook.DeliveryID{}.String(), "X-Eventhook-Hops": "5",
 	}
 	if diff := cmp.Diff(want, flat(q.Header)); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
@@ -293,8 +293,8 @@ func TestRetryPolicyOfATarget(t *testing.T) {
 	if got, isOwn := x.Retry(); isOwn {
 		t.Errorf("without the setting: got %+v, want the policy of the source", got)
 	}
-	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2]}`), e, view(e))
-	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}}
+	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2],"terminal_statuses":[422]}`), e, view(e))
+	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}, TerminalStatuses: []int{422}}
 	if got, isOwn := x.Retry(); !isOwn || !cmp.Equal(got, want) {
 		t.Errorf("got %+v, %t; want %+v", got, isOwn, want)
 	}
@@ -304,6 +304,7 @@ func TestRetryPolicyOfATarget(t *testing.T) {
 		`{"max_retries":26,"max_delay_ms":-1}`: {"retry.max_delay_ms", "retry.max_retries"},
 		`{"max_retries":"3","jitter":"full"}`:  {"retry.jitter", "retry.max_retries"},
 		`{"schedule_seconds":[1,"2"]}`:         {"retry.schedule_seconds"},
+		`{"terminal_statuses":[200]}`:          {"retry.terminal_statuses[0]"},
 		`{"schedule_seconds":[-1]}`:            {"retry.schedule_seconds[0]"},
 		`{"backoff_multiplier":11,"jitter":1}`: {"retry.jitter"},
 		`{"backoff_multiplier":11}`:            {"retry.backoff_multiplier"},

@@ -97,18 +97,19 @@ func (d *database) refusePooler(ctx context.Context) error {
 	return pg.RefusePooler(ctx, d.url)
 }
 
-// keys are the gateway's own secrets: the admin key and the encryption keys.
+// keys are the gateway's own secrets: the admin keys and the encryption keys.
 type keys struct {
-	admin eventhook.Secret
-	ring  *seal.Keyring
+	admin     []eventhook.Secret // the newest first
+	adminRead []eventhook.Secret
+	ring      *seal.Keyring
 }
 
 // openKeys returns the configured keys. With the private PostgreSQL, openKeys
 // generates a key that is not configured and stores it in the data folder.
 func openKeys(c configs.Config) (k keys, err error) {
-	admin, encryption := c.AdminKey, c.EncryptionKeys
-	if c.DatabaseURL == "" && admin == "" {
-		if admin, _, err = datadir.ReadOrCreate(c.DataDir, "admin.key", api.NewKey); err != nil {
+	encryption := c.EncryptionKeys
+	if c.DatabaseURL == "" && c.AdminKey == "" {
+		if c.AdminKey, _, err = datadir.ReadOrCreate(c.DataDir, "admin.key", api.NewKey); err != nil {
 			return k, err
 		}
 	}
@@ -119,11 +120,19 @@ func openKeys(c configs.Config) (k keys, err error) {
 		}
 		encryption = strings.Fields(stored) // one key per line, the newest first
 	}
-	k.admin = eventhook.NewSecret(admin)
+	k.admin, k.adminRead = secretsOf(c.AdminKeys()), secretsOf(c.AdminReadKeys())
 	if k.ring, err = seal.New(encryption...); err != nil {
 		return k, eventhook.Faults{{Location: "encryption_keys", Message: err.Error()}}.Err("the configuration is not valid")
 	}
 	return k, nil
+}
+
+func secretsOf(texts []string) []eventhook.Secret {
+	var secrets []eventhook.Secret
+	for _, text := range texts {
+		secrets = append(secrets, eventhook.NewSecret(text))
+	}
+	return secrets
 }
 
 // openStore migrates the database to the newest schema and opens it.
@@ -138,9 +147,12 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err != nil {
 		return nil, err
 	}
-	if err := db.StartSealing(ctx); err != nil {
+	if err := db.StartFit(ctx); err != nil {
 		db.Close()
 		return nil, err
+	}
+	if db.Fit() != nil {
+		return db, nil //nolint:nilerr // the instance starts, and is not ready until the cause is gone
 	}
 	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
 		log.Warn("cannot create partitions; the gateway stores events and retries later", "error", err)
@@ -150,7 +162,12 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 
 // openWithoutMigration opens the database and does not change its schema.
 func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	newest, err := migrations.Newest()
+	if err != nil {
+		return nil, err
+	}
 	return pg.Open(ctx, d.url, pg.Options{
+		Schema:      newest,
 		AcceptConns: c.Database.AcceptConns,
 		WorkConns:   c.Database.WorkConns,
 		ListConns:   c.Database.ListConns,
@@ -159,6 +176,7 @@ func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k 
 		Describe:    verify.Describe,
 		FaultsOfNew: verify.ValidateChange,
 		Matches:     match.FilterHolds,
+		OrderKey:    match.OrderKey,
 		Log:         log,
 	})
 }

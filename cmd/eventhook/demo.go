@@ -30,7 +30,7 @@ func startDemo(ctx context.Context, dir, allowedCIDR string) (*demo.Gateway, err
 	github, _ := created.Lookup("GITHUB_WEBHOOK_SECRET")
 	stripe, _ := created.Lookup("STRIPE_WEBHOOK_SECRET")
 	return &demo.Gateway{
-		URL: g.config.PublicURL, AdminKey: g.keys.admin.Reveal(),
+		URL: g.config.PublicURL, AdminKey: g.keys.admin[0].Reveal(),
 		Secrets: map[string]string{"github": github, "stripe": stripe},
 		Run:     g.run,
 	}, nil

@@ -24,7 +24,7 @@ func TestKeysAreStoredAcrossStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.admin.Reveal() != first.admin.Reveal() || !strings.HasPrefix(first.admin.Reveal(), "ehk_") {
+	if second.admin[0].Reveal() != first.admin[0].Reveal() || !strings.HasPrefix(first.admin[0].Reveal(), "ehk_") {
 		t.Error("the second start has another admin key than the first")
 	}
 	if text, err := second.ring.Open(sealed, "place"); text != "text" || err != nil {
@@ -39,7 +39,7 @@ func TestConfiguredKeysHavePrecedence(t *testing.T) {
 	c := configs.Default()
 	c.DataDir, c.AdminKey, c.EncryptionKeys = t.TempDir(), testAdminKey, []string{testEncryptionKey}
 	k, err := openKeys(c)
-	if err != nil || k.admin.Reveal() != testAdminKey {
+	if err != nil || k.admin[0].Reveal() != testAdminKey {
 		t.Errorf("got %v, want the configured admin key", err)
 	}
 	clitest.WantFiles(t, c.DataDir)

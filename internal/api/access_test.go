@@ -187,7 +187,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 }
 
 func TestWithoutAdminKeyNoCallerIsAdmin(t *testing.T) {
-	r := setUp(t, func(d *api.Deps) { d.AdminKey = eventhook.Secret{} })
+	r := setUp(t, func(d *api.Deps) { d.AdminKeys = nil })
 	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer  ", "Bearer " + adminKey} {
 		r.withAuthorization(authorization, "GET", "/api/admin/tenants").want(http.StatusUnauthorized)
 	}

@@ -57,12 +57,14 @@ type Deps struct {
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas
 
-	Usage       UsageStore  // nil: statistics are zero
-	PublicKeys  verify.Keys // public keys of providers; may be nil
-	PublicURL   string      // the gateway as clients reach it
-	CursorKey   []byte      // key of the MAC in cursors; the same on all instances
-	AdminKey    eventhook.Secret
-	OnWorkerAct func(act string, executions int) // called for each act of a worker; for metrics
+	Usage      UsageStore         // nil: statistics are zero
+	PublicKeys verify.Keys        // public keys of providers; may be nil
+	PublicURL  string             // the gateway as clients reach it
+	CursorKey  []byte             // key of the MAC in cursors; the same on all instances
+	AdminKeys  []eventhook.Secret // several during a rotation, the newest first
+	// AdminReadKeys may call every operation that changes nothing.
+	AdminReadKeys []eventhook.Secret
+	OnWorkerAct   func(act string, executions int) // called for each act of a worker; for metrics
 	// ClientAddress returns the address of a client; nil: unknown, so that wrong keys
 	// are not limited.
 	ClientAddress func(*http.Request) netip.Addr
@@ -100,7 +102,7 @@ func init() {
 
 // Register adds the API to a router and returns it with its OpenAPI document.
 func Register(e *echo.Echo, d Deps) huma.API {
-	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waitQueues: newWaitQueues(d.Stopping, d.Now),
+	s := &server{Deps: d, keys: newKeyring(d), waitQueues: newWaitQueues(d.Stopping, d.Now),
 		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults()), bodies: map[reflect.Type]*huma.Schema{}}
 	s.slots = newClassSlots(s.budget.Limits)
 	s.wrongKeys = newWrongKeyLimiter(s.keys, d.ClientAddress != nil, d.Now)
@@ -180,7 +182,9 @@ type operation struct {
 	// the body unread, for requests that the framework should handle; nil: all of them.
 	instead    func(ctx huma.Context, next func(huma.Context))
 	alsoStatus int  // status of another success with the same response
+	alsoFails  int  // status of an error that other operations do not return
 	isRaw      bool // the response is bytes of any content type
+	isAccept   bool // creates work, so a tenant that is not active is refused as for publishing
 }
 
 // register adds an operation, whose handler receives the caller. Errors of handlers
@@ -200,7 +204,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf()},
+		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf(), acceptKey: op.isAccept},
 		Errors:           op.failures(),
 		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses bodies that reach the limit
 		BodyReadTimeout:  bodyGrace,          // extended by body while bytes arrive
@@ -252,6 +256,9 @@ func (o operation) failures() []int {
 		all = append(all, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType)
 	case http.MethodDelete:
 		all = append(all, http.StatusConflict, http.StatusPreconditionFailed)
+	}
+	if o.alsoFails != 0 {
+		all = append(all, o.alsoFails)
 	}
 	return all
 }

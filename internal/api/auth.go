@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -33,6 +32,8 @@ const (
 	scopeKey = "scope"
 	costKey  = "cost"
 	classKey = "class"
+	// acceptKey is true for operations that create work.
+	acceptKey = "accept"
 	// schemaKey is for bodies of several schemas. Its value is a function that returns
 	// the schema for a content type and the bytes of a body, nil for a body that is not checked.
 	schemaKey = "schema"
@@ -44,11 +45,10 @@ const keyAge = 800 * time.Millisecond
 
 // keyring caches keys, by their hashes, and tenants. It is safe for concurrent use.
 type keyring struct {
-	admin       keyHash
-	hasAdminKey bool
-	now         func() time.Time
-	keys        *snapshot.Cache[keyHash, cachedKey]
-	tenants     *snapshot.Cache[string, eventhook.Tenant]
+	admin   []adminHash
+	now     func() time.Time
+	keys    *snapshot.Cache[keyHash, cachedKey]
+	tenants *snapshot.Cache[string, eventhook.Tenant]
 }
 
 type keyHash [sha256.Size]byte
@@ -58,20 +58,20 @@ type cachedKey struct {
 	tenant eventhook.Tenant
 }
 
-func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *keyring {
+func newKeyring(d Deps) *keyring {
 	const size = 10_000
+	store := d.Keys
 	return &keyring{
-		admin:       sha256.Sum256([]byte(admin.Reveal())),
-		hasAdminKey: !admin.IsZero(),
-		now:         now,
-		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash keyHash) (cachedKey, error) {
+		admin: adminHashes(d),
+		now:   d.Now,
+		keys: snapshot.New(size, keyAge, d.Now, func(ctx context.Context, hash keyHash) (cachedKey, error) {
 			k, tenant, err := store.KeyByHash(ctx, hash[:])
 			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
 				return cachedKey{}, eventhook.NotFound("key") // cached as missing
 			}
 			return cachedKey{k, tenant}, err
 		}),
-		tenants: snapshot.New(size, keyAge, now, store.Tenant),
+		tenants: snapshot.New(size, keyAge, d.Now, store.Tenant),
 	}
 }
 
@@ -93,17 +93,17 @@ func bearerToken(authorization string) (token string, ok bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// identity is the admin or an API key of a tenant.
+// identity is the holder of an admin key, or an API key of a tenant.
 type identity struct {
-	admin bool
+	admin *adminHash // nil for a key of a tenant
 	key   cachedKey
 }
 
 // authenticate returns the identity of a token, or errUnauthorized if the token is
 // not a valid key.
 func (k *keyring) authenticate(ctx context.Context, token string, hash keyHash) (identity, error) {
-	if k.isAdmin(hash) {
-		return identity{admin: true}, nil
+	if admin := k.adminOf(hash); admin != nil {
+		return identity{admin: admin}, nil
 	}
 	if !hasKeyForm(token) {
 		return identity{}, errUnauthorized // cannot be in the database
@@ -115,14 +115,10 @@ func (k *keyring) authenticate(ctx context.Context, token string, hash keyHash) 
 	return identity{key: key}, err
 }
 
-func (k *keyring) isAdmin(hash keyHash) bool {
-	return k.hasAdminKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1
-}
-
 // needsLookup reports whether authenticate has to query the database for a token
 // that is not cached as a valid key.
 func (k *keyring) needsLookup(token string, hash keyHash) bool {
-	return !k.isAdmin(hash) && hasKeyForm(token) && !k.keys.IsKnown(hash)
+	return k.adminOf(hash) == nil && hasKeyForm(token) && !k.keys.IsKnown(hash)
 }
 
 // hasKeyForm reports whether a token has the form of the keys that NewKey generates.
@@ -136,21 +132,29 @@ func hasKeyForm(token string) bool {
 type requirement struct {
 	tenant   string          // slug in the path
 	scope    eventhook.Scope // "": only the admin key
-	isChange bool            // changes the configuration of the tenant, or publishes events
+	isChange bool            // changes the configuration of the tenant, publishes events, or starts work
+	isAccept bool            // publishes events, or starts work
+	isRead   bool            // changes nothing at all
 }
 
 func requirementOf(ctx huma.Context) requirement {
 	op := ctx.Operation()
 	scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
-	isChange := op.Method != http.MethodGet && (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish)
-	return requirement{ctx.Param("tenant"), scope, isChange}
+	startsWork, _ := op.Metadata[acceptKey].(bool)
+	isAccept := startsWork || op.Method != http.MethodGet && scope == eventhook.ScopePublish
+	isChange := isAccept || op.Method != http.MethodGet && scope == eventhook.ScopeManage
+	isRead := op.Method == http.MethodGet || scope == eventhook.ScopeRead
+	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead}
 }
 
 // permit returns the tenant on which an identity may run an operation; zero for
 // operations without a tenant. The error is KindForbidden, KindNotFound or
 // KindConflict if the identity lacks permission.
 func (k *keyring) permit(ctx context.Context, h identity, n requirement) (eventhook.TenantID, error) {
-	if h.admin {
+	if h.admin != nil {
+		if h.admin.isReadOnly && !n.isRead {
+			return eventhook.TenantID{}, errReadOnly
+		}
 		return k.permitAdmin(ctx, n)
 	}
 	switch {
@@ -179,8 +183,8 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 	case err != nil || !n.isChange:
 	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed and cannot be changed."}
-	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events."}
+	case t.Status == eventhook.TenantSuspended && n.isAccept:
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events and work."}
 	}
 	return t.ID, err
 }
@@ -190,7 +194,7 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 // reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
+		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx), hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
 		undecoded := decodePath(ctx)
 		err := s.authorizeCaller(ctx, &by)
 		if err == nil {
@@ -227,7 +231,9 @@ func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
 	case err != nil:
 		return s.countRefusal("key_wrong", err)
 	}
-	if by.admin = h.admin; !h.admin {
+	if by.admin = h.admin != nil; by.admin {
+		by.keyName = h.admin.name
+	} else {
 		by.key, by.keyName = h.key.ID, h.key.Name
 		s.KeyUses.record(h.key.ID, s.Now())
 	}

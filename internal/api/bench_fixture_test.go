@@ -58,7 +58,7 @@ func newBenchServer(b *testing.B, events, sources int) *benchServer {
 	router.HTTPErrorHandler = api.HandleError
 	api.Register(router, api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, Sources: db, RouteStore: db, EventTypes: db,
-		Usage: db, Subscriptions: db, Deliveries: db, Explain: db, AdminKey: eventhook.NewSecret(adminKey), OnWorkerAct: func(string, int) {},
+		Usage: db, Subscriptions: db, Deliveries: db, Explain: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)}, OnWorkerAct: func(string, int) {},
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	server := httptest.NewServer(router)

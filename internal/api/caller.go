@@ -17,9 +17,10 @@ type caller struct {
 	tenant      eventhook.TenantID
 	admin       bool
 	key         eventhook.KeyID // zero for the admin key
-	keyName     string
+	keyName     string          // of the admin key, too
 	address     netip.Addr
 	requestID   string
+	hops        int          // gateways that the request went through
 	reservation *reservation // of the request budgets
 }
 
@@ -29,9 +30,9 @@ func (c caller) actor() eventhook.Actor {
 	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID}
 	switch {
 	case c.admin && c.tenant.IsZero():
-		a.Type, a.Name = eventhook.ActorAdmin, "admin key"
+		a.Type = eventhook.ActorAdmin
 	case c.admin:
-		a.Type, a.Name = eventhook.ActorOnBehalf, "admin key"
+		a.Type = eventhook.ActorOnBehalf
 	}
 	if c.address.IsValid() {
 		a.SourceIP = c.address.String()

@@ -412,7 +412,7 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func serveStream(t *testing.T, n *fakeEventFeed) (client net.Conn, stop func()) {
 	t.Helper()
 	e := echo.New()
-	api.Register(e, api.Deps{Events: n, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now})
+	api.Register(e, api.Deps{Events: n, Keys: oneTenant{}, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)}, Now: time.Now})
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: e, ReadTimeout: 60 * time.Second, WriteTimeout: 120 * time.Second}
 	var serving sync.WaitGroup

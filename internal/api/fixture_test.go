@@ -114,7 +114,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	r.deleteSystemEvents()
 	var mu sync.Mutex
 	deps := api.Deps{
-		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKey: eventhook.NewSecret(adminKey),
+		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
 		Subscriptions: r.subscribers, Deliveries: r.subscribers, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",

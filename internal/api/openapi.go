@@ -15,7 +15,7 @@ import (
 
 const aboutAPI = `Management API of Eventhook, a webhook gateway.
 
-Authenticate with the header Authorization: Bearer <key>. The admin key may call every operation. A key of a tenant has scopes and reaches only its own tenant;
+Authenticate with the header Authorization: Bearer <key>. The admin key may call every operation, the admin read key every operation that changes nothing. A key of a tenant has scopes and reaches only its own tenant;
 for other tenants it gets 404. Operations on a tenant start with /api/tenants/{tenant}/eventhook, operations of the platform with /api/admin.
 
 Errors are application/problem+json (RFC 9457). A problem of an invalid request names every fault in errors: 400 if the request cannot be parsed,
@@ -146,6 +146,7 @@ func addProblemExamples(doc *huma.OpenAPI) {
 		http.StatusTooManyRequests:       {Detail: "The tenant has too many requests in flight; try again."},
 		http.StatusInternalServerError:   {Detail: internalError},
 		http.StatusServiceUnavailable:    {Detail: "The database cannot be reached; try again."},
+		http.StatusLoopDetected:          {Detail: errLoop.Message},
 	} {
 		p.Title, p.Status = http.StatusText(status), status
 		doc.Components.Examples["Problem"+strconv.Itoa(status)] = &huma.Example{Summary: p.Title, Value: p}

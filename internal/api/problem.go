@@ -157,6 +157,7 @@ var statuses = map[eventhook.Kind]int{
 	eventhook.KindStale:        http.StatusPreconditionFailed,
 	eventhook.KindRateLimited:  http.StatusTooManyRequests,
 	eventhook.KindUnavailable:  http.StatusServiceUnavailable,
+	eventhook.KindLoop:         http.StatusLoopDetected,
 }
 
 // problem converts an error of an operation to an error response. An error without a

@@ -41,7 +41,7 @@ func (d *discard) WriteHeader(status int)      { d.status = status }
 func BenchmarkPublish(b *testing.B) {
 	e := echo.New()
 	var trusted clients.Ranges
-	Register(e, Deps{Keys: publishKey{}, Publisher: stubPublisher{}, AdminKey: eventhook.NewSecret("the admin's"), OnWorkerAct: func(string, int) {},
+	Register(e, Deps{Keys: publishKey{}, Publisher: stubPublisher{}, AdminKeys: []eventhook.Secret{eventhook.NewSecret("the admin's")}, OnWorkerAct: func(string, int) {},
 		ClientAddress: func(r *http.Request) netip.Addr { return trusted.Sender(r) }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	for name, body := range map[string]string{
 		"plain":   `{"event_type":"order.made","data":{"text":"` + strings.Repeat("x", 1000) + `"}}`,

@@ -23,6 +23,10 @@ const maxSingleBody = MaxData + maxBesideData
 // all batches without the reflection of the framework. It passes all other requests
 // to the framework, whose handler reports all faults.
 func (s *server) publish(api huma.API, op operation, ctx huma.Context, next func(huma.Context)) {
+	if callerOf(ctx.Context()).hops > eventhook.MaxHops {
+		s.writeError(api, ctx, errLoop)
+		return
+	}
 	raw, err := readAndRestoreBody(ctx)
 	if err != nil {
 		next(ctx) // the framework finds the same error
@@ -52,6 +56,10 @@ func (s *server) publish(api huma.API, op operation, ctx huma.Context, next func
 	}
 	next(ctx)
 }
+
+// errLoop refuses an event that came through too many gateways.
+var errLoop = &eventhook.Error{Kind: eventhook.KindLoop,
+	Message: "The request went through more than 8 gateways (X-Eventhook-Hops): their routes and subscriptions form a loop."}
 
 // Formats of bodies, by content type.
 const (

@@ -36,7 +36,7 @@ func (p *recordingPublisher) Publish(_ context.Context, _ eventhook.TenantID, ev
 func newPublishServer(publisher Publisher) *echo.Echo {
 	e := echo.New()
 	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	Register(e, Deps{Keys: oneTenant{}, Publisher: publisher, AdminKey: eventhook.NewSecret("the admin's"), OnWorkerAct: func(string, int) {},
+	Register(e, Deps{Keys: oneTenant{}, Publisher: publisher, AdminKeys: []eventhook.Secret{eventhook.NewSecret("the admin's")}, OnWorkerAct: func(string, int) {},
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
 	return e
 }
@@ -62,6 +62,7 @@ var publishDocuments = []string{
 	`{"event_type":"a","data":null,"scope":null,"actor":[{"a":{"b":[]}},{"a":-1.5}],"metadata":{}}`,
 	`{"event_type":"\u0061.b","data":"\u0000","idempotency_key":"\n"}`,
 	`{"event_type":"a","data":1,"actor":{"a":1,"a":2}}`,
+	`{"event_type":"a","data":1,"source":"erp","category":"sales"}`, `{"event_type":"a","data":1,"source":"a\tb"}`, `{"event_type":"a","data":1,"category":"","source":null}`,
 	`{"event_type":"a","data":1,"actor":{"a":1,"\u0061":2}}`,
 	`{"event_type":"a","data":1,"metadata":{"n":1e999}}`,
 	`{"event_type":"a","data":1,"metadata":null}`,

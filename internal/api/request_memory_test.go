@@ -62,7 +62,7 @@ func (stubPublisher) Publish(_ context.Context, _ eventhook.TenantID, events []*
 // with the memory that is reserved for it.
 func TestMemoryOfBodies(t *testing.T) {
 	e := echo.New()
-	api := Register(e, Deps{Keys: oneTenant{}, Routes: checkedRoutes{}, Sources: stubStores{}, Work: stubStores{}, Explain: stubStores{}, Publisher: stubPublisher{}, AdminKey: eventhook.NewSecret("the admin's"),
+	api := Register(e, Deps{Keys: oneTenant{}, Routes: checkedRoutes{}, Sources: stubStores{}, Work: stubStores{}, Explain: stubStores{}, Publisher: stubPublisher{}, AdminKeys: []eventhook.Secret{eventhook.NewSecret("the admin's")},
 		OnWorkerAct: func(string, int) {}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	base := "/api/tenants/acme/eventhook"

@@ -113,7 +113,7 @@ type waitHarness struct {
 
 func newWaitHarness(t *testing.T, o *fakeWaitStore) *waitHarness {
 	c := &waitHarness{t: t, router: echo.New(), stopping: make(chan struct{})}
-	api.Register(c.router, api.Deps{Work: o, Promises: o, Keys: manyTenants{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now,
+	api.Register(c.router, api.Deps{Work: o, Promises: o, Keys: manyTenants{}, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)}, Now: time.Now,
 		Stopping: c.stopping, OnWorkerAct: func(string, int) {}, Log: slog.New(slog.DiscardHandler)})
 	return c
 }

@@ -252,7 +252,7 @@ func TestClaimChecksWhenWorkIsDueAndEndsAfterItsWait(t *testing.T) {
 					s.next = s.began.Add(c.next)
 				}
 				e := echo.New()
-				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now, OnWorkerAct: func(string, int) {}})
+				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)}, Now: time.Now, OnWorkerAct: func(string, int) {}})
 				req := httptest.NewRequest("POST", T("acme")+"/work/claim", strings.NewReader(`{"wait_seconds":55}`))
 				req.Header.Set("Authorization", "Bearer "+adminKey)
 				a := httptest.NewRecorder()

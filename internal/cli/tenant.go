@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/client"
-	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
@@ -118,13 +115,8 @@ func newTenantStatus(r *remote, verb string, status client.TenantStatus, short s
 }
 
 func newTenantClose(r *remote) *cobra.Command {
-	var yes bool
 	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		if !yes {
-			return input.Usage(errors.New("closing " + strings.TrimSpace(args[0]) + " cannot be undone; confirm with --yes"))
-		}
 		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "confirm that this cannot be undone")
-	return cmd
+	return confirmed(cmd, func(args []string) string { return "close the tenant " + args[0] + " permanently" })
 }

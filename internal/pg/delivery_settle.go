@@ -61,10 +61,10 @@ var (
 )
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
-type deliverySettleColumns struct{ deliveries, outages, events *columns }
+type deliverySettleColumns struct{ keys, deliveries, outages, events *columns }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL)}
+	return &deliverySettleColumns{newColumns(lockOrderSQL), newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL)}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -178,6 +178,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
+	locks := queueOrderLocks(b, c.keys, batch)
 	queueSettlements(b, c.deliveries, batch, resets, now)
 	queueOutages(b, c.outages, batch, now)
 	concludes := queueConclusion(b, c.events, batch, now)
@@ -188,7 +189,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = lostSettlements(batch, results[0].Rows)
+	done.lost = lostSettlements(batch, results[locks].Rows)
 	return done, nil
 }
 

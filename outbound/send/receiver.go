@@ -22,6 +22,7 @@ type Receiver struct {
 	sub    *eventhook.Subscription
 	url    *url.URL
 	header http.Header // the custom headers of the subscription
+	names  headerNames
 	signer
 	hidden  hidden
 	blocked error // why no request can be sent, for example because the secrets are lost; nil: requests can be sent
@@ -46,7 +47,7 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	case !signer.canSign():
 		return nil, errNoSecret
 	}
-	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, signer: signer, hidden: newHidden(s, to)}
+	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
 	}
@@ -69,7 +70,7 @@ func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, use
 // headers returns the headers of an attempt. A custom header of the subscription never
 // replaces a header of the gateway.
 func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
-	const maxHeaders = 13 // of the gateway
+	const maxHeaders = 14 // of the gateway
 	event := d.Event
 	id, trace := event.ID.String(), event.Trace()
 	h := make(http.Header, maxHeaders+1+len(r.header))
@@ -89,12 +90,13 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, bod
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	set("Webhook-Signature", r.standardSignature(id, at, body))
-	set("X-Eventhook-Signature", r.bodySignature(body))
-	set("X-Eventhook-Event-Id", id)
-	set("X-Eventhook-Event-Type", headerText(event.EventType))
-	set("X-Eventhook-Delivery-Id", d.ID.String())
-	set("X-Eventhook-Attempt", strconv.Itoa(attempt))
-	set("X-Eventhook-Trace-Id", trace)
+	set(r.names.signature, r.bodySignature(body))
+	set(r.names.eventID, id)
+	set(r.names.eventType, headerText(event.EventType))
+	set(r.names.deliveryID, d.ID.String())
+	set(r.names.attempt, strconv.Itoa(attempt))
+	set(r.names.traceID, trace)
+	set(eventhook.HopsHeader, strconv.Itoa(event.Hops()+1))
 	set("Traceparent", traceparent(trace, event.Envelope))
 	if isLine(event.RequestID) {
 		set("X-Request-Id", event.RequestID)

@@ -46,11 +46,35 @@ func TestRequestOfADelivery(t *testing.T) {
 		"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(r.body))}, "User-Agent": {"eventhook/1.2.3"}, "Authorization": {authHeader}, "X-Env": {"prod"},
 		"Webhook-Id": {e.ID.String()}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {signature},
 		"X-Eventhook-Signature": {plainSignature(r.body, currentSecret)}, "X-Eventhook-Event-Id": {e.ID.String()}, "X-Eventhook-Event-Type": {"payment.succeeded"},
-		"X-Eventhook-Delivery-Id": {sending.Delivery.ID.String()}, "X-Eventhook-Attempt": {"3"}, "X-Eventhook-Trace-Id": {"0af7651916cd43dd8448eb211c80319c"},
+		"X-Eventhook-Delivery-Id": {sending.Delivery.ID.String()}, "X-Eventhook-Attempt": {"3"}, "X-Eventhook-Hops": {"1"}, "X-Eventhook-Trace-Id": {"0af7651916cd43dd8448eb211c80319c"},
 		"Traceparent": {parent}, "X-Request-Id": {"req-1"},
 	}
 	if diff := cmp.Diff(want, r.header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeaderPrefix(t *testing.T) {
+	receiver := newSink(t, answer(200, ""))
+	for prefix, want := range map[string]string{"": "X-Eventhook", "X-Eventhook": "X-Eventhook", "x-acme": "X-Acme", "Brokkr": "Brokkr"} {
+		s, e := newSubscription(receiver.URL), newEvent()
+		s.HeaderPrefix = prefix
+		sending := sendingOf(s, e, 2)
+		newSender(time.Now).Send(t.Context(), sending)
+		r := receiver.last(t)
+		got := map[string]string{}
+		for name := range r.header {
+			if end, ok := strings.CutPrefix(name, want+"-"); ok && end != "Hops" {
+				got[end] = r.header.Get(name)
+			}
+			if want != "X-Eventhook" && strings.HasPrefix(name, "X-Eventhook-") && name != "X-Eventhook-Hops" {
+				t.Errorf("%q: received %s", prefix, name)
+			}
+		}
+		if diff := cmp.Diff(map[string]string{"Signature": plainSignature(r.body, currentSecret), "Event-Id": e.ID.String(), "Event-Type": e.EventType,
+			"Delivery-Id": sending.Delivery.ID.String(), "Attempt": "2", "Trace-Id": e.TraceID}, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", prefix, diff)
+		}
 	}
 }
 
