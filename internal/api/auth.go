@@ -175,9 +175,10 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 	}
 	t, err := k.tenants.Get(ctx, n.tenant)
 	switch {
-	case err != nil || !n.isChange:
+	case err != nil || n.isRead:
 	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed and cannot be changed."}
+	case !n.isChange:
 	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events."}
 	}
