@@ -69,7 +69,7 @@ func scanCleanup(row pgx.Row, into *eventhook.TenantCleanup, before ...any) erro
 // TenantCleanup returns the progress of the work after a tenant was closed. The error is
 // KindNotFound if the tenant is not closed. Primary key.
 func (db *DB) TenantCleanup(ctx context.Context, tenant eventhook.TenantID) (c eventhook.TenantCleanup, err error) {
-	err = scanCleanup(db.lists.QueryRow(ctx, `SELECT `+cleanupColumns+` FROM eventhook.tenant_cleanup c WHERE c.tenant_id = $1`, [16]byte(tenant)), &c)
+	err = scanCleanup(db.work.QueryRow(ctx, `SELECT `+cleanupColumns+` FROM eventhook.tenant_cleanup c WHERE c.tenant_id = $1`, [16]byte(tenant)), &c)
 	return c, translate("read the closing of the tenant", notFound(err, "closed tenant"))
 }
 
