@@ -122,10 +122,17 @@ type DeliveryFilter struct {
 	RouteID        RouteID
 	EventID        EventID
 	Status         DeliveryStatus
+	EventType      string    // a type, or a pattern: see TypePrefix
 	CreatedAfter   time.Time // compared with the creation time of the event
 	CreatedBefore  time.Time
 	Before         DeliveryID
 	Limit          int
+}
+
+// DeliveryScan is a page of a list of deliveries that were examined one by one.
+type DeliveryScan struct {
+	Deliveries []Delivery
+	Next       DeliveryID // the list continues before this id; zero at the end
 }
 
 // DeliverySelection selects deliveries to restart. If IDs is not empty, it selects

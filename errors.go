@@ -83,6 +83,9 @@ var (
 	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it expired, or the work was settled"}
 	// ErrStale means that an update names a version that is not current.
 	ErrStale = &Error{Kind: KindStale, Message: "The resource has changed since it was read: read it again, and repeat the change with its current version."}
+	// ErrNotReady means that this instance cannot use the database: its schema or its
+	// encryption keys do not fit the program. Another instance may be ready.
+	ErrNotReady = &Error{Kind: KindUnavailable, Message: "this instance is not ready; try again"}
 	// ErrNotFound means that a resource does not exist or belongs to another tenant.
 	ErrNotFound = &Error{Kind: KindNotFound, Message: "not found"}
 )

@@ -68,6 +68,10 @@ type Event struct {
 	LostLeases     int       // consecutive earlier leases that expired without a settle
 	Envelope       *Envelope // set for a published event; nil for an event of a source
 	PayloadOf      EventID   // the event whose stored body this event shares; zero if it has its own
+
+	// ReprocessedFrom is the event whose payload this event processes again; zero for
+	// other events. The keys of the targets of its routes end with its id.
+	ReprocessedFrom EventID
 	Payload
 }
 
@@ -145,19 +149,6 @@ func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
 	copy(id[:8], of[:8])
 	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)
 	return id
-}
-
-// EventFilter narrows a list of events. An empty field matches every event.
-type EventFilter struct {
-	Source         string // slug of the source
-	SourceID       SourceID
-	Status         EventStatus
-	EventType      string
-	IdempotencyKey string
-	ReceivedAfter  time.Time
-	ReceivedBefore time.Time
-	Before         EventID
-	Limit          int
 }
 
 // EventSelection selects events. If IDs is not empty, it selects these events;

@@ -1,6 +1,7 @@
 package eventhook
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -28,7 +29,7 @@ const (
 	ExecutionCancelled ExecutionStatus = "cancelled"
 )
 
-// Execution is work for a worker: a workflow or a task that a route created. A
+// Execution is work for a worker: a workflow or a task that a route or a caller created. A
 // worker claims it under a lease and settles it. If Input is nil and EventID is set,
 // the input is the body of the event.
 type Execution struct {
@@ -50,8 +51,38 @@ type Execution struct {
 	DueAt          *time.Time
 	CreatedAt      time.Time
 	CompletedAt    *time.Time
-	Promises       []Promise // the promises that a claimed workflow awaited
-	Payload        *Payload  // of the event, if the event's body is the input of a claimed execution
+	Priority       int           // see MaxPriority
+	TraceID        string        // of the request that started it, if it had one; see Trace
+	KeyTTL         time.Duration // how long IdempotencyKey prevents a second execution; 0 means TargetKeyTTL. Not stored
+	Promises       []Promise     // the promises that a claimed workflow awaited
+	Payload        *Payload      // of the event, if the event's body is the input of a claimed execution
+}
+
+// MaxPriority is the highest priority of an execution, and -MaxPriority the lowest. A queue
+// is claimed in the order of the time at which executions are due, minus PriorityStep times
+// their priority. So no execution starves: one that is due more than
+// 2*MaxPriority*PriorityStep later is never claimed before it.
+const (
+	MaxPriority  = 100
+	PriorityStep = time.Minute
+)
+
+// Bounds of a target's IdempotencyTTL, and of the time before which started work is not due.
+const (
+	MaxTargetKeyTTL = 365 * 24 * time.Hour
+	MaxStartDelay   = 365 * 24 * time.Hour
+)
+
+// Trace returns the trace id of the execution: that of the request that started it or,
+// without one, the id of the event that created it or its own id.
+func (x Execution) Trace() string {
+	switch {
+	case x.TraceID != "":
+		return x.TraceID
+	case !x.EventID.IsZero():
+		return hex.EncodeToString(x.EventID[:])
+	}
+	return hex.EncodeToString(x.ID[:])
 }
 
 // MaxPageBytes limits the JSON data in one page of executions or promises, in bytes.

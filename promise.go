@@ -33,3 +33,16 @@ type Promise struct {
 
 // Bytes returns the size of the value.
 func (p Promise) Bytes() int { return len(p.Value) }
+
+// PromiseFilter narrows a list of promises. An empty field matches every promise.
+type PromiseFilter struct {
+	Status PromiseStatus
+	Before PromiseID
+	Limit  int
+}
+
+// PromiseScan is a page of a list of promises.
+type PromiseScan struct {
+	Promises []Promise
+	Next     PromiseID // the list continues before this id; zero at the end
+}

@@ -68,7 +68,8 @@ const DefaultQueue = "default"
 // attempt and the retries of ExecutionRetry. After them the execution is dead.
 const DefaultMaxAttempts = 4
 
-// TargetKeyTTL is how long a workflow or task target remembers its idempotency keys.
+// TargetKeyTTL is how long a workflow or task target remembers its idempotency keys, unless
+// it has an idempotency_ttl_seconds.
 const TargetKeyTTL = 24 * time.Hour
 
 // Validate returns every fault by its field. It does not compile filters and

@@ -18,6 +18,9 @@ const MaxSubscriptions = 20_000
 // current and the previous one.
 const MaxSigningSecrets = 2
 
+// MaxScopePattern is the maximum length of a pattern of a scope_filter in bytes.
+const MaxScopePattern = 256
+
 // Limits of the fields of a subscription.
 const (
 	maxEventTypes        = 100
@@ -30,7 +33,6 @@ const (
 	maxInFlight          = 1000
 	maxRate              = 10_000
 	maxScopePatterns     = 20
-	maxScope             = 256
 	maxTransform         = 16 << 10
 	maxHeaderPrefix      = 40
 	maxOrderedBy         = 256
@@ -172,8 +174,8 @@ func CheckScopePattern(pattern string) string {
 	switch {
 	case pattern == "*":
 		return ""
-	case len(pattern) > maxScope:
-		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(pattern), maxScope)
+	case len(pattern) > MaxScopePattern:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(pattern), MaxScopePattern)
 	case prefix == "" || strings.Contains(prefix, "*") || !isText(prefix):
 		return fmt.Sprintf("%q must be a scope, prefix/*, or *", SanitizeLabel(pattern))
 	}

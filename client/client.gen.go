@@ -248,6 +248,21 @@ const (
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
 )
 
+// Defines values for ListPromisesParamsStatus.
+const (
+	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
+	ListPromisesParamsStatusPending  ListPromisesParamsStatus = "pending"
+	ListPromisesParamsStatusRejected ListPromisesParamsStatus = "rejected"
+	ListPromisesParamsStatusResolved ListPromisesParamsStatus = "resolved"
+)
+
+// Defines values for ListSubscriptionsParamsStatus.
+const (
+	ListSubscriptionsParamsStatusActive   ListSubscriptionsParamsStatus = "active"
+	ListSubscriptionsParamsStatusDisabled ListSubscriptionsParamsStatus = "disabled"
+	ListSubscriptionsParamsStatusPaused   ListSubscriptionsParamsStatus = "paused"
+)
+
 // Action defines model for Action.
 type Action struct {
 	// Attempts Number of attempts.
@@ -746,6 +761,9 @@ type Event struct {
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
 
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
+
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
 
@@ -825,6 +843,9 @@ type EventDetail struct {
 
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
+
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
 
 	// RequestID X-Request-Id of the request.
 	RequestID *string `json:"request_id"`
@@ -2368,6 +2389,9 @@ type Target struct {
 	// IdempotencyKeyPrefix For workflow, task, promise and publish: A text that is prepended to the key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
+	// IdempotencyTTLSeconds For workflow and task: How long an idempotency key prevents a second execution, in seconds. The default is 86400, a day.
+	IdempotencyTTLSeconds *int64 `json:"idempotency_ttl_seconds,omitempty"`
+
 	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
@@ -2376,6 +2400,9 @@ type Target struct {
 
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
+
+	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
@@ -2793,6 +2820,9 @@ type ListDeliveriesParams struct {
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
 
@@ -2835,7 +2865,7 @@ type ListEventsParams struct {
 	// Status Return only events with this status.
 	Status *EventStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// EventType Return only events of this type.
+	// EventType Return only events of this type, or of the types that a pattern such as payment_intent.* matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
 	// ReceivedAfter Return only events received after this time.
@@ -2846,6 +2876,18 @@ type ListEventsParams struct {
 
 	// IdempotencyKey Return only events with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// TraceID Return only events of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only events of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only events with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
+	// Scope Return only published events with this scope.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // PublishEventParams defines parameters for PublishEvent.
@@ -2885,7 +2927,13 @@ type ListPromisesParams struct {
 
 	// IdempotencyKey Return only the promise with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// Status Return only promises with this status.
+	Status *ListPromisesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
+
+// ListPromisesParamsStatus defines parameters for ListPromises.
+type ListPromisesParamsStatus string
 
 // GetPromiseParams defines parameters for GetPromise.
 type GetPromiseParams struct {
@@ -2963,7 +3011,16 @@ type ListSubscriptionsParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only subscriptions with this status.
+	Status *ListSubscriptionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 }
+
+// ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
+type ListSubscriptionsParamsStatus string
 
 // DeleteSubscriptionParams defines parameters for DeleteSubscription.
 type DeleteSubscriptionParams struct {
@@ -2990,6 +3047,9 @@ type ListSubscriptionDeliveriesParams struct {
 
 	// Status Return only deliveries with this status.
 	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
 	// CreatedAfter Return only deliveries created after this time.
 	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
@@ -3190,7 +3250,7 @@ func (params ListTenantAuditParams) query() url.Values {
 
 // ListDeliveries calls GET /api/tenants/{tenant}/eventhook/deliveries.
 //
-// List deliveries. Requires a key with the scope read, or the admin key.
+// List deliveries. Newest first. With event_type: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
 	return callJSON[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
 }
@@ -3213,6 +3273,7 @@ func (params ListDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -3308,7 +3369,7 @@ func (params PutEventTypeParams) header() url.Values {
 
 // ListEvents calls GET /api/tenants/{tenant}/eventhook/events.
 //
-// List events. Newest first. Requires a key with the scope read, or the admin key.
+// List events. Newest first. With a pattern of event types, trace_id, request_id, correlation_id or scope: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) (EventPage, error) {
 	return callJSON[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
 }
@@ -3333,6 +3394,10 @@ func (params ListEventsParams) query() url.Values {
 	set(values, "received_after", params.ReceivedAfter)
 	set(values, "received_before", params.ReceivedBefore)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -3416,7 +3481,7 @@ func (c *Client) TestEvent(ctx context.Context, tenant string, id string, option
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
-// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
+// List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope work, or the admin key.
 func (c *Client) ListPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) (PromisePage, error) {
 	return callJSON[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
 }
@@ -3436,6 +3501,7 @@ func (params ListPromisesParams) query() url.Values {
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "status", params.Status)
 	return values
 }
 
@@ -3768,6 +3834,8 @@ func (params ListSubscriptionsParams) query() url.Values {
 	values := url.Values{}
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	return values
 }
 
@@ -3844,6 +3912,7 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -4037,4 +4106,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "02d80306a21eeb475985dc6d1a4fd4e8460c8b22791de4193994814ba3ff12c1"
+const generatedFrom = "cc234a8026ea6044c586c44660ccc7ad13723fdac834e7a0621f1200a1ab6a8f"

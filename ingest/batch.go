@@ -145,9 +145,12 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
 	if err != nil {
 		if b.logLimit.AllowN(b.now(), 1) {
-			b.log.Error("a batch of webhooks could not be stored; its senders get a 500", "events", len(arrivals), "error", err)
+			b.log.Error("a batch of webhooks could not be stored; its senders get an error", "events", len(arrivals), "error", err)
 		}
 		b.handoff.Release(granted)
+		if errors.Is(err, eventhook.ErrNotReady) {
+			return err
+		}
 		return errNotStored
 	}
 	b.handoff.Planned(arrivals)

@@ -53,6 +53,7 @@ type fixture struct {
 	learner   *learner
 	confirmer *confirmer
 	services  *services
+	unfit     error // of the instance
 }
 
 func testConfig() ingest.Config {
@@ -85,7 +86,7 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.Now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
 	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
-		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Meter: r.meter, Log: log, Now: r.clock.Now})
+		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Ready: func() error { return r.unfit }, Meter: r.meter, Log: log, Now: r.clock.Now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

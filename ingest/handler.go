@@ -38,6 +38,7 @@ type Handler struct {
 	observer  Observer
 	learner   Learner
 	confirm   Confirm
+	ready     func() error
 	log       *slog.Logger
 	now       func() time.Time
 	trusted   clients.Ranges // proxies
@@ -60,6 +61,7 @@ type Deps struct {
 	Learner  Learner      // if nil, handshakes that send a secret fail
 	Confirm  Confirm      // if nil, subscriptions of Amazon SNS are not confirmed
 	Services Services     // if nil, Fastly gets a 404
+	Ready    func() error // returns why this instance accepts no webhooks; if nil, it is always ready
 	Meter    *usage.Meter // if nil, nothing is counted and no quota applies
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -76,7 +78,7 @@ func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, l
 // NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
 	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
-		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
+		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
 		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
 	var err error
@@ -160,6 +162,9 @@ type result struct {
 // refused requests never use up the provider's limit. receive returns the source even if
 // the request is refused, and nil if there is no source to record a rejection for.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (res result, src *source, refused *refusal) {
+	if err := h.notReady(); err != nil {
+		return res, nil, notStored(err)
+	}
 	src, refused = h.findSource(r.Context(), at)
 	if refused != nil {
 		return res, nil, refused
@@ -295,8 +300,28 @@ func (h *Handler) findSource(ctx context.Context, at address) (*source, *refusal
 	case ctx.Err() != nil:
 		return nil, &refusal{outcome: OutcomeUnreadable} // the sender is gone
 	}
+	if errors.Is(err, eventhook.ErrNotReady) {
+		return nil, notStored(err)
+	}
 	return nil, &refusal{outcome: OutcomeFailed, cause: fmt.Errorf("find the source: %w", err)}
 }
+
+// notReady returns why this instance accepts no webhooks, as an ErrNotReady, or nil.
+func (h *Handler) notReady() error {
+	if h.ready == nil {
+		return nil
+	}
+	err := h.ready()
+	if err == nil {
+		return nil
+	}
+	e := *eventhook.ErrNotReady
+	e.Cause, e.RetryAfter = err, retryNotReady
+	return &e
+}
+
+// retryNotReady is the Retry-After of an instance that is not ready.
+const retryNotReady = 10 * time.Second
 
 // verifyRequest returns the request as the verifier gets it, with the URL that is
 // registered at the provider.
@@ -309,7 +334,11 @@ func (h *Handler) verifyRequest(r *http.Request, src *source, body []byte, now t
 }
 
 func notStored(err error) *refusal {
-	if e, ok := errors.AsType[*eventhook.Error](err); ok && e.Kind == eventhook.KindUnavailable {
+	e, ok := errors.AsType[*eventhook.Error](err)
+	switch {
+	case errors.Is(err, eventhook.ErrNotReady):
+		return &refusal{outcome: OutcomeNotReady, retryAfter: e.RetryAfter, cause: err}
+	case ok && e.Kind == eventhook.KindUnavailable:
 		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter}
 	}
 	return &refusal{outcome: OutcomeFailed}

@@ -31,6 +31,7 @@ const (
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
 	OutcomeEvicted      Outcome = "evicted"
+	OutcomeNotReady     Outcome = "not_ready"
 	OutcomeTooSlow      Outcome = "body_too_slow"
 	OutcomeEncoding     Outcome = "content_encoding_refused"
 
@@ -62,6 +63,7 @@ var problemResponses = map[Outcome]problemResponse{
 	OutcomeQuotaExceeded:   newProblemResponse(http.StatusTooManyRequests, quotaDetail),
 	OutcomeKeysUnavailable: newProblemResponse(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
 	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body arrived slowly while the gateway was overloaded; send it again later."),
+	OutcomeNotReady:        newProblemResponse(http.StatusServiceUnavailable, "This instance of the gateway is not ready; send it again."),
 	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body arrived too slowly."),
 	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
@@ -75,7 +77,7 @@ var problemResponses = map[Outcome]problemResponse{
 // because of the request itself, not because of a failure or overload of the gateway.
 func (o Outcome) isCounted() bool {
 	switch o {
-	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted:
+	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted, OutcomeNotReady:
 		return false
 	default:
 		return true

@@ -30,6 +30,11 @@ import (
 //go:embed *.sql
 var FS embed.FS
 
+// PreviousRelease is the newest migration of the release before this one. Its instances stay
+// ready while a rolling upgrade to this release runs. A release sets it to the Newest of the
+// release before.
+const PreviousRelease = 14
+
 // Up migrates the database at dsn to the newest schema. It holds an advisory lock, so
 // instances that start together wait for each other. If the schema is current or newer, Up
 // changes nothing and returns nil. Up may run while instances of the previous version run.
@@ -39,7 +44,7 @@ var FS embed.FS
 func Up(ctx context.Context, dsn string) error {
 	const tries = 20
 	for try := 1; ; try++ {
-		err := run(ctx, dsn, "migrate up", up)
+		err := run(ctx, dsn, "migrate up", upAndRecord)
 		if err == nil || try == tries || !isLockConflict(err) {
 			return err
 		}
@@ -50,6 +55,42 @@ func Up(ctx context.Context, dsn string) error {
 		}
 	}
 }
+
+// recordReleaseSQL writes this release unless the schema belongs to a later one.
+const recordReleaseSQL = `
+INSERT INTO eventhook.schema_release AS r (newest, previous) VALUES ($1, $2)
+ON CONFLICT (is_only_row) DO UPDATE SET newest = excluded.newest, previous = excluded.previous WHERE r.newest < excluded.newest`
+
+// upAndRecord runs the migrations and records the release. It records the release before the
+// first migration as well, so that instances of the previous release recognize the schema while
+// the migrations run.
+func upAndRecord(ctx context.Context, m *migrate.Migrate, db *sql.DB) error {
+	newest, err := Newest()
+	if err != nil {
+		return err
+	}
+	record := func() error {
+		_, err := db.ExecContext(ctx, recordReleaseSQL, newest, PreviousRelease)
+		return err
+	}
+	if err := record(); err != nil && !hasCode(err, "42P01") { // undefined table: the schema is older than the table
+		return err
+	}
+	if err := up(ctx, m, db); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+		return err
+	}
+	if version, _, err := m.Version(); err != nil || int64(version) != newest {
+		return err // nil if a later release has migrated the schema
+	}
+	if err := record(); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, notifySQL)
+	return err
+}
+
+// notifySQL wakes the instances that wait for their schema; see package pg.
+const notifySQL = `SELECT pg_notify('eventhook_wake', 'migrations sealing')`
 
 // bindSecretsSQL lets a database that this version created start with bound secrets, since
 // no instance of an earlier version has used it.
@@ -107,12 +148,16 @@ func upOrForce(m *migrate.Migrate) error {
 	return err
 }
 
-// before returns the previous version, -1 before the first.
+// before returns the previous version, -1 before the first. Numbers may be missing.
 func before(version uint) int {
-	if version <= 1 {
-		return -1
+	all, _ := versions() // the names were read before
+	previous := -1
+	for _, v := range all {
+		if v < int64(version) {
+			previous = int(v)
+		}
 	}
-	return int(version) - 1
+	return previous
 }
 
 // isApplied reports whether a migration failed because its objects exist already (SQLSTATE
@@ -216,12 +261,23 @@ func run(ctx context.Context, dsn, act string, do func(context.Context, *migrate
 
 // Newest returns the version to which Up migrates a schema.
 func Newest() (version int64, err error) {
+	all, err := versions()
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	return all[len(all)-1], nil
+}
+
+// versions returns the numbers of the migrations in their order.
+func versions() (all []int64, err error) {
 	files, err := fs.Glob(FS, "*.up.sql")
 	for _, name := range files { // sorted by name
 		number, _, _ := strings.Cut(name, "_")
-		if version, err = strconv.ParseInt(number, 10, 64); err != nil {
-			return 0, fmt.Errorf("the migration %s has no number: %w", name, err)
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the migration %s has no number: %w", name, err)
 		}
+		all = append(all, version)
 	}
-	return version, err
+	return all, err
 }

@@ -22,8 +22,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // completeTargets has a target of each kind with all its settings.
 var completeTargets = map[string]string{
-	"workflow": `{"type":"workflow","workflow_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
-	"task":     `{"type":"task","task_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
+	"workflow": `{"type":"workflow","workflow_kind":"pay","queue":"q","max_attempts":2,"priority":-5,"idempotency_ttl_seconds":60,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
+	"task":     `{"type":"task","task_kind":"pay","queue":"q","max_attempts":2,"priority":-5,"idempotency_ttl_seconds":60,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"promise": `{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
 		`"error_path":"body.error","on_missing":"fail"}`,
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,

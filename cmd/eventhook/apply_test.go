@@ -106,7 +106,7 @@ func TestReadOnlyCommandsDoNotMigrate(t *testing.T) {
 	for _, c := range []struct{ change, says string }{
 		{`UPDATE eventhook.schema_migrations SET version = version - 1`, "run eventhook migrate"},
 		{`UPDATE eventhook.schema_migrations SET version = version + 2`, "newer"},
-		{`UPDATE eventhook.schema_migrations SET dirty = true`, "stopped in the middle"},
+		{`UPDATE eventhook.schema_migrations SET version = version - 1, dirty = true`, "stopped in the middle"},
 		{`DROP SCHEMA eventhook CASCADE`, "run eventhook migrate"},
 	} {
 		if _, err := conn.Exec(t.Context(), c.change); err != nil {

@@ -147,9 +147,12 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err != nil {
 		return nil, err
 	}
-	if err := db.StartSealing(ctx); err != nil {
+	if err := db.StartFit(ctx); err != nil {
 		db.Close()
 		return nil, err
+	}
+	if db.Fit() != nil {
+		return db, nil //nolint:nilerr // the instance starts, and is not ready until the cause is gone
 	}
 	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
 		log.Warn("cannot create partitions; the gateway stores events and retries later", "error", err)
@@ -159,7 +162,12 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 
 // openWithoutMigration opens the database and does not change its schema.
 func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	newest, err := migrations.Newest()
+	if err != nil {
+		return nil, err
+	}
 	return pg.Open(ctx, d.url, pg.Options{
+		Schema:      newest,
 		AcceptConns: c.Database.AcceptConns,
 		WorkConns:   c.Database.WorkConns,
 		ListConns:   c.Database.ListConns,

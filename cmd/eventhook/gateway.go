@@ -50,6 +50,8 @@ type gateway struct {
 	batcher       *ingest.Batcher
 	process       *route.Processor
 	subscribers   subscribers
+
+	applyWhenFit func(context.Context) error // applies files that could not be applied at the start, or nil
 }
 
 // newGateway opens the database and the listeners and connects the parts. It does
@@ -70,9 +72,8 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 	if g.db, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
 		return g, err
 	}
-	if err := g.db.KeysFit(); err != nil {
-		log.Error("the encryption keys do not match the database: this instance is not ready, seals no secrets and processes no events",
-			"error", err, "keys", g.keys.ring.KeyIDs())
+	if err := g.db.Fit(); err != nil {
+		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err, "keys", g.keys.ring.KeyIDs())
 	}
 	if g.public, err = listen("listen", c.Listen); err != nil {
 		return g, err
@@ -152,7 +153,7 @@ func (g *gateway) wire() {
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
-		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: g.out.confirm,
+		Sources: g.db, Learner: g.db, Services: g.db, Ready: g.db.Fit, Keys: g.publishedKeys, Confirm: g.out.confirm,
 		Meter: g.meter, Batcher: g.batcher, Observer: ingestObserver{g.metrics}, Log: g.log, Now: time.Now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)

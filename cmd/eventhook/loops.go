@@ -13,13 +13,15 @@ import (
 func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.invalidate) },
-		func(ctx context.Context) error { return g.db.WatchSealing(ctx, 10*time.Second) },
+		func(ctx context.Context) error { return g.db.WatchFit(ctx, 10*time.Second) },
+		g.applyLater,
 		func(ctx context.Context) error { return g.db.SendNotifications(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
 		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
+		func(ctx context.Context) error { return g.subscribers.replays.Run(ctx) },
 		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
 		g.every(10*time.Minute, "maintain partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.MaintainPartitions(ctx, partitionsAhead, retention(g.config))
@@ -68,7 +70,8 @@ func (g *gateway) invalidate(c pg.ConfigChange) {
 }
 
 // every returns a loop that calls do at each interval until ctx ends, and repeats
-// the call at once while do reports more work. A failed call is logged and retried
+// the call at once while do reports more work. It calls nothing while the instance is not
+// ready because of the schema or the keys. A failed call is logged and retried
 // at the next interval.
 func (g *gateway) every(interval time.Duration, act string, do func(context.Context) (more bool, err error)) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -80,7 +83,7 @@ func (g *gateway) every(interval time.Duration, act string, do func(context.Cont
 				return nil
 			case <-tick.C:
 			}
-			for more := true; more && ctx.Err() == nil; {
+			for more := g.db.Fit() == nil; more && ctx.Err() == nil; {
 				var err error
 				if more, err = do(ctx); err != nil && ctx.Err() == nil {
 					g.log.Warn("cannot "+act+"; retrying later", "error", err)

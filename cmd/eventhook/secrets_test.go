@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -185,18 +183,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
-	ready := func(i *instance) string {
-		answer, err := http.Get(strings.TrimSuffix(i.metrics, "/metrics") + "/health/ready")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }()
-		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%d %s", answer.StatusCode, body)
-	}
+	ready := func(i *instance) string { return i.ready() }
 	start := func(key string) *instance {
 		return startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + key}, "serve")
 	}
@@ -208,6 +195,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	if got := ready(wrong); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "do not fit this database") {
 		t.Errorf("with a wrong key it answers %s, want 503 and the reason", got)
 	}
+	wantNotReady(t, wrong)
 	right := start(testEncryptionKey)
 	if got := ready(right); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("with the right key it answers %s, want 200", got)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +70,8 @@ func tuneMemory() {
 	}
 }
 
-// applyAtStart applies files before the gateway serves requests. It returns the
+// applyAtStart applies files before the gateway serves requests. If the schema or the
+// encryption keys do not fit, the files are applied as soon as they fit. It returns the
 // generated secrets, nil without makeSecrets.
 func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool) (*datadir.Secrets, error) {
 	lookup := os.LookupEnv
@@ -93,14 +95,41 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 			return nil, err
 		}
 	}
+	apply := func(ctx context.Context) error { return g.applyFile(ctx, path, tenants) }
+	if g.db.Fit() != nil {
+		g.applyWhenFit = apply
+		return generated, nil
+	}
+	return generated, apply(ctx)
+}
+
+func (g *gateway) applyFile(ctx context.Context, path string, tenants []eventhook.TenantConfig) error {
 	for _, t := range tenants {
 		changes, err := g.db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("apply %s: %w", path, err)
+			return fmt.Errorf("apply %s: %w", path, err)
 		}
 		g.log.Info("applied configuration", "tenant", t.Slug, "changes", countChanges(changes))
 	}
-	return generated, nil
+	return nil
+}
+
+// applyLater applies the files of --apply that could not be applied at the start. It retries
+// until they are applied, and does nothing if there are none.
+func (g *gateway) applyLater(ctx context.Context) error {
+	if g.applyWhenFit == nil {
+		return nil
+	}
+	const interval = time.Second
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return g.every(interval, "apply the files of --apply", func(ctx context.Context) (bool, error) {
+		err := g.applyWhenFit(ctx)
+		if err == nil {
+			cancel()
+		}
+		return false, err
+	})(ctx)
 }
 
 func countChanges(changes []eventhook.Change) int {

@@ -13,8 +13,11 @@ import (
 // DeliveryStore reads and retries deliveries. A delivery that does not exist or belongs
 // to another tenant is KindNotFound.
 type DeliveryStore interface {
-	// Deliveries returns deliveries, newest first.
+	// Deliveries returns deliveries, newest first. It ignores the event type.
 	Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error)
+	// ScanDeliveries returns deliveries like Deliveries, for any filter, and those of all
+	// tenants if tenant is zero. It may return fewer than the limit.
+	ScanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (eventhook.DeliveryScan, error)
 	// Delivery returns a delivery with its attempts in chronological order.
 	Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error)
 	// EventDeliveries returns at most limit deliveries of an event, and their total
@@ -129,7 +132,9 @@ func (s *server) registerDeliveries(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/deliveries" + path, summary: summary, scope: scope, tag: "deliveries"}
 	}
-	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries", eventhook.ScopeRead), s.listDeliveries)
+	list := op("list-deliveries", http.MethodGet, "", "List deliveries", eventhook.ScopeRead)
+	list.about = "Newest first. With event_type: " + aboutScans
+	register(s, api, list, s.listDeliveries)
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
 	one.about = "Makes the delivery due at once and resets its retries. A delivery that succeeded is sent again. " +
@@ -156,6 +161,7 @@ type DeliveryQuery struct {
 	PageQuery
 	EventID       string    `query:"event_id" format:"uuid" doc:"Return only deliveries of this event."`
 	Status        string    `query:"status" enum:"pending,acquired,success,failed,dead" doc:"Return only deliveries with this status."`
+	EventType     string    `query:"event_type" example:"payment.*" doc:"Return only deliveries of events of this type, or of a type that this pattern matches."`
 	CreatedAfter  time.Time `query:"created_after" doc:"Return only deliveries created after this time."`
 	CreatedBefore time.Time `query:"created_before" doc:"Return only deliveries created before this time."`
 }
@@ -185,31 +191,47 @@ func (s *server) listSubscriptionDeliveries(ctx context.Context, by caller, in *
 
 func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
 	pages := s.pager("deliveries", by.tenant)
-	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
+	f, err := q.filter(pages, subscription, route)
 	if err != nil {
 		return nil, err
 	}
-	f := eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status), CreatedAfter: sinceEpoch(q.CreatedAfter), CreatedBefore: sinceEpoch(q.CreatedBefore),
-		Before: before, Limit: q.Limit + 1}
-	if f.SubscriptionID, err = idFilter[eventhook.Subscription]("query.subscription_id", subscription); err != nil {
-		return nil, err
-	}
-	if f.RouteID, err = idFilter[eventhook.Route]("query.route_id", route); err != nil {
-		return nil, err
-	}
-	if f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID); err != nil {
-		return nil, err
-	}
-	found, err := s.Deliveries.Deliveries(ctx, by.tenant, f)
+	found, err := s.findDeliveries(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, by.tenant, found)
+	names, err := s.subscriptionNames(ctx, by.tenant, found.Deliveries)
 	if err != nil {
 		return nil, err
 	}
 	show := func(d eventhook.Delivery) Delivery { return viewDelivery(d, names) }
-	return newPage(pages, found, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
+	return scannedPage(pages, found.Deliveries, found.Next, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
+}
+
+// findDeliveries reads a page of deliveries: through an index, or by a scan if the filter has none.
+func (s *server) findDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
+	if f.EventType != "" {
+		return s.Deliveries.ScanDeliveries(ctx, tenant, f)
+	}
+	found.Deliveries, err = s.Deliveries.Deliveries(ctx, tenant, f)
+	return found, err
+}
+
+// filter returns the filter of a list, with a limit of one more than a page.
+func (q DeliveryQuery) filter(pages pager, subscription, route string) (f eventhook.DeliveryFilter, err error) {
+	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
+	if err != nil {
+		return f, err
+	}
+	f = eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType),
+		CreatedAfter: sinceEpoch(q.CreatedAfter), CreatedBefore: sinceEpoch(q.CreatedBefore), Before: before, Limit: q.Limit + 1}
+	if f.SubscriptionID, err = idFilter[eventhook.Subscription]("query.subscription_id", subscription); err != nil {
+		return f, err
+	}
+	if f.RouteID, err = idFilter[eventhook.Route]("query.route_id", route); err != nil {
+		return f, err
+	}
+	f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID)
+	return f, err
 }
 
 // idFilter parses an id that filters a list; an empty text is the zero id, which does

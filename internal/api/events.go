@@ -17,6 +17,9 @@ import (
 // another tenant is KindNotFound.
 type EventStore interface {
 	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
+	// ScanEvents returns events like Events, for filters that need a scan too, and those of
+	// all tenants if tenant is zero. It may return fewer than the limit.
+	ScanEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) (eventhook.EventScan, error)
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
 	// Actions returns at most limit actions of an event in the order in which they
 	// started, and their total number.
@@ -37,25 +40,26 @@ type EventStore interface {
 // EventView is an event in a list. It is exported because huma ignores embedded types
 // that are not.
 type EventView struct {
-	ID             string     `json:"id" format:"uuid"`
-	Source         *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
-	Origin         string     `json:"origin" enum:"source,api,route,system" doc:"source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself."`
-	EventType      string     `json:"event_type"`
-	Status         string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of."`
-	IdempotencyKey *string    `json:"idempotency_key" doc:"Events of a source with the same key are duplicates; null without a key."`
-	IsDuplicate    bool       `json:"is_duplicate" doc:"Whether the status is duplicate."`
-	DuplicateOf    *string    `json:"duplicate_of" doc:"Id of the first event; null unless the event is a duplicate."`
-	ContentType    string     `json:"content_type" doc:"Content type of the body."`
-	BodySize       int        `json:"body_size" doc:"Size of the body in bytes."`
-	RetryCount     int        `json:"retry_count" doc:"Number of retries since the event was received or last reprocessed."`
-	NextRetryAt    *time.Time `json:"next_retry_at" doc:"Null if no retry is scheduled."`
-	LastError      *string    `json:"last_error" doc:"Error of the last attempt; null if it succeeded."`
-	SourceIP       *string    `json:"source_ip" doc:"Client address of the request; null if unknown."`
-	TraceID        string     `json:"trace_id" doc:"W3C trace id."`
-	RequestID      *string    `json:"request_id" doc:"X-Request-Id of the request."`
-	CorrelationID  *string    `json:"correlation_id" doc:"Identifier shared by related events."`
-	ReceivedAt     time.Time  `json:"received_at" doc:"When the event was received or published."`
-	ProcessedAt    *time.Time `json:"processed_at" doc:"When processing ended; null before that."`
+	ID              string     `json:"id" format:"uuid"`
+	Source          *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
+	Origin          string     `json:"origin" enum:"source,api,route,system" doc:"source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself."`
+	EventType       string     `json:"event_type"`
+	Status          string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of."`
+	IdempotencyKey  *string    `json:"idempotency_key" doc:"Events of a source with the same key are duplicates; null without a key."`
+	IsDuplicate     bool       `json:"is_duplicate" doc:"Whether the status is duplicate."`
+	DuplicateOf     *string    `json:"duplicate_of" doc:"Id of the first event; null unless the event is a duplicate."`
+	ContentType     string     `json:"content_type" doc:"Content type of the body."`
+	BodySize        int        `json:"body_size" doc:"Size of the body in bytes."`
+	RetryCount      int        `json:"retry_count" doc:"Number of retries since the event was received or last reprocessed."`
+	NextRetryAt     *time.Time `json:"next_retry_at" doc:"Null if no retry is scheduled."`
+	LastError       *string    `json:"last_error" doc:"Error of the last attempt; null if it succeeded."`
+	ReprocessedFrom *string    `json:"reprocessed_from" doc:"The event whose payload this event processes again; null for other events."`
+	SourceIP        *string    `json:"source_ip" doc:"Client address of the request; null if unknown."`
+	TraceID         string     `json:"trace_id" doc:"W3C trace id."`
+	RequestID       *string    `json:"request_id" doc:"X-Request-Id of the request."`
+	CorrelationID   *string    `json:"correlation_id" doc:"Identifier shared by related events."`
+	ReceivedAt      time.Time  `json:"received_at" doc:"When the event was received or published."`
+	ProcessedAt     *time.Time `json:"processed_at" doc:"When processing ended; null before that."`
 }
 
 type eventDetail struct {
@@ -98,17 +102,6 @@ type actionView struct {
 	CompletedAt         *time.Time `json:"completed_at" doc:"Null while the action is pending."`
 }
 
-type eventsQuery struct {
-	TenantPath
-	PageQuery
-	Source         string    `query:"source" doc:"Return only events of the source with this slug."`
-	Status         string    `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"Return only events with this status."`
-	EventType      string    `query:"event_type" doc:"Return only events of this type."`
-	ReceivedAfter  time.Time `query:"received_after" doc:"Return only events received after this time."`
-	ReceivedBefore time.Time `query:"received_before" doc:"Return only events received before this time."`
-	IdempotencyKey string    `query:"idempotency_key" doc:"Return only events with this idempotency key."`
-}
-
 // EventPath is the part of a path that identifies an event.
 type EventPath struct {
 	TenantPath
@@ -118,7 +111,7 @@ type EventPath struct {
 func (s *server) registerEvents(api huma.API) {
 	const tag = "events"
 	register(s, api, operation{id: "list-events", method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
-		summary: "List events", about: "Newest first."}, s.listEvents)
+		summary: "List events", about: "Newest first. With a pattern of event types, trace_id, request_id, correlation_id or scope: " + aboutScans}, s.listEvents)
 	register(s, api, operation{id: "get-event", method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Get an event with its headers, body, actions and deliveries"}, s.getEvent)
 	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
@@ -128,23 +121,6 @@ func (s *server) registerEvents(api huma.API) {
 		about: "Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. " +
 			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
 	s.registerStream(api)
-}
-
-func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*page[EventView], error) {
-	list := s.pager("events", by.tenant)
-	before, err := cursorOf[eventhook.Event](list, in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	found, err := s.Events.Events(ctx, by.tenant, eventhook.EventFilter{
-		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType),
-		IdempotencyKey: eventhook.NormalizeKey(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
-		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return newPage(list, found, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
 }
 
 // sinceEpoch raises a time to 1970, before which ids cannot represent times.
@@ -160,7 +136,7 @@ func viewEvent(e eventhook.Event) EventView {
 		ID: e.ID.String(), Source: optional(e.SourceSlug), Origin: string(e.Origin), EventType: e.EventType, Status: string(e.Status),
 		IdempotencyKey: optional(e.IdempotencyKey), IsDuplicate: e.Status == eventhook.EventDuplicate, DuplicateOf: optionalID(e.DuplicateOf),
 		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: optionalUTC(e.NextRetryAt), LastError: optional(e.LastError),
-		SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
+		ReprocessedFrom: optionalID(e.ReprocessedFrom), SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
 		ReceivedAt: e.ID.Time(), ProcessedAt: optionalUTC(e.ProcessedAt),
 	}
 }

@@ -97,6 +97,20 @@ func newPage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id f
 	return out
 }
 
+// scannedPage builds a page from a list with up to limit+1 items that a store found by
+// examining rows. next is the id before which the store continues, zero at the end: a page
+// can have fewer items than the limit and yet a next page.
+func scannedPage[T, V any, K any](p pager, list []T, next eventhook.ID[K], limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
+	out := newPage(p, list, limit, show, id)
+	if out.Body.NextCursor == nil && !next.IsZero() {
+		out.Body.NextCursor = p.encode(next[:])
+	}
+	return out
+}
+
+// aboutScans describes the lists whose filters have no index.
+const aboutScans = "A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s."
+
 // fittingLimit returns the limit of a page: limit, or fewer items if more would
 // exceed eventhook.MaxPageBytes. A page has at least one item.
 func fittingLimit[T interface{ Bytes() int }](list []T, limit int) int {

@@ -19,7 +19,7 @@ type PromiseStore interface {
 	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, created bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
-	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
+	Promises(ctx context.Context, tenant eventhook.TenantID, f eventhook.PromiseFilter) (eventhook.PromiseScan, error)
 	SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o effects.PromiseOutcome) (eventhook.Promise, error)
 	PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-chan struct{}
 }
@@ -85,7 +85,7 @@ func (s *server) registerPromises(api huma.API) {
 	create.about = "201 if the promise is new; 200 with the existing promise if the tenant already has a promise with this idempotency key."
 	register(s, api, create, s.createPromise)
 	list := op("list-promises", http.MethodGet, "", "List promises")
-	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."
+	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists. " + aboutScans
 	register(s, api, list, s.listPromises)
 	get := op("get-promise", http.MethodGet, "/{id}", "Get a promise")
 	get.class, get.about = ownLimits, "With wait_seconds, the response is sent when the promise is settled, or when this time is over."
@@ -128,6 +128,7 @@ type promisesQuery struct {
 	TenantPath
 	PageQuery
 	IdempotencyKey string `query:"idempotency_key" doc:"Return only the promise with this idempotency key."`
+	Status         string `query:"status" enum:"pending,resolved,rejected,expired" doc:"Return only promises with this status."`
 }
 
 func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery) (*page[promiseView], error) {
@@ -135,7 +136,7 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 	pages := s.pager("promises", by.tenant)
 	if in.IdempotencyKey != "" {
 		p, err := s.Promises.PromiseByKey(ctx, by.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
-		if eventhook.KindOf(err) == eventhook.KindNotFound {
+		if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && in.Status != "" && in.Status != string(p.Status) {
 			return newPage(pages, nil, in.Limit, viewPromise, id), nil
 		}
 		return newPage(pages, []eventhook.Promise{p}, in.Limit, viewPromise, id), err
@@ -144,14 +145,14 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Promises.Promises(ctx, by.tenant, before, in.Limit+1)
+	found, err := s.Promises.Promises(ctx, by.tenant, eventhook.PromiseFilter{Status: eventhook.PromiseStatus(in.Status), Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range list {
+	for _, p := range found.Promises {
 		by.reservation.addUnchecked(int64(len(p.Value)) * copiedWeight)
 	}
-	return newPage(pages, list, fittingLimit(list, in.Limit), viewPromise, id), nil
+	return scannedPage(pages, found.Promises, found.Next, fittingLimit(found.Promises, in.Limit), viewPromise, id), nil
 }
 
 type getPromiseRequest struct {

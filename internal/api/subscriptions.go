@@ -17,7 +17,7 @@ type SubscriptionStore interface {
 	// Subscription and Subscriptions return a subscription without secrets if these
 	// cannot be decrypted.
 	Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.Subscription, error)
-	Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error)
+	Subscriptions(ctx context.Context, tenant eventhook.TenantID, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error)
 	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
 	UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
@@ -119,9 +119,21 @@ func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook
 	return invalid("body.url", "the subscription was not created, because the receiver did not answer a test event with 2xx: "+a.Error)
 }
 
+// SubscriptionQuery filters a list of subscriptions.
+type SubscriptionQuery struct {
+	PageQuery
+	Status    string `query:"status" enum:"active,paused,disabled" doc:"Return only subscriptions with this status."`
+	EventType string `query:"event_type" example:"payment.*" doc:"Return only subscriptions that receive events of this type, or of a type that this pattern matches."`
+}
+
+// filter returns the filter of a list, with a limit of one more than a page.
+func (q SubscriptionQuery) filter(before eventhook.SubscriptionID) eventhook.SubscriptionFilter {
+	return eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType), Before: before, Limit: q.Limit + 1}
+}
+
 type subscriptionsQuery struct {
 	TenantPath
-	PageQuery
+	SubscriptionQuery
 }
 
 func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscriptionsQuery) (*page[Subscription], error) {
@@ -130,7 +142,7 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, before, in.Limit+1)
+	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, in.filter(before))
 	if err != nil {
 		return nil, err
 	}

@@ -31,14 +31,24 @@ var eventColumns = []column[client.Event]{
 	{"RECEIVED", func(e client.Event) string { return terminal.Time(e.ReceivedAt) }},
 	{"FROM", func(e client.Event) string { return cmp.Or(textOf(e.Source), string(e.Origin)) }},
 	{"EVENT TYPE", func(e client.Event) string { return e.EventType }},
-	{"STATUS", func(e client.Event) string { return string(e.Status) }},
+	{"STATUS", statusText},
 	{"RETRIES", func(e client.Event) string { return fmt.Sprint(e.RetryCount) }},
 	{"LAST ERROR", func(e client.Event) string { return textOf(e.LastError) }},
 }
 
+// statusText returns the status of an event. Nothing is processed for a published event,
+// and its deliveries may still be owed: so it is published, and not delivered.
+func statusText(e client.Event) string {
+	if e.Origin != client.EventOriginSource && e.Status == client.EventStatusDelivered {
+		return "published"
+	}
+	return string(e.Status)
+}
+
 // eventFlags filter a list of events.
 type eventFlags struct {
-	source, status, eventType, key string
+	source, status, eventType, key     string
+	trace, request, correlation, scope string
 	spanFlags
 }
 
@@ -46,8 +56,12 @@ func (f *eventFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	flags.StringVar(&f.status, "status", "", "status: pending, processing, delivered, unrouted, failed, dead or duplicate")
-	flags.StringVar(&f.eventType, "type", "", "event type")
+	flags.StringVar(&f.eventType, "type", "", "event type, or a pattern such as 'payment_intent.*'")
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key")
+	flags.StringVar(&f.trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits")
+	flags.StringVar(&f.request, "request-id", "", "X-Request-Id of the request")
+	flags.StringVar(&f.correlation, "correlation-id", "", "correlation id")
+	flags.StringVar(&f.scope, "scope", "", "scope of published events")
 	f.spanFlags.addTo(flags, "received")
 }
 
@@ -55,7 +69,8 @@ func (f *eventFlags) addTo(cmd *cobra.Command) {
 func (f *eventFlags) params(now time.Time) (client.ListEventsParams, error) {
 	since, until, err := f.bounds(now)
 	return client.ListEventsParams{Source: optionalFlag(f.source), Status: optionalFlag(client.EventStatus(f.status)),
-		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key), ReceivedAfter: since, ReceivedBefore: until}, err
+		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key), TraceID: optionalFlag(f.trace), RequestID: optionalFlag(f.request),
+		CorrelationID: optionalFlag(f.correlation), Scope: optionalFlag(f.scope), ReceivedAfter: since, ReceivedBefore: until}, err
 }
 
 func newEventList(r *remote) *cobra.Command {
@@ -76,6 +91,7 @@ func newEventList(r *remote) *cobra.Command {
 	f.addTo(cmd)
 	cmd.Example = `  eventhook event list --status failed --since 24h
   eventhook event list --source stripe --type invoice.paid --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z
+  eventhook event list --type 'payment_intent.*' --trace-id 4bf92f3577b34da6a3ce929d0e0e4736
   eventhook event list --status dead --all -o json`
 	return cmd
 }
@@ -95,12 +111,8 @@ func newEventPayload(r *remote) *cobra.Command {
 	})
 }
 
-// latest is the argument for the newest event that a source received. It skips
-// events that routes published.
-const latest = "latest"
-
 // eventID returns arg, or the id of the newest event that a source received if arg is
-// latest. source limits latest to one source unless it is "".
+// latest. It skips events that routes published. source limits latest to one source unless it is "".
 func (s *session) eventID(ctx context.Context, arg, source string) (string, error) {
 	if arg != latest {
 		return arg, nil

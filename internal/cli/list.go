@@ -44,6 +44,7 @@ func printList[T any](s *session, f *listFlags, read readPage[T], columns []colu
 	if f.cursor != "" {
 		cursor = &f.cursor
 	}
+	isFirst := true
 	for printed := 0; ; {
 		n := int64(maxPerPage)
 		if !f.all {
@@ -53,14 +54,16 @@ func printList[T any](s *session, f *listFlags, read readPage[T], columns []colu
 		if err != nil {
 			return err
 		}
-		isFirst := printed == 0
 		printed += len(items)
 		isLast := next == nil || !f.all && printed >= f.limit
+		if cursor = next; len(items) == 0 && !isLast { // the gateway searches on
+			continue
+		}
 		if err := printPage(s, columns, items, isFirst, isLast); err != nil || isLast {
 			s.printMore(next)
 			return err
 		}
-		cursor = next
+		isFirst = false
 	}
 }
 
@@ -70,6 +73,8 @@ func printPage[T any](s *session, columns []column[T], items []T, isFirst, isLas
 		return joinPages(s.Out, s.raw, isFirst, isLast)
 	case isFirst && len(items) == 0:
 		s.Say("No items.")
+		return nil
+	case len(items) == 0:
 		return nil
 	}
 	return printTable(s.Out, columns, items, !isFirst)

@@ -50,12 +50,16 @@ func sentBy(x client.Subscription) string {
 
 func newSubscriptionList(r *remote) *cobra.Command {
 	var f listFlags
+	var status, eventType string
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Subscription, *string, error) {
-			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor}, s.keepBody())
+			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor,
+				Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)), EventType: optionalFlag(eventType)}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, subscriptionColumns)
 	})
+	cmd.Flags().StringVar(&status, "status", "", "status: active, paused or disabled")
+	cmd.Flags().StringVar(&eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
 	f.addTo(cmd)
 	return cmd
 }
@@ -66,11 +70,12 @@ func isID(s string) bool {
 	return len(s) == length && strings.Count(s, "-") == hyphens && strings.Trim(strings.ToLower(s), "0123456789abcdef-") == ""
 }
 
-// subscriptionID returns the id of the subscription with this name or id. It fails if
+// subscriptionID returns the id of the subscription with this name or id, or of the newest one
+// for latest. It fails if
 // several subscriptions have the name.
 func (s *session) subscriptionID(ctx context.Context, name string) (string, error) {
-	if isID(name) {
-		return name, nil
+	if isID(name) || name == latest {
+		return s.newestSubscription(ctx, name)
 	}
 	var ids []string
 	for x, err := range s.AllSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))}) {
@@ -92,7 +97,7 @@ func (s *session) subscriptionID(ctx context.Context, name string) (string, erro
 
 // subscriptionVerb returns a command for the subscription that its argument names.
 func (r *remote) subscriptionVerb(verb, short string, run func(cmd *cobra.Command, s *session, id string) error) *cobra.Command {
-	return r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return r.verb(verb+" NAME|latest", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.subscriptionID(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -159,13 +164,13 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 }
 
 func newSubscriptionDelete(r *remote) *cobra.Command {
-	return r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
+	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
 		if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
 			return err
 		}
 		s.Say("The subscription is deleted.")
 		return nil
-	})
+	}))
 }
 
 // newSubscriptionAction returns a command that changes the status of a subscription.

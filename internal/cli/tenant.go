@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/client"
-	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
@@ -137,28 +134,15 @@ func purgeText(p *client.TenantPurge) string {
 }
 
 func newTenantClose(r *remote) *cobra.Command {
-	return newTenantEnd(r, "close SLUG", "Close a tenant permanently: its sources and API keys stop working, and its open work ends", "closing",
-		func(cmd *cobra.Command, s *session, slug string) (client.Tenant, error) {
-			return s.CloseTenant(cmd.Context(), slug, s.keepBody())
-		})
+	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working, and its open work ends", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
+	})
+	return confirmed(cmd, func(args []string) string { return "close the tenant " + args[0] + " permanently" })
 }
 
 func newTenantPurge(r *remote) *cobra.Command {
-	return newTenantEnd(r, "purge SLUG", "Delete the data of a closed tenant in the background; `tenant get` shows the progress", "purging",
-		func(cmd *cobra.Command, s *session, slug string) (client.Tenant, error) {
-			return s.PurgeTenant(cmd.Context(), slug, s.keepBody())
-		})
-}
-
-// newTenantEnd returns a command that cannot be undone and therefore requires --yes.
-func newTenantEnd(r *remote, use, short, doing string, do func(*cobra.Command, *session, string) (client.Tenant, error)) *cobra.Command {
-	var yes bool
-	cmd := r.verb(use, short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		if !yes {
-			return input.Usage(errors.New(doing + " " + strings.TrimSpace(args[0]) + " cannot be undone; confirm with --yes"))
-		}
-		return s.showTenant(do(cmd, s, args[0]))
+	cmd := r.verb("purge SLUG", "Delete the data of a closed tenant in the background; `tenant get` shows the progress", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showTenant(s.PurgeTenant(cmd.Context(), args[0], s.keepBody()))
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "confirm that this cannot be undone")
-	return cmd
+	return confirmed(cmd, func(args []string) string { return "delete all data of the tenant " + args[0] })
 }

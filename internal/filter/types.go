@@ -8,7 +8,7 @@ import (
 
 // Types is an index of event type patterns. It finds the filters that accept a type without
 // examining the others. A pattern is an exact type, "prefix.*" or "*". A filter without patterns
-// accepts all types.
+// accepts all types. The zero Types has no filters.
 type Types struct {
 	all      []int // filters that accept all types
 	exact    map[string][]int
@@ -17,21 +17,33 @@ type Types struct {
 
 // NewTypeIndex returns the index of filters. filters[n] holds the patterns of filter n.
 func NewTypeIndex(filters [][]string) Types {
-	x := Types{exact: map[string][]int{}, prefixes: map[string][]int{}}
+	var x Types
 	for n, patterns := range filters {
-		if len(patterns) == 0 || slices.Contains(patterns, "*") {
-			x.all = append(x.all, n)
-			continue
-		}
-		for _, p := range patterns {
-			if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasSuffix(prefix, ".") {
-				x.prefixes[prefix] = append(x.prefixes[prefix], n)
-			} else {
-				x.exact[p] = append(x.exact[p], n)
-			}
-		}
+		x.Add(n, patterns)
 	}
 	return x
+}
+
+// Add adds filter n with its patterns. Filters must be added in ascending order.
+func (x *Types) Add(n int, patterns []string) {
+	if len(patterns) == 0 || slices.Contains(patterns, "*") {
+		x.all = append(x.all, n)
+		return
+	}
+	for _, p := range patterns {
+		if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasSuffix(prefix, ".") {
+			addTo(&x.prefixes, prefix, n)
+		} else {
+			addTo(&x.exact, p, n)
+		}
+	}
+}
+
+func addTo(lists *map[string][]int, key string, n int) {
+	if *lists == nil {
+		*lists = map[string][]int{}
+	}
+	(*lists)[key] = append((*lists)[key], n)
 }
 
 // Each calls f with the index of each filter that accepts a type, in ascending order and once each.

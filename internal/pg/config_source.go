@@ -26,7 +26,7 @@ func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.
 	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
 	s, err := db.scanSource(row)
-	return s, translate("find source", notFound(err, "source"))
+	return s, translate("find source", notFound(asNotReady(err), "source"))
 }
 
 // Sources lists a tenant's sources, newest first, with their verifiers in plain text. A source

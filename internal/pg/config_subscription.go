@@ -20,19 +20,6 @@ s.version, s.created_at, s.updated_at`
 
 const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = s.tenant_id`
 
-// Subscriptions lists a tenant's subscriptions, newest first, with their secrets in plain
-// text. Subscriptions whose secrets do not open, because their encryption key is lost, have
-// SecretsLost and are logged. Index on tenant and id.
-func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error) {
-	rows, err := db.lists.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
-		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
-	if err != nil {
-		return nil, translate("list subscriptions", err)
-	}
-	list, err := db.collectSubscriptions(rows)
-	return list, translate("list subscriptions", err)
-}
-
 // Subscription returns one of a tenant's subscriptions, as Subscriptions lists it, or
 // KindNotFound. Primary key.
 func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.Subscription, error) {

@@ -25,7 +25,7 @@ func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 		return c
 	}
 	f.apply(config(0))
-	list, err := f.db.Subscriptions(t.Context(), f.tenant, eventhook.SubscriptionID{}, n)
+	list, err := f.db.Subscriptions(t.Context(), f.tenant, eventhook.SubscriptionFilter{Limit: n})
 	f.must(err)
 	wrong := make(chan error, 5*rounds)
 	each := func(act func(round int) error) func() {

@@ -46,6 +46,8 @@ type Options struct {
 	ListConns   int           // connections for lists of the management API
 	KeyTTL      time.Duration // retention of the idempotency keys of events; 0: no end
 	Sealer      Sealer
+	// Schema is the newest version of the schema that the program knows; 0 accepts every version.
+	Schema int64
 	// Describe returns the public part of a source's verifier as a JSON object, and all
 	// of its secrets as one text, which is only compared. If nil, the verifier has no
 	// public part.
@@ -80,8 +82,10 @@ type DB struct {
 	log         *slog.Logger
 	now         func() time.Time
 
-	sealing    atomic.Pointer[sealing] // nil before it was read
-	unreadable atomic.Int64            // secrets that did not open
+	schema     int64                           // Options.Schema
+	schemaErr  atomic.Pointer[eventhook.Error] // nil while the schema is supported, or before it was read
+	sealing    atomic.Pointer[sealing]         // nil before it was read
+	unreadable atomic.Int64                    // secrets that did not open
 
 	acceptBufs         sync.Pool // of *acceptColumns
 	publishBufs        sync.Pool // of *columns
@@ -113,7 +117,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Matches == nil {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimSlotShare, 1))
@@ -194,18 +198,6 @@ func (db *DB) Close() {
 	db.lists.Close()
 }
 
-// Ping returns an error unless the database answers, has its schema, and the encryption
-// keys open its canary. If a key is missing, the error is KindUnavailable with the reason.
-func (db *DB) Ping(ctx context.Context) error {
-	if err := db.readSealing(ctx); err != nil {
-		if eventhook.KindOf(err) != "" {
-			return err
-		}
-		return fmt.Errorf("ping database: %w", err)
-	}
-	return db.KeysFit()
-}
-
 // inTx runs do in one transaction. It commits if do returns nil, else it rolls back
 // and returns the error.
 func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error {
@@ -231,16 +223,6 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 
 // workStatements are prepared on each connection of the work pool.
 var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
-
-// SchemaVersion returns the version of the schema, 0 without a schema. dirty is true if the
-// migration to that version failed.
-func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
-	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)
-	if hasCode(err, codeUndefinedTable, codeInvalidSchema) {
-		return 0, false, nil
-	}
-	return version, dirty, translate("read the schema version", err)
-}
 
 var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
 	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +

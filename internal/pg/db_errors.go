@@ -22,6 +22,11 @@ const (
 	codeDeadlock        = "40P01"
 	codeLockTimeout     = "55P03"
 	codeForeignKey      = "23503"
+
+	codeInvalidSchema     = "3F000"
+	codeUndefinedTable    = "42P01"
+	codeUndefinedColumn   = "42703"
+	codeUndefinedFunction = "42883"
 )
 
 // translate translates an error of a statement. An eventhook.Error stays as it is.
@@ -78,12 +83,6 @@ func hasCode(err error, codes ...string) bool {
 }
 
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
-
-// SQLSTATE codes of a table or a schema that does not exist.
-const (
-	codeUndefinedTable = "42P01"
-	codeInvalidSchema  = "3F000"
-)
 
 // isDataError reports whether the database refused the values: SQLSTATE classes 22 and 23,
 // and 54 (a limit was exceeded). Retrying the same batch is useless then.

@@ -101,6 +101,9 @@ RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has
 // cannot read the events, it returns the leased deliveries with the error; after any other
 // error, leases that it has taken expire unused.
 func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
+	if db.Fit() != nil {
+		return nil, nil //nolint:nilerr // another instance can send them
+	}
 	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
 	if err != nil {
 		return nil, translate("claim deliveries", err)

@@ -140,7 +140,7 @@ func newAcceptColumns() *acceptColumns {
 func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("accept events: %w", err)
+		return fmt.Errorf("accept events: %w", asNotReady(err))
 	}
 	defer conn.Release()
 	accept := func(part []*effects.Arrival) error {
@@ -166,7 +166,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("accept events: %w", err)
+		return fmt.Errorf("accept events: %w", asNotReady(err))
 	}
 	db.notifyAccepted(batch)
 	var plans []*effects.Settlement

@@ -44,10 +44,10 @@ const maxClaimBytes = 32 << 20
 
 // ClaimEvents leases up to limit due events, with their payloads, until now + lease. It
 // returns fewer if their bodies are large. Until their leases end, other claims do not
-// return these events. Bodies past their retention are nil. Without the encryption keys
-// of the database, ClaimEvents returns no events.
+// return these events. Bodies past their retention are nil. ClaimEvents returns no
+// events while the instance is not fit; see Fit.
 func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error) {
-	if db.KeysFit() != nil {
+	if db.Fit() != nil {
 		return nil, nil //nolint:nilerr // actions that need a secret would fail here and succeed on another instance
 	}
 	now := db.now()

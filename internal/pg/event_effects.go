@@ -33,9 +33,12 @@ var (
 )
 
 var insertExecutionsSQL = newStatement("insert_executions", `
-INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, input_size, type, status, queue, kind, idempotency_key, input)
-SELECT id, tenant_id, event_id, @now::timestamptz, @now::timestamptz, max_attempts, input_size, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
-FROM @executions(id uuid, tenant_id uuid, event_id uuid, max_attempts int4, type text, queue text, kind text, key text, input bytea, input_size int4)`)
+INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, input_size, priority, type, status, queue, kind,
+    idempotency_key, trace_id, input)
+SELECT id, tenant_id, event_id, @now::timestamptz + `+behindByPriority+`, @now::timestamptz, max_attempts, input_size, priority, type, 'pending', queue, kind,
+    key, trace_id, convert_from(input, 'UTF8')::json
+FROM @executions(id uuid, tenant_id uuid, event_id uuid, max_attempts int4, priority int2, type text, queue text, kind text, key text, trace_id text,
+                 input bytea, input_size int4)`)
 
 var (
 	insertExecutionID          = insertExecutionsSQL.uuid("executions.id")
@@ -46,6 +49,8 @@ var (
 	insertExecutionQueue       = insertExecutionsSQL.text("executions.queue")
 	insertExecutionKind        = insertExecutionsSQL.text("executions.kind")
 	insertExecutionKey         = insertExecutionsSQL.text("executions.key")
+	insertExecutionPriority    = insertExecutionsSQL.int2("executions.priority")
+	insertExecutionTraceID     = insertExecutionsSQL.text("executions.trace_id")
 	insertExecutionInput       = insertExecutionsSQL.bytes("executions.input")
 	insertExecutionInputSize   = insertExecutionsSQL.int4("executions.input_size")
 	insertExecutionNow         = insertExecutionsSQL.moment("now")
@@ -205,7 +210,9 @@ func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event
 	to.text(insertExecutionType, string(x.Type))
 	to.text(insertExecutionQueue, x.Queue)
 	to.text(insertExecutionKind, x.Kind)
+	to.int2(insertExecutionPriority, x.Priority)
 	to.optionalText(insertExecutionKey, x.IdempotencyKey)
+	to.optionalText(insertExecutionTraceID, x.TraceID)
 	to.optionalBytes(insertExecutionInput, x.Input)
 	if x.Input != nil {
 		to.int4(insertExecutionInputSize, len(x.Input))
@@ -293,12 +300,15 @@ type targetKey struct {
 func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok bool) {
 	switch x, p := a.Effect.Execution, a.Effect.Publication; {
 	case x != nil && x.IdempotencyKey != "":
-		return targetKey{x.TenantID, string(x.Type) + "/" + x.Kind, x.IdempotencyKey}, true
+		return targetKey{x.TenantID, keyScope(x), x.IdempotencyKey}, true
 	case p != nil && p.IdempotencyKey != "":
 		return targetKey{s.Event.TenantID, "publish/" + p.EventType, p.IdempotencyKey}, true
 	}
 	return k, false
 }
+
+// keyScope returns the scope of an execution's idempotency key.
+func keyScope(x *eventhook.Execution) string { return string(x.Type) + "/" + x.Kind }
 
 // plannedID returns the id of the execution or the event that an action creates.
 func plannedID(a *effects.PlannedAction) (id [16]byte) {
@@ -309,6 +319,14 @@ func plannedID(a *effects.PlannedAction) (id [16]byte) {
 		return a.Effect.Publication.ID
 	}
 	return id
+}
+
+// ttlOf returns how long the key of an action's effect is taken.
+func ttlOf(a *effects.PlannedAction) time.Duration {
+	if x := a.Effect.Execution; x != nil && x.KeyTTL > 0 {
+		return x.KeyTTL
+	}
+	return eventhook.TargetKeyTTL
 }
 
 // claimedKeys has the id of the execution or the event that each key stands for.
@@ -339,7 +357,7 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) c
 			to.text(claimKeyScope, k.scope)
 			to.text(claimKeyKey, k.key)
 			to.uuid(claimKeyID, claimed[k])
-			to.time(claimKeyExpiresAt, now.Add(eventhook.TargetKeyTTL))
+			to.time(claimKeyExpiresAt, now.Add(ttlOf(a)))
 		}
 	}
 	return claimed

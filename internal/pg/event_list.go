@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -14,7 +15,7 @@ import (
 const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
     e.duplicate_of, e.content_type, e.body_size, e.retry_count, CASE WHEN e.status = 'failed' THEN e.due_at END,
     coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(coalesce(e.payload_of, e.id)::text, '-', '')),
-    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at, e.payload_of`
+    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at, e.payload_of, e.reprocessed_from`
 
 // Events lists a tenant's events, newest first, without their payloads. The cost of each
 // filter alone, and of a source with a status, does not depend on the number of events.
@@ -91,11 +92,14 @@ func (db *DB) Event(ctx context.Context, tenant eventhook.TenantID, id eventhook
 
 func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 	var origin, status string
-	var source, original, payload *[16]byte
+	var source, original, payload, reprocessed *[16]byte
 	err = row.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.SourceSlug, &origin, &status, &e.EventType, &e.IdempotencyKey,
 		&original, &e.ContentType, &e.BodySize, &e.RetryCount, &e.NextRetryAt,
-		&e.LastError, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.ProcessedAt, &payload)
+		&e.LastError, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.ProcessedAt, &payload, &reprocessed)
 	e.Origin, e.Status = eventhook.Origin(origin), eventhook.EventStatus(status)
+	if reprocessed != nil {
+		e.ReprocessedFrom = *reprocessed
+	}
 	if source != nil {
 		e.SourceID = *source
 	}
@@ -201,8 +205,8 @@ func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eve
 }
 
 // Lists of events have named parameters: @tenant, @from (the first id), @before (the id
-// after the last), @limit, and those of their filters: @source, @type, @status, @key,
-// @scope.
+// after the last), @limit or @rows, and those of their filters: @source, @type, @status,
+// @key, @scope, and those of unindexedSQL.
 
 // indexPath reads a list through an index that has its events in order: columns with one
 // value each, then the id between two bounds. The condition compares the columns one by
@@ -274,6 +278,7 @@ const newestEventsFirst = `e.id DESC`
 // eventList is the statement of a list, built of constant parts, and its parameters.
 type eventList struct {
 	with, from, where, order string
+	matches                  string // further conditions, which no index serves
 	args                     pgx.StrictNamedArgs
 
 	// isMixed is set for a combination of filters that has no index. The best index then
@@ -282,12 +287,14 @@ type eventList struct {
 }
 
 // newEventList returns the list for a filter whose source has the id source, zero for
-// any.
+// any. The list of a filter that needs a scan has its conditions in matches.
 func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventhook.EventFilter) eventList {
 	from, before := idRange(f)
 	l := eventList{from: `eventhook.event e`, args: pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "from": [16]byte(from), "before": [16]byte(before), "limit": f.Limit}}
 	hasSource, hasType, hasStatus := !source.IsZero(), f.EventType != "", f.Status != ""
 	switch {
+	case f.NeedsScan():
+		l.scan(source, f)
 	case f.IdempotencyKey != "":
 		l.byKey(source, f)
 	case hasSource && !hasType && isExceptional(f.Status):
@@ -316,9 +323,36 @@ func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventh
 
 // sql returns the statement that reads columns of the events and of their sources.
 func (l eventList) sql(columns string) string {
+	if l.matches != "" {
+		l.where += ` AND ` + l.matches
+	}
 	return l.with + `SELECT ` + columns + ` FROM ` + l.from + ` LEFT JOIN eventhook.source s ON s.id = e.source_id
 WHERE ` + l.where + `
 ORDER BY ` + l.order + ` LIMIT @limit`
+}
+
+// scan selects the index that leaves the fewest events to examine.
+func (l *eventList) scan(source eventhook.SourceID, f eventhook.EventFilter) {
+	_, isPattern := eventhook.TypePrefix(f.EventType)
+	hasType := f.EventType != "" && !isPattern
+	switch {
+	case isExceptional(f.Status) && !source.IsZero():
+		l.use(bySourceStatus)
+		l.args["source"], l.args["status"] = [16]byte(source), string(f.Status)
+		f.Status, source = "", eventhook.SourceID{}
+	case isExceptional(f.Status):
+		l.use(byStatus)
+		l.args["status"], f.Status = string(f.Status), ""
+	case !source.IsZero():
+		l.use(bySource)
+		l.args["source"], source = [16]byte(source), eventhook.SourceID{}
+	case hasType:
+		l.use(byType)
+		l.args["type"], f.EventType = f.EventType, ""
+	default:
+		l.use(byTenant)
+	}
+	l.matches = `true` + l.filters(source, f)
 }
 
 func (l *eventList) use(p indexPath) { l.where, l.order = p.where(), newestEventsFirst }
@@ -329,10 +363,14 @@ func (l *eventList) filters(source eventhook.SourceID, f eventhook.EventFilter) 
 		l.args["source"] = [16]byte(source)
 		sql += ` AND e.source_id = @source`
 	}
-	if f.EventType != "" {
+	if prefix, isPattern := eventhook.TypePrefix(f.EventType); isPattern {
+		l.args["type"] = prefix
+		sql += ` AND starts_with(e.event_type, @type)`
+	} else if f.EventType != "" {
 		l.args["type"] = f.EventType
 		sql += ` AND e.event_type = @type`
 	}
+	sql += l.unindexed(f)
 	switch f.Status {
 	case "":
 	case eventhook.EventPending, eventhook.EventProcessing: // index event_due contains these
@@ -372,6 +410,9 @@ func (l *eventList) byKey(source eventhook.SourceID, f eventhook.EventFilter) {
 func idRange(f eventhook.EventFilter) (from, before eventhook.EventID) {
 	if !f.ReceivedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Event](f.ReceivedAfter.Add(time.Millisecond))
+	}
+	if first := firstOfTrace(f.TraceID); bytes.Compare(from[:], first[:]) < 0 {
+		from = first
 	}
 	before = f.Before
 	if before.IsZero() {

@@ -148,10 +148,11 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 // from the database in the same transaction, without a cache.
 
 // subscribersSQL finds subscriptions that may match events whose types have patterns $2.
+// System events have no scope, so a subscription with a scope_filter does not match them.
 // Index on tenant and id, or subscription_event_types.
 const subscribersSQL = `
 SELECT tenant_id, id, event_types, filter FROM eventhook.subscription
-WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled'`
+WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled' AND NOT settings ? 'scope_filter'`
 
 // insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `

@@ -109,6 +109,20 @@ func TestFiltersApplyToSystemEvents(t *testing.T) {
 	same(t, "refused", f.deliveredTypes(no), "")
 }
 
+func TestSystemEventsHaveNoScope(t *testing.T) {
+	f := setUp(t)
+	scoped := f.subscription(named("scoped", "*"), func(s *eventhook.Subscription) { s.ScopeFilter = []string{"*"} })
+	all := f.subscription(named("all", "*"))
+	f.exec(`DELETE FROM eventhook.delivery`)
+	_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		have.Name = "A."
+		return have, nil
+	})
+	f.must(err)
+	same(t, "with a scope_filter", f.deliveredTypes(scoped), "")
+	same(t, "without", f.deliveredTypes(all), "tenant.updated")
+}
+
 func TestASubscriptionGetsSystemEventsAboutItselfAfterItsCreation(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(named("self", "webhook.*"))

@@ -25,7 +25,7 @@ func (db *DB) Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhoo
 // promises that it awaited, which may still be pending.
 func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
 	x, err := db.transition(ctx, tenant, id, "only a failed, dead or cancelled execution can be retried",
-		`status = 'pending', due_at = $3, completed_at = NULL, attempt = 0, lease_token = lease_token + 1`,
+		`status = 'pending', due_at = $3::timestamptz + `+behindByPriority+`, completed_at = NULL, attempt = 0, lease_token = lease_token + 1`,
 		`status IN ('failed', 'dead', 'cancelled')`)
 	if err == nil {
 		db.hub.wake(workTopic(tenant, x.Queue))

@@ -16,24 +16,23 @@ import (
 // @kinds, @max (executions to claim), @look (executions to look at), @until (the end of
 // the lease), @max_bytes (of their inputs), and @lease_seconds.
 
-// dueWorkSQL locks the executions of a queue that are due, oldest first. Index
-// execution_due.
-const dueWorkSQL = `
-WITH due AS MATERIALIZED (
+// dueWorkSQL locks the executions of a queue that are due, oldest first. It locks none if
+// executions with a priority wait in the queue. Index execution_due.
+const dueWorkSQL = priorityGateSQL + `, due AS MATERIALIZED (
     SELECT id, status, due_at, attempt, max_attempts, input_size FROM eventhook.execution
-    WHERE tenant_id = @tenant AND queue = @queue AND due_at <= @now
+    WHERE tenant_id = @tenant AND queue = @queue AND due_at <= @now AND NOT (SELECT is_open FROM priority_gate)
     ORDER BY due_at LIMIT @max FOR UPDATE SKIP LOCKED
 )`
 
 // oldestOfKindsSQL finds the oldest due executions of some kinds, @look in all. Its cost
 // does not depend on how many executions of other kinds are due before them. Index
 // execution_kind_due, which the planner uses only with input_size >= 0.
-const oldestOfKindsSQL = `
-WITH first AS MATERIALIZED (
+const oldestOfKindsSQL = priorityGateSQL + `, first AS MATERIALIZED (
     SELECT d.id, d.due_at FROM unnest(@kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
         SELECT id, due_at FROM eventhook.execution
         WHERE tenant_id = @tenant AND queue = @queue AND kind = k.kind AND due_at <= @now AND input_size >= 0
         ORDER BY due_at LIMIT @look::int) d
+    WHERE NOT (SELECT is_open FROM priority_gate)
     ORDER BY d.due_at LIMIT @look::int
 )`
 
@@ -53,8 +52,9 @@ SELECT count(*) FROM first`
 // or its timeout is over. A resumed workflow continues its attempt. Any other execution
 // starts a new attempt. An execution whose lease ran out in its last attempt becomes dead. Due executions
 // are picked in a WITH that is MATERIALIZED, which runs once in any plan, so that the
-// limit holds. If the input is the event's payload, the statement returns it. Primary
-// keys.
+// limit holds. If the input is the event's payload, the statement returns it. The first
+// column says whether executions with a priority wait in the queue; if there is no
+// execution to return, the statement returns one row with only this column. Primary keys.
 const leaseWorkSQL = `, c AS MATERIALIZED (
     SELECT id, spent, next, status AS was, due_at AS was_due FROM (
         SELECT id, status, due_at, status = 'running' AND attempt >= max_attempts AS spent,
@@ -75,8 +75,8 @@ const leaseWorkSQL = `, c AS MATERIALIZED (
     WHERE e.id = c.id
     RETURNING ` + executionColumns + `, c.was, c.was_due
 )
-SELECT claimed.*, p.headers, p.body
-FROM claimed LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
+SELECT g.is_open, claimed.*, p.headers, p.body
+FROM priority_gate g LEFT JOIN claimed ON true LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
 
 const (
 	claimWorkSQL  = dueWorkSQL + leaseWorkSQL
@@ -114,71 +114,99 @@ func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimedEx
 		claimsInFirstLook = 4 // concurrent claims of q.Max executions
 		lookGrowth        = 8
 	)
-	look := claimsInFirstLook * q.Max
+	c := workClaim{WorkQuery: q, look: claimsInFirstLook * q.Max}
 	for {
-		list, err := db.claimWork(ctx, q, look)
+		list, byPlace, err := db.claimWork(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 		live := slices.DeleteFunc(slices.Clone(list), func(x claimedExecution) bool { return x.Status == eventhook.ExecutionDead })
-		if len(live) > 0 {
+		switch {
+		case len(live) > 0:
 			return live, nil
-		}
-		if len(list) > 0 {
+		case len(list) > 0:
+			continue
+		case byPlace && !c.byPlace:
+			c.byPlace = true
 			continue
 		}
-		if isMore, err := db.hasMoreDue(ctx, q, look); !isMore {
+		if isMore, err := db.hasMoreDue(ctx, c); !isMore {
 			return nil, err
 		}
-		look *= lookGrowth
+		c.look *= lookGrowth
 	}
 }
 
-// hasMoreDue reports whether more executions of q's kinds may be due than the look that a
-// claim looked at. A claim of all kinds looks at all due executions.
-func (db *DB) hasMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (bool, error) {
-	kinds := kindsArg(q)
-	if kinds == nil {
+// hasMoreDue reports whether more executions may be due than the number that a claim looked
+// at.
+func (db *DB) hasMoreDue(ctx context.Context, c workClaim) (bool, error) {
+	sql := c.countStatement()
+	if sql == "" {
 		return false, nil
 	}
 	var n int
-	err := db.work.QueryRow(ctx, countOldestSQL, pgx.StrictNamedArgs{"tenant": [16]byte(q.Tenant), "queue": q.Queue, "now": db.now(), "kinds": kinds, "look": look}).Scan(&n)
-	return err == nil && n == look, err
+	err := db.work.QueryRow(ctx, sql, pgx.StrictNamedArgs{"tenant": [16]byte(c.Tenant), "queue": c.Queue, "now": db.now(), "kinds": kindsArg(c.WorkQuery), "look": c.look}).Scan(&n)
+	return err == nil && n == c.look, err
 }
 
-// claimWork claims once. Its result includes executions that became dead in the claim. A
-// claim of some kinds looks at the first look due executions of these kinds. Once claimWork has a
+// claimWork claims once, in the order of the queue. Its result includes executions that
+// became dead in the claim. byPlace reports whether executions with a priority wait in the
+// queue; if they do and c.byPlace is false, it claims nothing. Once claimWork has a
 // connection it does not end with ctx, so that the caller knows which executions were
 // claimed and can release them.
-func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery, look int) ([]claimedExecution, error) {
+func (db *DB) claimWork(ctx context.Context, c workClaim) (list []claimedExecution, byPlace bool, err error) {
 	now := db.now()
-	until := now.Add(q.Lease)
-	sql, args := claimWorkSQL, pgx.StrictNamedArgs{"tenant": [16]byte(q.Tenant), "queue": q.Queue, "now": now, "max": q.Max,
-		"until": until, "max_bytes": maxClaimBytes, "lease_seconds": int(q.Lease / time.Second)}
-	if kinds := kindsArg(q); kinds != nil {
-		sql, args["kinds"], args["look"] = claimKindsSQL, kinds, look
-	}
+	until := now.Add(c.Lease)
+	sql, args := c.statement(now)
+	args["until"], args["max_bytes"], args["lease_seconds"] = until, maxClaimBytes, int(c.Lease/time.Second)
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer conn.Release()
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	rows, err := conn.Query(ctx, sql, args)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (x claimedExecution, err error) {
-		var payload eventhook.Payload
-		x.Execution, err = scanExecution(r, (*string)(&x.statusBefore), &x.dueBefore, &payload.Headers, &payload.Body)
-		x.Lease.Until = until
-		if payload.Headers != nil {
-			x.Payload = &payload
+	defer rows.Close()
+	for rows.Next() {
+		if rows.RawValues()[1] == nil { // nothing was claimed
+			err = rows.Scan(append([]any{&byPlace}, make([]any, len(rows.RawValues())-1)...)...)
+			break
 		}
-		return x, err
+		x, err := scanClaimed(rows, &byPlace)
+		if err != nil {
+			return nil, false, err
+		}
+		x.Lease.Until = until
+		list = append(list, x)
+	}
+	rows.Close()
+	slices.SortFunc(list, func(x, y claimedExecution) int {
+		return cmp.Or(x.place().Compare(y.place()), slices.Compare(x.ID[:], y.ID[:]))
 	})
+	return list, byPlace, cmp.Or(err, rows.Err())
 }
+
+// scanClaimed scans a row of leaseWorkSQL.
+func scanClaimed(row pgx.Rows, byPlace *bool) (x claimedExecution, err error) {
+	var payload eventhook.Payload
+	x.Execution, err = scanExecution(afterColumn{row, byPlace}, (*string)(&x.statusBefore), &x.dueBefore, &payload.Headers, &payload.Body)
+	if payload.Headers != nil {
+		x.Payload = &payload
+	}
+	return x, err
+}
+
+// afterColumn is a row whose first column is scanned into first.
+type afterColumn struct {
+	pgx.Rows
+	first any
+}
+
+func (r afterColumn) Scan(to ...any) error { return r.Rows.Scan(append([]any{r.first}, to...)...) }
 
 // kindsArg returns the kinds of a query without duplicates, or nil for all kinds.
 func kindsArg(q eventhook.WorkQuery) []string {
@@ -187,12 +215,15 @@ func kindsArg(q eventhook.WorkQuery) []string {
 
 // nextWorkSQL reads the first entry of execution_due.
 const nextWorkSQL = `
-SELECT min(due_at) FROM eventhook.execution
+SELECT min(due_at), ` + isPrioritized + ` FROM eventhook.execution
 WHERE tenant_id = $1 AND queue = $2 AND due_at IS NOT NULL AND $3::text[] IS NULL`
+
+// isPrioritized reports whether executions with a priority wait in the queue.
+const isPrioritized = `EXISTS (SELECT FROM eventhook.execution WHERE tenant_id = $1 AND queue = $2 AND ` + waitsByPriority + `)`
 
 // nextKindsSQL reads the first entry of each kind in execution_kind_due.
 const nextKindsSQL = `
-SELECT min(d.due_at) FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
+SELECT min(d.due_at), ` + isPrioritized + ` FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT due_at FROM eventhook.execution
     WHERE tenant_id = $1 AND queue = $2 AND kind = k.kind AND due_at IS NOT NULL AND input_size >= 0
     ORDER BY due_at LIMIT 1) d`
@@ -205,10 +236,19 @@ func (db *DB) NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, e
 	if kinds != nil {
 		sql = nextKindsSQL
 	}
-	var next *time.Time
+	var next, early *time.Time
 	err := db.withClaimSlot(ctx, q.Tenant, func() error {
-		return db.work.QueryRow(ctx, sql, [16]byte(q.Tenant), q.Queue, kinds).Scan(&next)
+		var byPlace bool
+		err := db.work.QueryRow(ctx, sql, [16]byte(q.Tenant), q.Queue, kinds).Scan(&next, &byPlace)
+		if err != nil || !byPlace {
+			return err
+		}
+		early, err = db.nextEarly(ctx, q)
+		return err
 	})
+	if next == nil || early != nil && early.Before(*next) {
+		next = early
+	}
 	if err != nil || next == nil {
 		return time.Time{}, translate("read next work", err)
 	}

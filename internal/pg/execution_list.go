@@ -10,7 +10,8 @@ import (
 )
 
 const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, ''),
-    e.attempt, e.max_attempts, e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at, e.created_at, e.completed_at`
+    e.attempt, e.max_attempts, e.priority, coalesce(e.trace_id, ''), e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at,
+    e.created_at, e.completed_at`
 
 // Execution returns one of the tenant's executions, or KindNotFound.
 func (db *DB) Execution(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
@@ -28,11 +29,14 @@ func scanExecution(row pgx.CollectableRow, more ...any) (x eventhook.Execution, 
 	var typ, status string
 	var event *[16]byte
 	err = row.Scan(append([]any{(*[16]byte)(&x.ID), (*[16]byte)(&x.TenantID), &typ, &x.Kind, &x.Queue, &status, &event, &x.IdempotencyKey,
-		&x.Attempt, &x.MaxAttempts, (*[]byte)(&x.Input), (*[]byte)(&x.State), (*[]byte)(&x.Output), &x.Error,
+		&x.Attempt, &x.MaxAttempts, &x.Priority, &x.TraceID, (*[]byte)(&x.Input), (*[]byte)(&x.State), (*[]byte)(&x.Output), &x.Error,
 		&x.Lease.Token, &x.DueAt, &x.CreatedAt, &x.CompletedAt}, more...)...)
 	x.Type, x.Status = eventhook.ExecutionType(typ), eventhook.ExecutionStatus(status)
 	if event != nil {
 		x.EventID = *event
+	}
+	if waits := x.Status == eventhook.ExecutionPending || x.Status == eventhook.ExecutionFailed; waits && x.DueAt != nil {
+		x.DueAt = new(x.DueAt.Add(-behind(x.Priority)))
 	}
 	return x, err
 }

@@ -127,6 +127,9 @@ type claimedExecution struct {
 	dueBefore    time.Time
 }
 
+// place returns the execution's place in the order of claims, before the claim.
+func (x claimedExecution) place() time.Time { return x.dueBefore.Add(-ahead(x.Priority)) }
+
 func executionsIn(list []claimedExecution) []eventhook.Execution {
 	var executions []eventhook.Execution
 	for _, x := range list {
@@ -232,7 +235,7 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 	policy.MaxRetries = new(current.MaxAttempts - 1)
 	if delay, more := policy.Delay(current.Attempt); retryable && more {
 		next = now.Add(delay)
-		err := db.updateLeased(ctx, "fail execution", x, `status = 'failed', due_at = $4, error = $5`, next, textArg(message))
+		err := db.updateLeased(ctx, "fail execution", x, `status = 'failed', due_at = $4, error = $5`, next.Add(behind(current.Priority)), textArg(message))
 		if err != nil {
 			return time.Time{}, err
 		}

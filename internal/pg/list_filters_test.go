@@ -20,7 +20,7 @@ func TestEachFieldOfAFilterChangesItsList(t *testing.T) {
 	var deliveries eventhook.DeliveryFilter
 	checkFilterFields(t, &deliveries, func() string {
 		from, before := deliveryBounds(deliveries)
-		return fmt.Sprint(deliveryList(deliveries), deliveryListArgs(tenant, deliveries, from, before))
+		return fmt.Sprint(deliveryList(deliveries), deliveryListArgs(tenant, deliveries, from, before), newDeliveryScan(tenant, deliveries))
 	}, "")
 	var executions eventhook.ExecutionFilter
 	checkFilterFields(t, &executions, func() string {

@@ -130,9 +130,10 @@ SELECT e.id FROM eventhook.execution e
 WHERE e.id IN (SELECT execution_id FROM eventhook.execution_await WHERE promise_id = ANY($1::uuid[]))
 ORDER BY e.id FOR UPDATE`
 
-// resumeWorkflowsSQL makes the workflows due that await no pending promise.
+// resumeWorkflowsSQL makes the workflows due that await no pending promise. A positive
+// priority moves their place ahead.
 const resumeWorkflowsSQL = `
-UPDATE eventhook.execution e SET due_at = $2
+UPDATE eventhook.execution e SET due_at = $2::timestamptz - greatest(priority, 0) * interval '1 minute'
 WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
   AND NOT EXISTS (SELECT FROM eventhook.execution_await w JOIN eventhook.promise p ON p.id = w.promise_id
                   WHERE w.execution_id = e.id AND p.status = 'pending')
@@ -228,19 +229,6 @@ func (db *DB) PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key s
 	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2 AND NOT is_held`, [16]byte(tenant), key)
 	p, err := scanPromise(row)
 	return p, translate("read promise", notFound(err, "promise"))
-}
-
-// Promises lists a tenant's promises before a cursor, newest first. A zero cursor begins
-// at the newest.
-func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error) {
-	rows, err := db.lists.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
-		WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) AND NOT is_held ORDER BY id DESC LIMIT $3`,
-		[16]byte(tenant), uuidArg(before), limit)
-	if err != nil {
-		return nil, translate("list promises", err)
-	}
-	list, err := collectPage(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
-	return list, translate("list promises", err)
 }
 
 // SettlePromise settles a promise by its id, resumes the workflows that await no other

@@ -34,7 +34,7 @@ func TestCreatePromise(t *testing.T) {
 	wantKind(t, "of an unknown workflow", err, eventhook.KindInvalid)
 	_, _, err = f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: f.execution(eventhook.Task)})
 	wantKind(t, "of a task", err, eventhook.KindInvalid)
-	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
+	list, err := f.promiseList()
 	f.must(err)
 	same(t, "the tenant's promises", len(list), 2)
 }
@@ -67,7 +67,7 @@ func TestAnOutcomeBeforeItsPromiseIsHeld(t *testing.T) {
 	wantKind(t, "a held outcome is no promise", err, eventhook.KindNotFound)
 	_, err = f.db.PromiseByKey(t.Context(), f.tenant, "k")
 	wantKind(t, "by its key neither", err, eventhook.KindNotFound)
-	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
+	list, err := f.promiseList()
 	f.must(err)
 	same(t, "listed", len(list), 0)
 
@@ -314,4 +314,11 @@ func TestMixedOutcomesOfABatch(t *testing.T) {
 	p, err := f.db.PromiseByKey(t.Context(), f.tenant, "rejected")
 	f.must(err)
 	same(t, "error", p.Error, `no \x00 card`)
+}
+
+// promiseList lists the newest promises of the tenant.
+func (f *fixture) promiseList() ([]eventhook.Promise, error) {
+	f.Helper()
+	found, err := f.db.Promises(f.Context(), f.tenant, eventhook.PromiseFilter{Limit: 10})
+	return found.Promises, err
 }

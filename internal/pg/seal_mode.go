@@ -270,7 +270,7 @@ const canaryText = "eventhook canary"
 
 func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode) }
 
-// sealingTopic wakes WatchSealing on all instances.
+// sealingTopic wakes WatchFit on all instances.
 const sealingTopic = "sealing"
 
 // StartSealing writes the canary if it is missing, and stores in memory whether the
@@ -369,30 +369,4 @@ func (db *DB) ReplaceCanary(ctx context.Context) error {
 		return err
 	}
 	return db.ReadSealing(ctx)
-}
-
-// WatchSealing reads the mode at each interval, and when it changes, until ctx ends. It logs
-// when the keys stop fitting the database, and when they fit again.
-func (db *DB) WatchSealing(ctx context.Context, interval time.Duration) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		changed := db.hub.wait(sealingTopic)
-		before := db.KeysFit()
-		if err := db.StartSealing(ctx); err != nil && ctx.Err() == nil {
-			db.log.Warn("cannot check the encryption keys; trying again later", "error", err)
-		}
-		switch after := db.KeysFit(); {
-		case before == nil && after != nil:
-			db.log.Error("the encryption keys do not fit the database any more", "error", after)
-		case before != nil && after == nil:
-			db.log.Info("the encryption keys fit the database now")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-changed:
-		}
-	}
 }

@@ -177,7 +177,7 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	r.listening(r.other)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
+	watching.Go(func() { _ = r.other.WatchFit(ctx, time.Hour) })
 	_, err := r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
 	for deadline := time.Now().Add(patient); !r.other.RefusesUnbound(); {

@@ -11,14 +11,14 @@ import (
 )
 
 // Matcher has the compiled subscriptions of a tenant at one generation. It never changes,
-// and it is safe for concurrent use. Subscriptions to other event types add nothing to the
-// cost of matching an event.
+// and it is safe for concurrent use. Subscriptions to other event types or
+// scopes add nothing to the cost of matching an event.
 type Matcher struct {
 	generation int64
 	bytes      int // of filters
 	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
-	receiving  []compiledSubscription // not disabled; types has the same order
-	types      filter.Types
+	receiving  []compiledSubscription // not disabled
+	index      subscriptionIndex      // of receiving
 	fields     filter.Fields
 }
 
@@ -26,7 +26,7 @@ type Matcher struct {
 func (r *Matcher) Generation() int64 { return r.generation }
 
 // compiledSubscription is a subscription that receives events. If filter is nil, it
-// receives all events of its types.
+// receives all events of its types and scopes.
 type compiledSubscription struct {
 	*eventhook.Subscription
 	filter *filter.Filter
@@ -37,7 +37,6 @@ type compiledSubscription struct {
 // is nil. CheckFilter prevents such filters.
 func CompileMatcher(generation int64, list []eventhook.Subscription, onFault func(s *eventhook.Subscription, reason string)) *Matcher {
 	r := &Matcher{generation: generation, byID: make(map[eventhook.SubscriptionID]*eventhook.Subscription, len(list)), fields: filter.Fields{IsPublished: true}}
-	var types [][]string
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
@@ -54,9 +53,9 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, onFault fun
 		if f != nil {
 			r.bytes += f.Memory()
 		}
-		r.receiving, types = append(r.receiving, compiledSubscription{s, f}), append(types, s.EventTypes)
+		r.index.add(len(r.receiving), s)
+		r.receiving = append(r.receiving, compiledSubscription{s, f})
 	}
-	r.types = filter.NewTypeIndex(types)
 	return r
 }
 
@@ -128,7 +127,7 @@ func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []
 		return nil, nil
 	}
 	var s *filter.Subject
-	r.types.Each(e.EventType, func(i int) {
+	r.index.each(e, func(i int) {
 		t := &r.receiving[i]
 		if t.filter == nil {
 			matched = append(matched, t.Subscription)

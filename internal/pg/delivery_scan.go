@@ -1,0 +1,101 @@
+package pg
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// ScanDeliveries lists deliveries, newest first: those of one tenant, or of all tenants if
+// tenant is zero. It examines a limited number of deliveries for a limited time, and may
+// return fewer than f.Limit although more match; Next continues.
+func (db *DB) ScanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
+	l := newDeliveryScan(tenant, f)
+	s := scan{scanLimits: listScan, limit: f.Limit, now: db.now}
+	if tenant.IsZero() {
+		s.window = firstWindow
+	}
+	sql := l.rows.sql(tenant.IsZero())
+	s.read = func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error) {
+		l.args["from"], l.args["before"], l.args["rows"] = from, before, rows
+		return db.readScanStep(ctx, sql, l.args)
+	}
+	from, before := deliveryBounds(f)
+	out, err := s.run(ctx, from, before)
+	if err != nil {
+		return found, translate("list deliveries", err)
+	}
+	found.Next = out.next
+	found.Deliveries, err = db.deliveriesByKey(ctx, out.rows)
+	return found, translate("list deliveries", err)
+}
+
+// deliveryScan has the conditions of a scan and their parameters, without the bounds.
+type deliveryScan struct {
+	rows scanRows
+	args pgx.StrictNamedArgs
+}
+
+// newDeliveryScan selects the index that leaves the fewest deliveries to examine, and puts
+// all conditions that it does not serve into matches.
+func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deliveryScan {
+	s := deliveryScan{scanRows{table: "delivery", alias: "d", where: byDeliveryTenant, matches: `true`}, pgx.StrictNamedArgs{"tenant": [16]byte(tenant)}}
+	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
+	hasSubscription := !f.SubscriptionID.IsZero() && !tenant.IsZero()
+	switch {
+	case hasSubscription && isUndelivered:
+		s.rows.where = byDeliverySubscriptionStatus
+	case hasSubscription:
+		s.rows.where = byDeliverySubscription
+	case isUndelivered:
+		s.rows.where = byDeliveryStatus
+	}
+	if !f.SubscriptionID.IsZero() {
+		s.add("subscription", [16]byte(f.SubscriptionID), `(d.destination_id = @subscription AND d.tenant_id = @tenant) IS TRUE`)
+	}
+	if f.Status != "" {
+		s.add("status", string(f.Status), `(d.status = @status) IS TRUE`)
+	}
+	if !f.EventID.IsZero() {
+		s.add("event", [16]byte(f.EventID), `(d.event_id = @event) IS TRUE`)
+	}
+	if !f.RouteID.IsZero() {
+		s.add("destinations", destinationsArg(f.RouteID), `(d.destination_id = ANY(@destinations)) IS TRUE`)
+	}
+	if prefix, isPattern := eventhook.TypePrefix(f.EventType); isPattern {
+		s.add("type", prefix, `starts_with(d.event_type, @type)`)
+	} else if f.EventType != "" {
+		s.add("type", f.EventType, `d.event_type = @type`)
+	}
+	if tenant.IsZero() {
+		delete(s.args, "tenant")
+		s.rows.where, s.rows.matches = strings.ReplaceAll(s.rows.where, `@tenant`, `t.id`), strings.ReplaceAll(s.rows.matches, `@tenant`, `t.id`)
+	}
+	return s
+}
+
+func (s *deliveryScan) add(name string, value any, condition string) {
+	s.args[name] = value
+	s.rows.matches += ` AND ` + condition
+}
+
+// deliveriesByKeySQL reads deliveries by their primary keys.
+const deliveriesByKeySQL = `
+SELECT ` + deliveryColumns + ` FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
+ORDER BY d.id DESC`
+
+func (db *DB) deliveriesByKey(ctx context.Context, keys []rowKey) ([]eventhook.Delivery, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	tenants, ids := keysOf(keys)
+	rows, err := db.lists.Query(ctx, deliveriesByKeySQL, tenants, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanDelivery)
+}

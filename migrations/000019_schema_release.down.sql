@@ -1,0 +1,1 @@
+DROP TABLE eventhook.schema_release;
