@@ -158,8 +158,24 @@ func (s SubscriptionSettings) checkShape(f *Faults) {
 			f.Add("transform.retry", "is not supported: a delivery whose transform fails is dead")
 		}
 	}
-	if p := s.HeaderPrefix; p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
+	s.checkHeaderPrefix(f)
+}
+
+// headerEndings end the names of the gateway's own headers of deliveries.
+var headerEndings = []string{"-Signature", "-Event-Id", "-Event-Type", "-Delivery-Id", "-Attempt", "-Trace-Id"}
+
+func (s SubscriptionSettings) checkHeaderPrefix(f *Faults) {
+	p := s.HeaderPrefix
+	if p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
 		f.Add("header_prefix", "%q must be letters, digits and hyphens, at most %d bytes, without a hyphen at its ends, such as X-Acme", SanitizeLabel(p), maxHeaderPrefix)
+	}
+	if strings.EqualFold(p+"-", standardHeaderPrefix) {
+		f.Add("header_prefix", "%q begins the headers of Standard Webhooks, which the gateway sets, too", p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if p != "" && slices.ContainsFunc(headerEndings, func(end string) bool { return strings.EqualFold(name, p+end) }) {
+			f.Add("headers."+SanitizeLabel(name), "is set by the gateway: it begins with the header_prefix")
+		}
 	}
 }
 

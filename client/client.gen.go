@@ -879,6 +879,11 @@ type EventPublish struct {
 	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
+	// Category Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue.
+	//
+	// Examples: payments
+	Category *string `json:"category,omitempty"`
+
 	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
@@ -898,6 +903,11 @@ type EventPublish struct {
 
 	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
+
+	// Source System from which the event comes, passed on to subscribers. One line of text.
+	//
+	// Examples: billing
+	Source *string `json:"source,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
@@ -2456,10 +2466,15 @@ type TargetRetry struct {
 	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy that set delays are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which the delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // Tenant defines model for Tenant.
@@ -4106,4 +4121,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "cc234a8026ea6044c586c44660ccc7ad13723fdac834e7a0621f1200a1ab6a8f"
+const generatedFrom = "18b989cb9fca8ccc560852e9e7762e16672903c48cc9e8a98ea5e93e7de21e59"
