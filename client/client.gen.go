@@ -248,6 +248,12 @@ const (
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
 )
 
+// Defines values for WorkStartType.
+const (
+	WorkStartTypeTask     WorkStartType = "task"
+	WorkStartTypeWorkflow WorkStartType = "workflow"
+)
+
 // Defines values for ListPromisesParamsStatus.
 const (
 	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
@@ -1038,7 +1044,7 @@ type Execution struct {
 	// Error Error of the last failed attempt; null if none.
 	Error *string `json:"error"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -1057,6 +1063,9 @@ type Execution struct {
 	// Output Output of a completed execution.
 	Output interface{} `json:"output,omitempty"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
@@ -1066,7 +1075,10 @@ type Execution struct {
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
-	Type   ExecutionType   `json:"type"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
 
 // ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
@@ -2734,7 +2746,7 @@ type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
 	Attempt int64 `json:"attempt"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -2753,6 +2765,9 @@ type WorkItem struct {
 	// LeaseUntil When the lease expires, unless a heartbeat extends it.
 	LeaseUntil time.Time `json:"lease_until"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 
@@ -2760,9 +2775,42 @@ type WorkItem struct {
 	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{}   `json:"state,omitempty"`
-	Type  ExecutionType `json:"type"`
+	State interface{} `json:"state,omitempty"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
+
+// WorkStart defines model for WorkStart.
+type WorkStart struct {
+	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Input Input for the worker: any JSON value.
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow. Workers choose their handler by it.
+	//
+	// Examples: send-invoice
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts; default 4.
+	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// Priority Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Queue Queue from which workers claim it; default the queue named default.
+	Queue *string `json:"queue,omitempty"`
+
+	// RunAt When the work is due, at most a year ahead; default and at the earliest now.
+	RunAt *time.Time    `json:"run_at,omitempty"`
+	Type  WorkStartType `json:"type"`
+}
+
+// WorkStartType defines model for WorkStart.Type.
+type WorkStartType string
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
@@ -3092,6 +3140,12 @@ type ListWorkParams struct {
 
 	// Queue Return only executions of this queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+}
+
+// StartWorkParams defines parameters for StartWork.
+type StartWorkParams struct {
+	// Traceparent W3C trace context, whose trace id the execution gets.
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // ListAudit calls GET /api/admin/audit.
@@ -4027,6 +4081,24 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
+// StartWork calls POST /api/tenants/{tenant}/eventhook/work.
+//
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// StartWorkFrom is like StartWork, but sends body unchanged.
+func (c *Client) StartWorkFrom(ctx context.Context, tenant string, params StartWorkParams, body json.RawMessage, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params StartWorkParams) header() url.Values {
+	values := url.Values{}
+	set(values, "traceparent", params.Traceparent)
+	return values
+}
+
 // ClaimWork calls POST /api/tenants/{tenant}/eventhook/work/claim.
 //
 // Claim due executions. Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
@@ -4121,4 +4193,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "18b989cb9fca8ccc560852e9e7762e16672903c48cc9e8a98ea5e93e7de21e59"
+const generatedFrom = "6440514cbfdc1cd6ed169af67e80b2fab37191134944054970676958a6c8c919"
