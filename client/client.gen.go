@@ -214,6 +214,18 @@ const (
 	TenantStatusSuspended TenantStatus = "suspended"
 )
 
+// Defines values for TenantClosingStatus.
+const (
+	TenantClosingStatusCompleted TenantClosingStatus = "completed"
+	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantPurgeStatus.
+const (
+	TenantPurgeStatusCompleted TenantPurgeStatus = "completed"
+	TenantPurgeStatusRunning   TenantPurgeStatus = "running"
+)
+
 // Defines values for TransformType.
 const (
 	TransformTypeJavascript TransformType = "javascript"
@@ -2485,8 +2497,9 @@ type TargetRetry struct {
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	ID        string    `json:"id"`
+	Closing   *TenantClosing `json:"closing,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ID        string         `json:"id"`
 
 	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
@@ -2495,7 +2508,8 @@ type Tenant struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes"`
 
 	// Name Display name.
-	Name string `json:"name"`
+	Name  string       `json:"name"`
+	Purge *TenantPurge `json:"purge,omitempty"`
 
 	// Slug Identifies the tenant in URLs.
 	Slug string `json:"slug"`
@@ -2511,6 +2525,29 @@ type Tenant struct {
 
 // TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
+
+// TenantClosing defines model for TenantClosing.
+type TenantClosing struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CorrelationID Shared by all events and audit entries of the closing.
+	CorrelationID string `json:"correlation_id"`
+
+	// DeliveriesEnded Owed deliveries that are dead now.
+	DeliveriesEnded int64 `json:"deliveries_ended"`
+
+	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	EventsEnded         int64 `json:"events_ended"`
+	ExecutionsCancelled int64 `json:"executions_cancelled"`
+	PromisesRejected    int64 `json:"promises_rejected"`
+
+	// Status running: open work is being ended in the background.
+	Status TenantClosingStatus `json:"status"`
+}
+
+// TenantClosingStatus running: open work is being ended in the background.
+type TenantClosingStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
@@ -2549,6 +2586,22 @@ type TenantPatch struct {
 	// Status active or suspended. Use Close a tenant to close it.
 	Status *TenantStatus `json:"status,omitempty"`
 }
+
+// TenantPurge defines model for TenantPurge.
+type TenantPurge struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// DeletedRows Number of rows deleted so far, in all tables.
+	DeletedRows int64     `json:"deleted_rows"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Status running: the data is being deleted in the background.
+	Status TenantPurgeStatus `json:"status"`
+}
+
+// TenantPurgeStatus running: the data is being deleted in the background.
+type TenantPurgeStatus string
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
@@ -3190,7 +3243,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -3236,6 +3289,13 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 // Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// PurgeTenant calls POST /api/admin/tenants/{tenant}/purge.
+//
+// Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
+func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -4146,4 +4206,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "7eb67da360cd740f9fc7a1ede7746ec67cecb157d74e1ea613408f78c5b168d3"
+const generatedFrom = "a9a80df1627af887393bce46b66f86f1a36d766eb285eff4eb51b3c4dbc3b866"
