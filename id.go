@@ -32,6 +32,7 @@ type (
 
 	SubscriptionID = ID[Subscription]
 	DeliveryID     = ID[Delivery]
+	ReplayID       = ID[Replay]
 	DestinationID  = ID[Destination]
 )
 

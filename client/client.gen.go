@@ -236,6 +236,18 @@ const (
 	TenantStatusSuspended TenantStatus = "suspended"
 )
 
+// Defines values for TenantClosingStatus.
+const (
+	TenantClosingStatusCompleted TenantClosingStatus = "completed"
+	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantPurgeStatus.
+const (
+	TenantPurgeStatusCompleted TenantPurgeStatus = "completed"
+	TenantPurgeStatusRunning   TenantPurgeStatus = "running"
+)
+
 // Defines values for TransformType.
 const (
 	TransformTypeJavascript TransformType = "javascript"
@@ -256,6 +268,12 @@ const (
 	VerifierTypeStandardWebhooks VerifierType = "standard_webhooks"
 	VerifierTypeTimestampedHmac  VerifierType = "timestamped_hmac"
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
+)
+
+// Defines values for WorkStartType.
+const (
+	WorkStartTypeTask     WorkStartType = "task"
+	WorkStartTypeWorkflow WorkStartType = "workflow"
 )
 
 // Defines values for ListPromisesParamsStatus.
@@ -903,6 +921,11 @@ type EventPublish struct {
 	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
+	// Category Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue.
+	//
+	// Examples: payments
+	Category *string `json:"category,omitempty"`
+
 	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
@@ -922,6 +945,11 @@ type EventPublish struct {
 
 	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
+
+	// Source System from which the event comes, passed on to subscribers. One line of text.
+	//
+	// Examples: billing
+	Source *string `json:"source,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
@@ -1069,7 +1097,7 @@ type Execution struct {
 	// Error Error of the last failed attempt; null if none.
 	Error *string `json:"error"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -1088,6 +1116,9 @@ type Execution struct {
 	// Output Output of a completed execution.
 	Output interface{} `json:"output,omitempty"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
@@ -1097,7 +1128,10 @@ type Execution struct {
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
-	Type   ExecutionType   `json:"type"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
 
 // ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
@@ -2518,16 +2552,22 @@ type TargetRetry struct {
 	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy that set delays are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which the delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	ID        string    `json:"id"`
+	Closing   *TenantClosing `json:"closing,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ID        string         `json:"id"`
 
 	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
@@ -2536,7 +2576,8 @@ type Tenant struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes"`
 
 	// Name Display name.
-	Name string `json:"name"`
+	Name  string       `json:"name"`
+	Purge *TenantPurge `json:"purge,omitempty"`
 
 	// Slug Identifies the tenant in URLs.
 	Slug string `json:"slug"`
@@ -2552,6 +2593,29 @@ type Tenant struct {
 
 // TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
+
+// TenantClosing defines model for TenantClosing.
+type TenantClosing struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CorrelationID Shared by all events and audit entries of the closing.
+	CorrelationID string `json:"correlation_id"`
+
+	// DeliveriesEnded Owed deliveries that are dead now.
+	DeliveriesEnded int64 `json:"deliveries_ended"`
+
+	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	EventsEnded         int64 `json:"events_ended"`
+	ExecutionsCancelled int64 `json:"executions_cancelled"`
+	PromisesRejected    int64 `json:"promises_rejected"`
+
+	// Status running: open work is being ended in the background.
+	Status TenantClosingStatus `json:"status"`
+}
+
+// TenantClosingStatus running: open work is being ended in the background.
+type TenantClosingStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
@@ -2590,6 +2654,22 @@ type TenantPatch struct {
 	// Status active or suspended. Use Close a tenant to close it.
 	Status *TenantStatus `json:"status,omitempty"`
 }
+
+// TenantPurge defines model for TenantPurge.
+type TenantPurge struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// DeletedRows Number of rows deleted so far, in all tables.
+	DeletedRows int64     `json:"deleted_rows"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Status running: the data is being deleted in the background.
+	Status TenantPurgeStatus `json:"status"`
+}
+
+// TenantPurgeStatus running: the data is being deleted in the background.
+type TenantPurgeStatus string
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
@@ -2740,7 +2820,7 @@ type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
 	Attempt int64 `json:"attempt"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -2759,6 +2839,9 @@ type WorkItem struct {
 	// LeaseUntil When the lease expires, unless a heartbeat extends it.
 	LeaseUntil time.Time `json:"lease_until"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 
@@ -2766,9 +2849,42 @@ type WorkItem struct {
 	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{}   `json:"state,omitempty"`
-	Type  ExecutionType `json:"type"`
+	State interface{} `json:"state,omitempty"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
+
+// WorkStart defines model for WorkStart.
+type WorkStart struct {
+	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Input Input for the worker: any JSON value.
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow. Workers choose their handler by it.
+	//
+	// Examples: send-invoice
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts; default 4.
+	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// Priority Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Queue Queue from which workers claim it; default the queue named default.
+	Queue *string `json:"queue,omitempty"`
+
+	// RunAt When the work is due, at most a year ahead; default and at the earliest now.
+	RunAt *time.Time    `json:"run_at,omitempty"`
+	Type  WorkStartType `json:"type"`
+}
+
+// WorkStartType defines model for WorkStart.Type.
+type WorkStartType string
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
@@ -3100,6 +3216,12 @@ type ListWorkParams struct {
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 }
 
+// StartWorkParams defines parameters for StartWork.
+type StartWorkParams struct {
+	// Traceparent W3C trace context, whose trace id the execution gets.
+	Traceparent *string `json:"traceparent,omitempty"`
+}
+
 // ListAudit calls GET /api/admin/audit.
 //
 // List audit entries of all tenants. Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
@@ -3189,7 +3311,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -3235,6 +3357,13 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 // Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// PurgeTenant calls POST /api/admin/tenants/{tenant}/purge.
+//
+// Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
+func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -4026,6 +4155,24 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
+// StartWork calls POST /api/tenants/{tenant}/eventhook/work.
+//
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// StartWorkFrom is like StartWork, but sends body unchanged.
+func (c *Client) StartWorkFrom(ctx context.Context, tenant string, params StartWorkParams, body json.RawMessage, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params StartWorkParams) header() url.Values {
+	values := url.Values{}
+	set(values, "traceparent", params.Traceparent)
+	return values
+}
+
 // ClaimWork calls POST /api/tenants/{tenant}/eventhook/work/claim.
 //
 // Claim due executions. Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
@@ -4120,4 +4267,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "6df4ebe389b3c8ffc4c6186f5e2ddd29614bbfb3951fb2e2e7d0a71c9f348772"
+const generatedFrom = "0222e1ed25b0fcf18cf947fa3c41631d762c90c74ec6cb72c8961775f9da638d"

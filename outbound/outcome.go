@@ -3,6 +3,7 @@ package outbound
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,8 @@ func age(d time.Duration) string {
 
 // settle returns the settlement of an attempt. A failed delivery is retried as the retry
 // policy of the destination says, but not before the time that the receiver requested. It
-// is dead if its retries are used up, if it would be too old by then, or after a 410. A
+// is dead if its retries are used up, if it would be too old by then, or after a 410 or a
+// terminal status of the policy. A
 // test is dead after its first failure. The dispatcher sends a test only if the Tester did
 // not settle it, or if it was replayed.
 func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
@@ -76,6 +78,8 @@ func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook
 		if to.DisableGone {
 			o.Disable = answeredGone
 		}
+	case slices.Contains(to.Retry.TerminalStatuses, a.StatusCode):
+		o.LastError += " (not retried: a terminal status of the retry policy)"
 	default:
 		r.retry(to.Retry, o)
 	}

@@ -21,6 +21,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
 		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
+		func(ctx context.Context) error { return g.subscribers.replays.Run(ctx) },
 		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
 		g.every(10*time.Minute, "maintain partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.MaintainPartitions(ctx, partitionsAhead, retention(g.config))
@@ -29,6 +30,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
 		}),
+		g.every(time.Second, "end the work of closed tenants", g.db.CleanUpTenants),
 		g.every(10*time.Second, "expire deliveries", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)
 			return n > 0, err

@@ -14,6 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/outbound/match"
+	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
@@ -27,6 +28,7 @@ type subscribers struct {
 	publisher         *outbound.Publisher
 	dispatcher        *outbound.Dispatcher
 	tester            *outbound.Tester
+	replays           *replay.Worker
 }
 
 // deliveryObserver reports settled deliveries to the metrics and the usage meter.
@@ -65,6 +67,7 @@ func (g *gateway) wireSubscribers() {
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
+	s.replays = &replay.Worker{Store: g.db, CPULimiter: g.cpuLimiter, Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: time.Now}
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
 

@@ -289,11 +289,11 @@ RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 const abandonDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.due_at <= @now
+    WHERE d.destination_id = @destination AND (d.due_at <= @now OR d.due_at = 'infinity')
       AND NOT EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = @destination)
       AND NOT EXISTS (SELECT FROM eventhook.route r JOIN eventhook.tenant t ON t.id = r.tenant_id
           WHERE r.id = @route AND r.targets->(@target_index::int)->>'type' = 'http' AND t.status <> 'closed')
-    ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
+    ORDER BY d.due_at DESC LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
 // AbandonDeliveries ends up to limit due deliveries as dead if their destination does not
@@ -311,7 +311,7 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.due_at IS NOT NULL AND d.due_at <= @now AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
+    WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
@@ -340,6 +340,9 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 func (db *DB) markDead(ctx context.Context, sql string, args pgx.StrictNamedArgs) (n int, err error) {
 	var ended []concluded
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockAllOrderSQL); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err

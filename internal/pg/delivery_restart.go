@@ -8,19 +8,25 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/replay"
 )
 
-// restartDeliveriesSQL makes deliveries due now and resets their retries. It skips rows that
-// another transaction has locked, so it never waits. It increments the lease token, since a
+// restartDeliveriesSQL makes deliveries due and resets their retries. It skips rows that
+// another transaction has locked, so it never waits. For a replay it also skips deliveries that
+// were restarted since @created, unless they are dead, and deliveries that recovery has
+// restarted @max_recoveries times; both are NULL otherwise. It increments the lease token, since a
 // settle may still arrive with the old one. It checks in the same transaction that the payload
 // exists: while the transaction runs, no partition that it has read can be dropped. Each id
 // comes with its tenant: with a single tenant parameter, the planner would choose to read all
 // deliveries of the tenant while a partition is empty, and would keep that plan. Primary keys.
 const restartDeliveriesSQL = `
 WITH chosen AS MATERIALIZED (
-    SELECT d.tenant_id, d.id
-    FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id) JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
-    WHERE (d.status = ANY($4::text[])) IS TRUE
+    SELECT d.tenant_id, d.id, u.due_at
+    FROM unnest(@tenants::uuid[], @ids::uuid[], @due_at::timestamptz[]) AS u (tenant_id, id, due_at)
+    JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
+    WHERE (d.status = ANY(@statuses::text[])) IS TRUE
+      AND (d.status = 'dead' OR (d.restarted_at >= @created::timestamptz) IS NOT TRUE)
+      AND (d.recoveries >= @max_recoveries::int) IS NOT TRUE
       AND (EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = d.destination_id AND s.status <> 'disabled')
         OR EXISTS (SELECT FROM eventhook.route r WHERE r.id = d.route_id AND r.targets->(d.target_index::int)->>'type' = 'http'))
       AND EXISTS (SELECT FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, e.id)
@@ -28,7 +34,8 @@ WITH chosen AS MATERIALIZED (
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE eventhook.delivery d
-SET status = 'pending', due_at = $3, restarted_at = $3, completed_at = NULL, lease_token = d.lease_token + 1, retry_count = 0
+SET status = 'pending', due_at = c.due_at, restarted_at = @now, completed_at = NULL, lease_token = d.lease_token + 1, retry_count = 0,
+    released_by = coalesce(@replay::uuid, d.released_by), recoveries = d.recoveries + CASE WHEN @max_recoveries::int IS NULL THEN 0 ELSE 1 END
 FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.event_id, d.route_id IS NOT NULL`
@@ -105,7 +112,7 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 	var reopened []eventhook.EventID
 	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
 		var events []eventKey
-		restarted, events, err = restartInTx(ctx, m.tx, tenant, ids, statuses, db.now())
+		restarted, events, err = restartInTx(ctx, m.tx, restart{tenant: tenant, ids: ids, statuses: statuses, now: db.now()})
 		if err != nil || len(restarted) == 0 {
 			return err
 		}
@@ -122,10 +129,38 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 	return restarted, nil
 }
 
+// restart selects the deliveries of restartInTx.
+type restart struct {
+	tenant   eventhook.TenantID
+	ids      []eventhook.DeliveryID
+	statuses []string
+	now      time.Time
+	dueAt    []time.Time // of each id; nil: now
+	job      *replay.Job // the replay that restarts the deliveries; nil without one
+}
+
+func (r restart) args() pgx.StrictNamedArgs {
+	args := pgx.StrictNamedArgs{"tenants": slices.Repeat([][16]byte{r.tenant}, len(r.ids)), "ids": uuids(r.ids), "due_at": r.dueAt,
+		"statuses": r.statuses, "now": r.now, "created": nil, "replay": nil, "max_recoveries": nil}
+	if r.dueAt == nil {
+		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.ids))
+	}
+	if r.job != nil {
+		args["created"], args["replay"] = r.job.CreatedAt, [16]byte(r.job.ID)
+		if r.job.Kind == eventhook.ReplayRecovery {
+			args["max_recoveries"] = replay.MaxRecoveries
+		}
+	}
+	return args
+}
+
 // restartInTx restarts deliveries. It returns their ids, and the events of those that belong
 // to routes.
-func restartInTx(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
-	rows, err := tx.Query(ctx, restartDeliveriesSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids), now, statuses)
+func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
+	if _, err := tx.Exec(ctx, lockOrderOfSQL, slices.Repeat([][16]byte{r.tenant}, len(r.ids)), uuids(r.ids)); err != nil {
+		return nil, nil, err
+	}
+	rows, err := tx.Query(ctx, restartDeliveriesSQL, r.args())
 	if err != nil {
 		return nil, nil, err
 	}

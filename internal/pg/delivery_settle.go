@@ -59,10 +59,10 @@ var (
 )
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
-type deliverySettleColumns struct{ deliveries, events *columns }
+type deliverySettleColumns struct{ keys, deliveries, events *columns }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
+	return &deliverySettleColumns{newColumns(lockOrderSQL), newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -176,6 +176,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
+	locks := queueOrderLocks(b, c.keys, batch)
 	queueSettlements(b, c.deliveries, batch, resets, now)
 	concludes := queueConclusion(b, c.events, batch, now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
@@ -185,7 +186,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = lostSettlements(batch, results[0].Rows)
+	done.lost = lostSettlements(batch, results[locks].Rows)
 	return done, nil
 }
 

@@ -27,6 +27,7 @@ const (
 const (
 	eventsTopic     = "events"
 	deliveriesTopic = "deliveries"
+	replaysTopic    = "replays"
 )
 
 // topicParts is the number of topics per tenant for work, and for promises. It bounds the

@@ -1,0 +1,149 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/replay"
+)
+
+// insertMissingSQL creates deliveries of stored events, unless they exist. It checks in the
+// same transaction that the payload exists; see restartDeliveriesSQL. Primary keys.
+const insertMissingSQL = `
+INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, restarted_at, released_by)
+SELECT u.id, @tenant, @destination, u.event_id, u.event_type, u.due_at, 'pending', @now, @replay
+FROM unnest(@ids::uuid[], @events::uuid[], @types::text[], @due_at::timestamptz[]) AS u (id, event_id, event_type, due_at)
+WHERE EXISTS (SELECT FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, e.id)
+    WHERE e.tenant_id = @tenant AND e.id = u.event_id)
+ON CONFLICT DO NOTHING`
+
+// advanceReplaySQL writes the progress of a replay if the lease is still valid. Lock order:
+// deliveries, then the replay. Primary key.
+const advanceReplaySQL = `
+UPDATE eventhook.replay r
+SET cursor = @cursor, matched = r.matched + @matched, queued = r.queued + @queued, due_at = CASE WHEN @status = 'running' THEN @due_at::timestamptz END,
+    status = @status, finished_at = CASE WHEN @status = 'running' THEN NULL ELSE @now::timestamptz END,
+    released_at = CASE WHEN @queued > 0 THEN @now ELSE r.released_at END
+WHERE r.id = @id AND r.lease_token = @lease_token AND r.status = 'running'`
+
+// countReplaySQL counts the deliveries that a replay queued and that have ended. Index
+// delivery_released.
+const countReplaySQL = `
+UPDATE eventhook.replay r SET sent = c.sent, failed = c.failed, counted_at = $2
+FROM (SELECT count(*) FILTER (WHERE s.status = 'success') AS sent, count(*) FILTER (WHERE s.status = 'dead') AS failed
+    FROM unnest('{success,dead}'::text[]) AS s (status)
+    CROSS JOIN LATERAL (SELECT FROM eventhook.delivery d WHERE d.released_by = $1 AND d.status = s.status) d) c
+WHERE r.id = $1`
+
+// errReplayLost rolls back a step whose lease was lost.
+var errReplayLost = errors.New("the lease of the replay was lost")
+
+// AdvanceReplay writes the result of a step in one transaction, and ends the lease: it queues
+// deliveries, moves the cursor and counts. It changes nothing if the lease was lost, or if the
+// replay has ended or was deleted. Then it wakes the dispatchers.
+func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.Step) error {
+	var queued int
+	err := db.inTx(ctx, "advance a replay", func(tx pgx.Tx) (err error) {
+		if queued, err = db.queueReplayed(ctx, tx, job, step.Queue); err != nil {
+			return err
+		}
+		if err := db.storeStep(ctx, tx, job, step, queued); err != nil {
+			return err
+		}
+		if step.Counts {
+			if _, err := tx.Exec(ctx, countReplaySQL, [16]byte(job.ID), db.now()); err != nil {
+				return err
+			}
+		}
+		if step.End != "" && job.Kind == eventhook.ReplayRecovery {
+			return db.endRecovery(ctx, tx, job)
+		}
+		return nil
+	})
+	if errors.Is(err, errReplayLost) {
+		return nil
+	}
+	if err == nil && queued > 0 {
+		db.WakeDeliveries()
+	}
+	return err
+}
+
+// storeStep returns errReplayLost if the lease was lost.
+func (db *DB) storeStep(ctx context.Context, tx pgx.Tx, job *replay.Job, step replay.Step, queued int) error {
+	status := eventhook.ReplayRunning
+	if step.End != "" {
+		status = step.End
+	}
+	cursor := &step.Cursor
+	if step.IsRead {
+		cursor = &readToEnd
+	} else if step.Cursor == ([16]byte{}) {
+		cursor = nil
+	}
+	tag, err := tx.Exec(ctx, advanceReplaySQL, pgx.StrictNamedArgs{"id": [16]byte(job.ID), "lease_token": job.LeaseToken, "cursor": cursor,
+		"matched": step.Matched, "queued": queued, "due_at": step.DueAt, "status": string(status), "now": db.now()})
+	if err == nil && tag.RowsAffected() == 0 {
+		return errReplayLost
+	}
+	return err
+}
+
+// queueReplayed restarts the deliveries that exist, creates the missing ones, and returns the
+// number of both.
+func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, list []*eventhook.Delivery) (queued int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	now := db.now()
+	r := restart{tenant: job.TenantID, now: now, statuses: restartableStatuses(job.Statuses), job: job}
+	m := missing{}
+	for i, d := range list {
+		due := dueAt(job, d, now, i)
+		if d.Status != "" {
+			r.ids, r.dueAt = append(r.ids, d.ID), append(r.dueAt, due)
+			continue
+		}
+		m.add(d, due)
+	}
+	restarted, _, err := restartInTx(ctx, tx, r)
+	if err != nil || len(m.ids) == 0 {
+		return len(restarted), err
+	}
+	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "destination": [16]byte(job.SubscriptionID),
+		"replay": [16]byte(job.ID), "now": now, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
+	return len(restarted) + int(tag.RowsAffected()), err
+}
+
+// missing has the columns of deliveries that are created.
+type missing struct {
+	ids, events [][16]byte
+	types       []string
+	dueAt       []time.Time
+}
+
+func (m *missing) add(d *eventhook.Delivery, due time.Time) {
+	m.ids, m.events = append(m.ids, d.ID), append(m.events, d.EventID)
+	m.types, m.dueAt = append(m.types, d.EventType), append(m.dueAt, due)
+}
+
+// dueAt returns when the n-th delivery of a step is due. Claims take the deliveries that were
+// due first: recovered deliveries by the time of their events, before all newer deliveries of
+// the destination; replayed ones in their order, after the deliveries that wait already.
+func dueAt(job *replay.Job, d *eventhook.Delivery, now time.Time, n int) time.Time {
+	if job.Kind == eventhook.ReplayRecovery {
+		return d.EventID.Time()
+	}
+	return now.Add(time.Duration(n) * time.Microsecond)
+}
+
+// endRecovery records the end of a recovery. The transaction has written the final counts.
+func (db *DB) endRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job) error {
+	entry := eventhook.AuditEntry{TenantID: job.TenantID, Action: "subscription.recovered", ResourceType: "subscription",
+		ResourceID: job.SubscriptionID.String(), ResourceName: job.Subscription.Name}
+	return db.insertAudit(ctx, tx, gatewayActor, []eventhook.AuditEntry{entry})
+}

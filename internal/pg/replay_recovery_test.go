@@ -1,0 +1,174 @@
+package pg
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/replay"
+)
+
+// replayWorker returns a worker of replays on db.
+func (f *fixture) replayWorker(db *DB) *replay.Worker {
+	return &replay.Worker{Store: db, Retention: 14 * day, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now}
+}
+
+// replaySteps lets a worker do all steps that are due now.
+func (f *fixture) replaySteps(w *replay.Worker) {
+	f.Helper()
+	for range 1000 {
+		worked, _, err := w.Step(f.Context())
+		f.must(err)
+		if !worked {
+			return
+		}
+	}
+	f.Fatal("a replay does not stop to be due")
+}
+
+// recovery inserts the recovery of an outage that ends now.
+func (f *fixture) recovery(of *eventhook.Subscription, since time.Time) (id eventhook.ReplayID) {
+	f.Helper()
+	now := f.clock.Now()
+	id = eventhook.NewID[eventhook.Replay](now)
+	f.exec(`INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
+		VALUES ($1, $2, $3, 'recovery', $4, $5, $5, $5)`, [16]byte(id), [16]byte(f.tenant), [16]byte(of.ID), since, now)
+	return id
+}
+
+// dead publishes n events and makes their deliveries dead now.
+func (f *fixture) dead(n int, to *eventhook.Subscription) []*eventhook.Delivery {
+	f.Helper()
+	list := f.claimedDeliveries(n, to)
+	for _, d := range list {
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+	}
+	return list
+}
+
+func (f *fixture) replayStatus(id eventhook.ReplayID) (status string, queued, sent, failed int) {
+	f.Helper()
+	row := f.db.work.QueryRow(f.Context(), `SELECT status, queued, sent, failed FROM eventhook.replay WHERE id = $1`, [16]byte(id))
+	f.must(row.Scan(&status, &queued, &sent, &failed))
+	return status, queued, sent, failed
+}
+
+func (f *fixture) wantReplay(id eventhook.ReplayID, want ...any) {
+	f.Helper()
+	status, queued, sent, failed := f.replayStatus(id)
+	same(f, "the replay's status, queued, sent and failed", []any{status, queued, sent, failed}, want)
+}
+
+func TestARecoveryQueuesWhatAnOutageKilled(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	f.dead(1, s) // before the outage
+	f.clock.Advance(time.Minute)
+	early := f.claimedDeliveries(2, s)
+	f.clock.Advance(time.Minute)
+	since := f.clock.Now()
+	for _, d := range early { // these events are older than the outage
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
+	}
+	late := f.dead(2, s)
+	f.clock.Advance(time.Hour)
+	id := f.recovery(s, since)
+	w := f.replayWorker(f.other)
+	f.replaySteps(w)
+	f.wantReplay(id, "running", 4, 0, 0)
+	claimed := f.claimDeliveries(f.db, 10, s)
+	same(t, "claimed", len(claimed), 4)
+	for i, d := range append(early, late...) {
+		got, _ := f.delivery(d.ID)
+		same(t, "delivery", []any{got.Status, got.RetryCount, got.RestartedAt.UTC()}, []any{eventhook.DeliveryAcquired, 0, f.clock.Now()})
+		if i == 0 {
+			f.settleDeliveries(f.db, f.settlement(claimOf(claimed, d.ID), eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+			continue
+		}
+		f.settleDeliveries(f.db, f.settlement(claimOf(claimed, d.ID), eventhook.DeliverySuccess))
+	}
+	f.clock.Advance(time.Minute)
+	f.replaySteps(w)
+	f.wantReplay(id, "completed", 4, 3, 1)
+	same(t, "audit entries", len(f.audit(eventhook.AuditFilter{Action: "subscription.recovered"})), 1)
+}
+
+func claimOf(list []*eventhook.Delivery, id eventhook.DeliveryID) *eventhook.Delivery {
+	for _, d := range list {
+		if d.ID == id {
+			return d
+		}
+	}
+	return nil
+}
+
+// The earliest recovered deliveries are claimed first, and before newer ones that wait.
+func TestRecoveredDeliveriesAreClaimedInTheOrderOfTheirEvents(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	list := f.dead(3, s)
+	f.publishTo(1, s)
+	f.clock.Advance(time.Hour)
+	f.recovery(s, list[0].EventID.Time())
+	f.replaySteps(f.replayWorker(f.db))
+	for _, d := range list {
+		same(t, "claimed next", f.claimDeliveries(f.db, 1, s)[0].ID, d.ID)
+	}
+}
+
+func TestADeliveryIsRecoveredThreeTimes(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	since := f.clock.Now()
+	f.dead(1, s)
+	for i, want := range []int{1, 1, 1, 0} {
+		f.clock.Advance(time.Minute)
+		id := f.recovery(s, since)
+		w := f.replayWorker(f.db)
+		f.replaySteps(w)
+		for _, d := range f.claimDeliveries(f.db, 9, s) {
+			f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
+		}
+		f.clock.Advance(time.Minute)
+		f.replaySteps(w)
+		if _, queued, _, _ := f.replayStatus(id); queued != want {
+			t.Errorf("recovery %d queued %d deliveries, want %d", i+1, queued, want)
+		}
+	}
+}
+
+func TestARecoveryWaitsAndEndsWithItsSubscription(t *testing.T) {
+	f := setUp(t)
+	s := f.subscription()
+	since := f.clock.Now()
+	f.dead(1, &s)
+	f.clock.Advance(time.Minute)
+	id := f.recovery(&s, since)
+	w := f.replayWorker(f.db)
+	for _, c := range []struct{ claim, change, undo string }{
+		{"paused", `UPDATE eventhook.subscription SET status = 'paused' WHERE id = $1`, `UPDATE eventhook.subscription SET status = 'active' WHERE id = $1`},
+		{"disabled", `UPDATE eventhook.subscription SET status = 'disabled' WHERE id = $1`, `UPDATE eventhook.subscription SET status = 'active' WHERE id = $1`},
+		{"failing again", `INSERT INTO eventhook.subscription_health (subscription_id, failing_since) VALUES ($1, now())
+			ON CONFLICT (subscription_id) DO UPDATE SET failing_since = now()`,
+			`UPDATE eventhook.subscription_health SET failing_since = NULL WHERE subscription_id = $1`},
+	} {
+		f.exec(c.change, [16]byte(s.ID))
+		f.clock.Advance(time.Minute)
+		f.replaySteps(w)
+		if status, queued, _, _ := f.replayStatus(id); status != "running" || queued != 0 {
+			t.Errorf("%s: got a %s recovery with %d queued deliveries, want a running one without", c.claim, status, queued)
+		}
+		f.exec(c.undo, [16]byte(s.ID))
+	}
+	f.exec(`UPDATE eventhook.subscription SET settings = '{"recovery":{"enabled":false}}' WHERE id = $1`, [16]byte(s.ID))
+	f.clock.Advance(time.Minute)
+	f.replaySteps(w)
+	f.wantReplay(id, "cancelled", 0, 0, 0)
+	f.exec(`UPDATE eventhook.subscription SET settings = '{}' WHERE id = $1`, [16]byte(s.ID))
+	f.recovery(&s, since)
+	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0))
+	f.replaySteps(w)
+	same(t, "replays of a deleted subscription", f.count("replay", "true"), 0)
+}

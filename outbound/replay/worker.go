@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
+)
+
+// Worker handles the replays of an instance, one step of one replay at a time.
+type Worker struct {
+	Store      Store
+	CPULimiter *cpushare.Limiter // limits the time of each tenant for filters
+	// Retention is how long deliveries are stored; 0: without end. An event that is older
+	// counts as missing only if it is older than the subscription.
+	Retention time.Duration
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+const (
+	leaseTime   = 30 * time.Second
+	longestPage = leaseTime / 6 // of evaluating filters
+	pageSize    = 1000
+	pollEvery   = time.Second // without a wake-up
+
+	shortestWait = 50 * time.Millisecond // of a replay that waits for its deliveries
+	longestWait  = 5 * time.Second
+)
+
+// Run handles replays until ctx ends.
+func (w *Worker) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wake := w.Store.ReplaysWake()
+		worked, next, err := w.Step(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot continue a replay; retrying", "error", err)
+		}
+		if !worked || err != nil {
+			w.pause(ctx, wake, next)
+		}
+	}
+	return nil
+}
+
+// Step does one step of a replay that is due, and reports whether there was one. If there was
+// none, it returns the time at which the next one is due, zero if there is none.
+func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err error) {
+	job, next, err := w.Store.LeaseReplay(ctx, leaseTime)
+	if err != nil || job == nil {
+		return false, next, err
+	}
+	return true, next, w.step(ctx, job)
+}
+
+// pause returns at next, at a wake-up, or after pollEvery.
+func (w *Worker) pause(ctx context.Context, wake <-chan struct{}, next time.Time) {
+	delay := pollEvery
+	if !next.IsZero() {
+		delay = min(max(next.Sub(w.Now()), shortestWait/5), pollEvery)
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C:
+	}
+}
+
+// step handles the next page of a replay, or decides that the replay waits or ends.
+func (w *Worker) step(ctx context.Context, job *Job) error {
+	switch {
+	case job.Kind == eventhook.ReplayRecovery && !job.Subscription.Recovery.IsEnabled():
+		return w.Store.AdvanceReplay(ctx, job, w.end(job, eventhook.ReplayCancelled))
+	case job.IsRead && job.Open == 0:
+		return w.Store.AdvanceReplay(ctx, job, w.end(job, eventhook.ReplayCompleted))
+	case job.IsRead || job.Open+pageSize > MaxOpen || w.waits(job):
+		return w.Store.AdvanceReplay(ctx, job, w.wait(job))
+	}
+	return w.handlePage(ctx, job)
+}
+
+// waits reports whether nothing may be sent to the subscription now.
+func (w *Worker) waits(job *Job) bool {
+	return job.Subscription.Status != eventhook.SubscriptionActive || job.Kind == eventhook.ReplayRecovery && job.IsFailing
+}
+
+// next returns a step that changes nothing.
+func (w *Worker) next(job *Job) Step {
+	now := w.Now()
+	return Step{Cursor: job.Cursor, IsRead: job.IsRead, DueAt: now, Counts: w.isCountDue(job, now)}
+}
+
+// isCountDue reports whether sent and failed deliveries are counted now: every second for a
+// small replay, and less often the more there is to count.
+func (w *Worker) isCountDue(job *Job, now time.Time) bool {
+	const perSecond = 10_000 // deliveries
+	return now.Sub(job.CountedAt) >= time.Second*time.Duration(1+job.Queued/perSecond)
+}
+
+// wait returns a step that postpones the next one, the longer the longer nothing was queued.
+func (w *Worker) wait(job *Job) Step {
+	s := w.next(job)
+	since := job.ReleasedAt
+	if since.IsZero() {
+		since = job.CreatedAt
+	}
+	s.DueAt = s.DueAt.Add(min(max(s.DueAt.Sub(since)/4, shortestWait), longestWait))
+	return s
+}
+
+// end returns the last step.
+func (w *Worker) end(job *Job, status eventhook.ReplayStatus) Step {
+	s := w.next(job)
+	s.End, s.Counts = status, true
+	return s
+}
