@@ -2020,7 +2020,10 @@ type Subscription struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2068,7 +2071,7 @@ type Subscription struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2094,7 +2097,7 @@ type Subscription struct {
 // SubscriptionFormat Body of deliveries.
 type SubscriptionFormat string
 
-// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
@@ -2189,7 +2192,10 @@ type SubscriptionCreated struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2242,7 +2248,7 @@ type SubscriptionCreated struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2334,7 +2340,7 @@ type SubscriptionPatch struct {
 	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
 	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
@@ -4061,9 +4067,16 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
+// DisableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/disable.
+//
+// Disable a subscription. Creates no deliveries until the subscription is enabled; waiting deliveries are kept. Ends the probes of a subscription that failures have disabled. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/disable", tenant, id), query: nil, header: nil}, options)
+}
+
 // EnableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/enable.
 //
-// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
+// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting or held are sent. If failures had disabled the subscription, the oldest missed delivery is sent at once; as soon as the receiver answers with 2xx, the deliveries that became dead in the outage are sent, too. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
@@ -4267,4 +4280,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "0222e1ed25b0fcf18cf947fa3c41631d762c90c74ec6cb72c8961775f9da638d"
+const generatedFrom = "b9c271ce82c01e56114f1763b4794d74f3e65387b091158eed20aa9df84ec70e"

@@ -100,6 +100,9 @@ type announcement struct {
 	Tenant   string          `json:"tenant"`
 	Resource announcedObject `json:"resource"`
 	Actor    announcedObject `json:"actor"`
+	// DisabledBy and DisabledReason say why a subscription was disabled.
+	DisabledBy     json.RawMessage `json:"disabled_by,omitempty"`
+	DisabledReason json.RawMessage `json:"disabled_reason,omitempty"`
 }
 
 type announcedObject struct {
@@ -134,7 +137,11 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()
 	}
-	body, err := json.Marshal(announcement{m.tenant.Slug, announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, actor})
+	data := announcement{Tenant: m.tenant.Slug, Resource: announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, Actor: actor}
+	if of.Action == statusAction(eventhook.SubscriptionDisabled) {
+		data.DisabledBy, data.DisabledReason = of.NewValue("disabled_by"), of.NewValue("disabled_reason")
+	}
+	body, err := json.Marshal(data)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +159,8 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 // Index on tenant and id, or subscription_event_types.
 const subscribersSQL = `
 SELECT tenant_id, id, event_types, filter, coalesce(settings->>'ordered_by', '') FROM eventhook.subscription
-WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled' AND NOT settings ? 'scope_filter'`
+WHERE tenant_id = ANY($1) AND event_types && $2 AND NOT settings ? 'scope_filter'
+  AND (status <> 'disabled' OR disabled_by = 'failures' AND (settings->'recovery'->>'enabled' = 'false') IS NOT TRUE)`
 
 // insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `
