@@ -121,6 +121,7 @@ func TestCommandsSendRequests(t *testing.T) {
 		{"pause a subscription", []string{"subscription", "pause", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
 		{"resume a subscription", []string{"subscription", "resume", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
 		{"enable a subscription", []string{"subscription", "enable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},
+		{"disable a subscription", []string{"subscription", "disable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/disable", nil}},
 		{"delete a subscription", []string{"subscription", "delete", someID, "-y"}, request{"DELETE", inShop + "/subscriptions/" + someID, nil}},
 		{"rotate a secret with the default grace period", []string{"subscription", "rotate-secret", someID},
 			request{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 86400.0}}},
@@ -138,8 +139,8 @@ func TestCommandsSendRequests(t *testing.T) {
 		{"retry a delivery", []string{"delivery", "retry", someID}, request{"POST", inShop + "/deliveries/" + someID + "/retry", nil}},
 		{"retry deliveries by a filter", []string{"delivery", "retry", "--subscription", someID, "--event", someID, "--status", "dead", "--since", "2026-01-01T00:00:00Z", "--limit", "9"},
 			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"subscription_id": someID, "event_id": someID, "status": []any{"dead"}, "created_after": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
-		{"publish an event", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c"},
-			request{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c"}}},
+		{"publish an event", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c", "--source", "erp", "--category", "sales"},
+			request{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c", "source": "erp", "category": "sales"}}},
 		{"list the audit log of a tenant", []string{"audit", "list", "--action", "route.updated"}, request{"GET", inShop + "/audit?action=route.updated&limit=50", nil}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
