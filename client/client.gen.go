@@ -214,6 +214,18 @@ const (
 	TenantStatusSuspended TenantStatus = "suspended"
 )
 
+// Defines values for TenantClosingStatus.
+const (
+	TenantClosingStatusCompleted TenantClosingStatus = "completed"
+	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantPurgeStatus.
+const (
+	TenantPurgeStatusCompleted TenantPurgeStatus = "completed"
+	TenantPurgeStatusRunning   TenantPurgeStatus = "running"
+)
+
 // Defines values for TransformType.
 const (
 	TransformTypeJavascript TransformType = "javascript"
@@ -1934,7 +1946,10 @@ type Subscription struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -1982,7 +1997,7 @@ type Subscription struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2008,7 +2023,7 @@ type Subscription struct {
 // SubscriptionFormat Body of deliveries.
 type SubscriptionFormat string
 
-// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
@@ -2103,7 +2118,10 @@ type SubscriptionCreated struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2156,7 +2174,7 @@ type SubscriptionCreated struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2248,7 +2266,7 @@ type SubscriptionPatch struct {
 	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
 	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
@@ -2479,8 +2497,9 @@ type TargetRetry struct {
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	ID        string    `json:"id"`
+	Closing   *TenantClosing `json:"closing,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ID        string         `json:"id"`
 
 	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
@@ -2489,7 +2508,8 @@ type Tenant struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes"`
 
 	// Name Display name.
-	Name string `json:"name"`
+	Name  string       `json:"name"`
+	Purge *TenantPurge `json:"purge,omitempty"`
 
 	// Slug Identifies the tenant in URLs.
 	Slug string `json:"slug"`
@@ -2505,6 +2525,29 @@ type Tenant struct {
 
 // TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
+
+// TenantClosing defines model for TenantClosing.
+type TenantClosing struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CorrelationID Shared by all events and audit entries of the closing.
+	CorrelationID string `json:"correlation_id"`
+
+	// DeliveriesEnded Owed deliveries that are dead now.
+	DeliveriesEnded int64 `json:"deliveries_ended"`
+
+	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	EventsEnded         int64 `json:"events_ended"`
+	ExecutionsCancelled int64 `json:"executions_cancelled"`
+	PromisesRejected    int64 `json:"promises_rejected"`
+
+	// Status running: open work is being ended in the background.
+	Status TenantClosingStatus `json:"status"`
+}
+
+// TenantClosingStatus running: open work is being ended in the background.
+type TenantClosingStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
@@ -2543,6 +2586,22 @@ type TenantPatch struct {
 	// Status active or suspended. Use Close a tenant to close it.
 	Status *TenantStatus `json:"status,omitempty"`
 }
+
+// TenantPurge defines model for TenantPurge.
+type TenantPurge struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// DeletedRows Number of rows deleted so far, in all tables.
+	DeletedRows int64     `json:"deleted_rows"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Status running: the data is being deleted in the background.
+	Status TenantPurgeStatus `json:"status"`
+}
+
+// TenantPurgeStatus running: the data is being deleted in the background.
+type TenantPurgeStatus string
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
@@ -3184,7 +3243,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -3230,6 +3289,13 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 // Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// PurgeTenant calls POST /api/admin/tenants/{tenant}/purge.
+//
+// Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
+func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -3927,9 +3993,16 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
+// DisableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/disable.
+//
+// Disable a subscription. Creates no deliveries until the subscription is enabled; waiting deliveries are kept. Ends the probes of a subscription that failures have disabled. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/disable", tenant, id), query: nil, header: nil}, options)
+}
+
 // EnableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/enable.
 //
-// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
+// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting or held are sent. If failures had disabled the subscription, the oldest missed delivery is sent at once; as soon as the receiver answers with 2xx, the deliveries that became dead in the outage are sent, too. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
@@ -4133,4 +4206,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "4e6d36358334ab53462e120188f614feab3d0afbb6879ff198679e95605a2cf3"
+const generatedFrom = "a9a80df1627af887393bce46b66f86f1a36d766eb285eff4eb51b3c4dbc3b866"

@@ -121,6 +121,7 @@ func TestCommandsSendRequests(t *testing.T) {
 		{"pause a subscription", []string{"subscription", "pause", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
 		{"resume a subscription", []string{"subscription", "resume", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
 		{"enable a subscription", []string{"subscription", "enable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},
+		{"disable a subscription", []string{"subscription", "disable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/disable", nil}},
 		{"delete a subscription", []string{"subscription", "delete", someID, "-y"}, request{"DELETE", inShop + "/subscriptions/" + someID, nil}},
 		{"rotate a secret with the default grace period", []string{"subscription", "rotate-secret", someID},
 			request{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 86400.0}}},

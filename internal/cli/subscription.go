@@ -28,6 +28,7 @@ the id of a subscription, or its name if the name is unique.
 		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
 		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
 		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))
 }
 
