@@ -75,6 +75,14 @@ func TestSubscriptionValidate(t *testing.T) {
 			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
 		{"a schedule with too many retries", retry(eventhook.RetryPolicy{ScheduleSeconds: make([]int, 11)}), []string{"retry.schedule_seconds"}},
 		{"a maximum delay below the initial delay", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
+		{"prefixes of headers", settings(func(s *eventhook.SubscriptionSettings) {
+			s.HeaderPrefix, s.Headers = "x-acme", map[string]string{"X-Acme-Env": "a"}
+		}), nil},
+		{"a header that the gateway sets with the prefix", settings(func(s *eventhook.SubscriptionSettings) {
+			s.HeaderPrefix, s.Headers = "x-acme", map[string]string{"X-Acme-Event-Id": "a", "X-Acme-Signature": "b"}
+		}), []string{"headers.X-Acme-Event-Id", "headers.X-Acme-Signature"}},
+		{"the prefix of Standard Webhooks", settings(func(s *eventhook.SubscriptionSettings) { s.HeaderPrefix = "webhook" }), []string{"header_prefix"}},
+		{"a prefix that is no part of a header name", settings(func(s *eventhook.SubscriptionSettings) { s.HeaderPrefix = "X-\n" }), []string{"header_prefix"}},
 		{"an unknown and a repeated signature", settings(func(s *eventhook.SubscriptionSettings) { s.Signatures = []string{"v1", "v2", "v1"} }), []string{"signatures[1]", "signatures[2]"}},
 	} {
 		checkFaults(t, c.claim, validSubscription(c.change).Validate(), c.want...)

@@ -158,8 +158,24 @@ func (s SubscriptionSettings) checkShape(f *Faults) {
 			f.Add("transform.retry", "is not supported: a delivery whose transform fails is dead")
 		}
 	}
-	if p := s.HeaderPrefix; p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
+	s.checkHeaderPrefix(f)
+}
+
+// headerEndings end the names of the gateway's own headers of deliveries.
+var headerEndings = []string{"-Signature", "-Event-Id", "-Event-Type", "-Delivery-Id", "-Attempt", "-Trace-Id"}
+
+func (s SubscriptionSettings) checkHeaderPrefix(f *Faults) {
+	p := s.HeaderPrefix
+	if p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
 		f.Add("header_prefix", "%q must be letters, digits and hyphens, at most %d bytes, without a hyphen at its ends, such as X-Acme", SanitizeLabel(p), maxHeaderPrefix)
+	}
+	if strings.EqualFold(p+"-", standardHeaderPrefix) {
+		f.Add("header_prefix", "%q begins the headers of Standard Webhooks, which the gateway sets, too", p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if p != "" && slices.ContainsFunc(headerEndings, func(end string) bool { return strings.EqualFold(name, p+end) }) {
+			f.Add("headers."+SanitizeLabel(name), "is set by the gateway: it begins with the header_prefix")
+		}
 	}
 }
 
@@ -182,6 +198,13 @@ func CheckScopePattern(pattern string) string {
 	return ""
 }
 
+// The members of an event as receivers get it that can order deliveries. The members that
+// differ for each event are no order: event_id, timestamp, request_id and trace_id.
+var (
+	orderingObjects = []string{"data", "scope", "actor", "metadata"} // and paths into them
+	orderingTexts   = []string{"event_type", "category", "source", "tenant_id", "correlation_id"}
+)
+
 // checkOrderedBy says what is wrong with a path of the envelope, "" if nothing.
 func checkOrderedBy(path string) string {
 	if path == "" {
@@ -190,8 +213,17 @@ func checkOrderedBy(path string) string {
 	if len(path) > maxOrderedBy {
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(path), maxOrderedBy)
 	}
-	if !isText(path) || slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, " \t*") {
+	first, rest, hasRest := strings.Cut(path, ".")
+	switch {
+	case !isText(path) || strings.ContainsAny(path, " \t*") || hasRest && slices.Contains(strings.Split(rest, "."), ""):
 		return "must be a path of the event as receivers get it, such as data.customer_id"
+	case slices.Contains(orderingObjects, first):
+		return ""
+	case !slices.Contains(orderingTexts, first):
+		return fmt.Sprintf("%q is not a member of the event as receivers get it: write data.<path>, or a path that begins with %s",
+			SanitizeLabel(first), strings.Join(slices.Concat(orderingObjects[1:], orderingTexts), ", "))
+	case hasRest:
+		return fmt.Sprintf("%q is a text, which has no members", first)
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -14,6 +15,12 @@ const MaxKeyBytes = 255
 // isText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
 func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
+// IsLine reports whether s is empty or one line of text: valid UTF-8 without control
+// characters, line breaks, and leading or trailing space.
+func IsLine(s string) bool {
+	return isText(s) && strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) })
 }
 
 // SanitizeText returns s with each NUL and each byte that is not UTF-8 replaced by

@@ -227,6 +227,18 @@ const (
 	TenantStatusSuspended TenantStatus = "suspended"
 )
 
+// Defines values for TenantClosingStatus.
+const (
+	TenantClosingStatusCompleted TenantClosingStatus = "completed"
+	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantPurgeStatus.
+const (
+	TenantPurgeStatusCompleted TenantPurgeStatus = "completed"
+	TenantPurgeStatusRunning   TenantPurgeStatus = "running"
+)
+
 // Defines values for TransformType.
 const (
 	TransformTypeJavascript TransformType = "javascript"
@@ -247,6 +259,12 @@ const (
 	VerifierTypeStandardWebhooks VerifierType = "standard_webhooks"
 	VerifierTypeTimestampedHmac  VerifierType = "timestamped_hmac"
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
+)
+
+// Defines values for WorkStartType.
+const (
+	WorkStartTypeTask     WorkStartType = "task"
+	WorkStartTypeWorkflow WorkStartType = "workflow"
 )
 
 // Defines values for ListPromisesParamsStatus.
@@ -887,6 +905,11 @@ type EventPublish struct {
 	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
+	// Category Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue.
+	//
+	// Examples: payments
+	Category *string `json:"category,omitempty"`
+
 	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
@@ -906,6 +929,11 @@ type EventPublish struct {
 
 	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
+
+	// Source System from which the event comes, passed on to subscribers. One line of text.
+	//
+	// Examples: billing
+	Source *string `json:"source,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
@@ -1036,7 +1064,7 @@ type Execution struct {
 	// Error Error of the last failed attempt; null if none.
 	Error *string `json:"error"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -1055,6 +1083,9 @@ type Execution struct {
 	// Output Output of a completed execution.
 	Output interface{} `json:"output,omitempty"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
@@ -1064,7 +1095,10 @@ type Execution struct {
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
-	Type   ExecutionType   `json:"type"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
 
 // ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
@@ -2003,7 +2037,10 @@ type Subscription struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2051,7 +2088,7 @@ type Subscription struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2077,7 +2114,7 @@ type Subscription struct {
 // SubscriptionFormat Body of deliveries.
 type SubscriptionFormat string
 
-// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
@@ -2172,7 +2209,10 @@ type SubscriptionCreated struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2225,7 +2265,7 @@ type SubscriptionCreated struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2317,7 +2357,7 @@ type SubscriptionPatch struct {
 	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
 	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
@@ -2531,16 +2571,22 @@ type TargetRetry struct {
 	// MaxRetries How often to retry. The default is 3; 0 means never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored.
+	// ScheduleSeconds The delay before each retry, in order. If it is set, the other members of the policy that set delays are stored but ignored.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+
+	// TerminalStatuses Response statuses after which the delivery is dead without a retry.
+	//
+	// Examples: [400,401,403,404,422]
+	TerminalStatuses []int64 `json:"terminal_statuses,omitempty"`
 }
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	ID        string    `json:"id"`
+	Closing   *TenantClosing `json:"closing,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ID        string         `json:"id"`
 
 	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
@@ -2549,7 +2595,8 @@ type Tenant struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes"`
 
 	// Name Display name.
-	Name string `json:"name"`
+	Name  string       `json:"name"`
+	Purge *TenantPurge `json:"purge,omitempty"`
 
 	// Slug Identifies the tenant in URLs.
 	Slug string `json:"slug"`
@@ -2565,6 +2612,29 @@ type Tenant struct {
 
 // TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
+
+// TenantClosing defines model for TenantClosing.
+type TenantClosing struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CorrelationID Shared by all events and audit entries of the closing.
+	CorrelationID string `json:"correlation_id"`
+
+	// DeliveriesEnded Owed deliveries that are dead now.
+	DeliveriesEnded int64 `json:"deliveries_ended"`
+
+	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	EventsEnded         int64 `json:"events_ended"`
+	ExecutionsCancelled int64 `json:"executions_cancelled"`
+	PromisesRejected    int64 `json:"promises_rejected"`
+
+	// Status running: open work is being ended in the background.
+	Status TenantClosingStatus `json:"status"`
+}
+
+// TenantClosingStatus running: open work is being ended in the background.
+type TenantClosingStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
@@ -2603,6 +2673,22 @@ type TenantPatch struct {
 	// Status active or suspended. Use Close a tenant to close it.
 	Status *TenantStatus `json:"status,omitempty"`
 }
+
+// TenantPurge defines model for TenantPurge.
+type TenantPurge struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// DeletedRows Number of rows deleted so far, in all tables.
+	DeletedRows int64     `json:"deleted_rows"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Status running: the data is being deleted in the background.
+	Status TenantPurgeStatus `json:"status"`
+}
+
+// TenantPurgeStatus running: the data is being deleted in the background.
+type TenantPurgeStatus string
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
@@ -2753,7 +2839,7 @@ type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
 	Attempt int64 `json:"attempt"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -2772,6 +2858,9 @@ type WorkItem struct {
 	// LeaseUntil When the lease expires, unless a heartbeat extends it.
 	LeaseUntil time.Time `json:"lease_until"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 
@@ -2779,9 +2868,42 @@ type WorkItem struct {
 	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{}   `json:"state,omitempty"`
-	Type  ExecutionType `json:"type"`
+	State interface{} `json:"state,omitempty"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
+
+// WorkStart defines model for WorkStart.
+type WorkStart struct {
+	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Input Input for the worker: any JSON value.
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow. Workers choose their handler by it.
+	//
+	// Examples: send-invoice
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts; default 4.
+	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// Priority Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Queue Queue from which workers claim it; default the queue named default.
+	Queue *string `json:"queue,omitempty"`
+
+	// RunAt When the work is due, at most a year ahead; default and at the earliest now.
+	RunAt *time.Time    `json:"run_at,omitempty"`
+	Type  WorkStartType `json:"type"`
+}
+
+// WorkStartType defines model for WorkStart.Type.
+type WorkStartType string
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
@@ -3128,6 +3250,12 @@ type ListWorkParams struct {
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 }
 
+// StartWorkParams defines parameters for StartWork.
+type StartWorkParams struct {
+	// Traceparent W3C trace context, whose trace id the execution gets.
+	Traceparent *string `json:"traceparent,omitempty"`
+}
+
 // ListAudit calls GET /api/admin/audit.
 //
 // List audit entries of all tenants. Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
@@ -3217,7 +3345,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -3263,6 +3391,13 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 // Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// PurgeTenant calls POST /api/admin/tenants/{tenant}/purge.
+//
+// Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
+func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -3960,9 +4095,16 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
+// DisableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/disable.
+//
+// Disable a subscription. Creates no deliveries until the subscription is enabled; waiting deliveries are kept. Ends the probes of a subscription that failures have disabled. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/disable", tenant, id), query: nil, header: nil}, options)
+}
+
 // EnableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/enable.
 //
-// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
+// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting or held are sent. If failures had disabled the subscription, the oldest missed delivery is sent at once; as soon as the receiver answers with 2xx, the deliveries that became dead in the outage are sent, too. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
@@ -4093,6 +4235,24 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
+// StartWork calls POST /api/tenants/{tenant}/eventhook/work.
+//
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// StartWorkFrom is like StartWork, but sends body unchanged.
+func (c *Client) StartWorkFrom(ctx context.Context, tenant string, params StartWorkParams, body json.RawMessage, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params StartWorkParams) header() url.Values {
+	values := url.Values{}
+	set(values, "traceparent", params.Traceparent)
+	return values
+}
+
 // ClaimWork calls POST /api/tenants/{tenant}/eventhook/work/claim.
 //
 // Claim due executions. Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
@@ -4187,4 +4347,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "c7739466c4b24c83724938aee7916ff96d322f8bc6827b058c63dd9dd51ef9de"
+const generatedFrom = "d37bc286ecdb8d4033c94c076a3fd71556bb9cd2aca2899919a5776bcd5e717b"

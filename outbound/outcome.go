@@ -3,6 +3,7 @@ package outbound
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 // can be sent.
 func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	switch {
-	case !r.now.Before(r.staleAt(d)):
+	case r.isStale(d):
 		return "not sent: it is older than " + age(r.maxAge)
 	case d.Event == nil || d.Event.Body == nil && d.Event.BodySize > 0:
 		return "not sent: the event's data is past its retention"
@@ -43,10 +44,13 @@ func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	return ""
 }
 
+func (r outcomeRules) isStale(d *eventhook.Delivery) bool { return !r.now.Before(r.staleAt(d)) }
+
 // unsent returns the settlement of a delivery that becomes dead without an attempt, for a
 // reason of unsendable.
-func unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+func (r outcomeRules) unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow,
+		IsTest: isTest(d), IsStale: r.isStale(d)}
 }
 
 // age formats a duration without its zero parts, such as 24h or 1h30m.
@@ -63,7 +67,8 @@ func age(d time.Duration) string {
 
 // settle returns the settlement of an attempt. A failed delivery is retried as the retry
 // policy of the destination says, but not before the time that the receiver requested. It
-// is dead if its retries are used up, if it would be too old by then, or after a 410. A
+// is dead if its retries are used up, if it would be too old by then, or after a 410 or a
+// terminal status of the policy. A
 // test is dead after its first failure. The dispatcher sends a test only if the Tester did
 // not settle it, or if it was replayed.
 func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
@@ -76,6 +81,8 @@ func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook
 		if to.DisableGone {
 			o.Disable = answeredGone
 		}
+	case slices.Contains(to.Retry.TerminalStatuses, a.StatusCode):
+		o.LastError += " (not retried: a terminal status of the retry policy)"
 	default:
 		r.retry(to.Retry, o)
 	}

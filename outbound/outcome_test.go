@@ -28,6 +28,7 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 	full := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}
 	never := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(0)}}
 	spelled := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{ScheduleSeconds: []int{30, 7200}}}
+	final := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{TerminalStatuses: []int{422, 503}}}
 	for _, c := range []struct {
 		claim    string
 		settings eventhook.SubscriptionSettings
@@ -48,6 +49,11 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		{"a redirect is a failure", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
 		{"a 404 is a failure", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
 		{"a 410 makes the delivery dead", settings, fresh, status(410, 0), dead, 0, 0},
+		{"a terminal status makes the delivery dead", final, fresh, status(422, 0), dead, 0, 0},
+		{"a terminal status with a Retry-After", final, fresh, status(503, time.Hour), dead, 0, 0},
+		{"a status that is not terminal", final, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
+		{"no answer with terminal statuses", final, fresh, refused(), failed, 1050 * time.Millisecond, 1},
+		{"a 2xx response with terminal statuses", final, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
 		{"the Retry-After of a 429", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
 		{"the Retry-After of a 503", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
 		{"a Retry-After before the scheduled retry has no effect", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},

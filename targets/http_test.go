@@ -293,8 +293,8 @@ func TestRetryPolicyOfATarget(t *testing.T) {
 	if got, isOwn := x.Retry(); isOwn {
 		t.Errorf("without the setting: got %+v, want the policy of the source", got)
 	}
-	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2]}`), e, view(e))
-	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}}
+	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2],"terminal_statuses":[422]}`), e, view(e))
+	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}, TerminalStatuses: []int{422}}
 	if got, isOwn := x.Retry(); !isOwn || !cmp.Equal(got, want) {
 		t.Errorf("got %+v, %t; want %+v", got, isOwn, want)
 	}
@@ -304,6 +304,7 @@ func TestRetryPolicyOfATarget(t *testing.T) {
 		`{"max_retries":26,"max_delay_ms":-1}`: {"retry.max_delay_ms", "retry.max_retries"},
 		`{"max_retries":"3","jitter":"full"}`:  {"retry.jitter", "retry.max_retries"},
 		`{"schedule_seconds":[1,"2"]}`:         {"retry.schedule_seconds"},
+		`{"terminal_statuses":[200]}`:          {"retry.terminal_statuses[0]"},
 		`{"schedule_seconds":[-1]}`:            {"retry.schedule_seconds[0]"},
 		`{"backoff_multiplier":11,"jitter":1}`: {"retry.jitter"},
 		`{"backoff_multiplier":11}`:            {"retry.backoff_multiplier"},

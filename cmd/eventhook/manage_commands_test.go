@@ -60,17 +60,17 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"route update second --source crm --publish order.made", "order.made"},
 		{"route update second --source crm --http https://internal.example/hook", "http"},
 		{"route list --source crm", "http https://internal.example/hook task build"},
-		{"route delete second --source crm", "deleted"},
+		{"route delete second --source crm --yes", "deleted"},
 		{"route get second --source crm", "! no route second"},
 		{"source test crm -H X-Sig:00", "no: encoding first does not match"},
-		{"source delete crm", "! 409 routes"},
-		{"source delete crm --cascade", "deleted"},
+		{"source delete crm --yes", "! 409 routes"},
+		{"source delete crm --cascade --yes", "deleted"},
 		{"source get crm", "! 404"},
 
 		{"event-type put payment.made --description Money", "payment.made Money tenant"},
 		{"event-type list", "payment.made"},
 		{"event-type get payment.made", "Money"},
-		{"event-type delete payment.made", "deleted"},
+		{"event-type delete payment.made --yes", "deleted"},
 		{"event-type get payment.made", "! 404"},
 
 		{"event get latest", "! no events of a source yet"},
@@ -78,7 +78,10 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"audit list --limit 3", "acme event_type.deleted admin key There are more items --cursor"},
 		{"audit list --action source.deleted", "crm"},
 		{"tenant close other", "! --yes"},
+		{"tenant purge other --yes", "! close it before"},
 		{"tenant close other --yes", "closed"},
+		{"tenant purge other", "! --yes"},
+		{"tenant purge other --yes", "purge"},
 		{"tenant activate other", "! 409"},
 	} {
 		got := runCommand(strings.Fields(step.command)...)
@@ -105,12 +108,12 @@ func TestKeyIsShownOnceAndCanBeRevoked(t *testing.T) {
 	for _, step := range []struct {
 		command string
 		code    int
-	}{{"source list", 0}, {"source delete github", cli.ExitFailed}, {"tenant list", cli.ExitFailed}, {"source list --tenant other", cli.ExitFailed}} {
+	}{{"source list", 0}, {"source delete github --yes", cli.ExitFailed}, {"tenant list", cli.ExitFailed}, {"source list --tenant other", cli.ExitFailed}} {
 		if got := runCommand(append(strings.Fields(step.command), "--key", key.Key)...); got.Code != step.code || strings.Contains(got.Stdout+got.Stderr, key.Key) {
 			t.Errorf("eventhook %s: got %+v, want exit code %d and no key", step.command, got, step.code)
 		}
 	}
-	if got := runCommand("key", "delete", key.ID); got.Code != 0 {
+	if got := runCommand("key", "delete", key.ID, "--yes"); got.Code != 0 {
 		t.Fatal(got)
 	}
 	if got := runCommand("source", "list", "--key", key.Key); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "401") {

@@ -254,6 +254,7 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		{"POST", "/subscriptions/" + subscription + "/pause", nil},
 		{"POST", "/subscriptions/" + subscription + "/resume", nil},
 		{"POST", "/subscriptions/" + subscription + "/enable", nil},
+		{"POST", "/subscriptions/" + subscription + "/disable", nil},
 		{"POST", "/subscriptions/" + subscription + "/rotate-secret", nil},
 		{"POST", "/subscriptions/" + subscription + "/replay", object{"since": "2020-01-01T00:00:00Z"}},
 		{"GET", "/subscriptions/" + subscription + "/replays", nil},

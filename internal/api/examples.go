@@ -72,6 +72,10 @@ func adminExamples() map[string]example {
 	created.Usage = tenantUsage{}
 	suspended.Status, suspended.Version, suspended.UpdatedAt = "suspended", 2, exampleTime(40)
 	closed.Status, closed.Version, closed.UpdatedAt = "closed", 3, exampleTime(50)
+	closed.Closing = &tenantClosing{Status: "running", CorrelationID: exampleAuditID}
+	purged := closed
+	purged.Closing = &tenantClosing{Status: "completed", CorrelationID: exampleAuditID, ExecutionsCancelled: 12, DeliveriesEnded: 3, CompletedAt: new(exampleTime(51))}
+	purged.Purge = &tenantPurge{Status: "running", RequestedAt: exampleTime(55), DeletedRows: 4000}
 
 	key := keyView{ID: exampleKeyID, Name: "ci", Prefix: "ehk_Zm9v", Scopes: []string{"read", "publish"}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0)),
 		LastUsedAt: new(exampleTime(30)), CreatedAt: exampleTime(0)}
@@ -88,6 +92,7 @@ func adminExamples() map[string]example {
 		"get-tenant":    {response: tenant},
 		"update-tenant": {request: `{"status": "suspended"}`, response: suspended},
 		"close-tenant":  {response: closed},
+		"purge-tenant":  {response: purged},
 		"list-keys":     {response: lastExamplePage(key)},
 		"create-key":    {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
 		"delete-key":    {},

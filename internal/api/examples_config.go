@@ -137,7 +137,10 @@ func subscriptionExamples() map[string]example {
 		"pause-subscription":  {response: changed(func(x *Subscription) { x.Status = "paused" })},
 		"resume-subscription": {response: changed(func(*Subscription) {})},
 		"enable-subscription": {response: changed(func(*Subscription) {})},
-		"test-subscription":   {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
+		"disable-subscription": {response: changed(func(x *Subscription) {
+			x.Status, x.DisabledBy, x.DisabledReason = "disabled", new("user"), new("a user disabled it")
+		})},
+		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
 		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
 			response: ReplayStarted{exampleReplayID, 16}},
 		"list-replays":  {query: "status=running", response: lastExamplePage(exampleReplay())},

@@ -61,6 +61,7 @@ const MaxData = 1 << 20
 const (
 	maxBesideData     = 128 << 10 // of a request without its data
 	maxEnvelopeMember = 16 << 10  // of each of scope, actor and metadata
+	maxCategory       = 200       // as of an event type
 )
 
 // EventPublish is an event to publish.
@@ -72,6 +73,8 @@ type EventPublish struct {
 	Actor          json.RawMessage `json:"actor,omitempty" doc:"Actor that caused the event. Any JSON value, passed on to subscribers."`
 	CorrelationID  string          `json:"correlation_id,omitempty" maxLength:"255" doc:"Identifier shared by related events, passed on to subscribers."`
 	Metadata       jsonObject      `json:"metadata,omitempty" doc:"Additional members, passed on to subscribers."`
+	Source         string          `json:"source,omitempty" maxLength:"255" example:"billing" doc:"System from which the event comes, passed on to subscribers. One line of text."`
+	Category       string          `json:"category,omitempty" maxLength:"200" example:"payments" doc:"Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue."`
 }
 
 // EventPublished is the outcome of publishing an event.
@@ -162,11 +165,10 @@ func quotaError(excess *usage.Excess, now time.Time) error {
 		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; publish the event again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
-// parsedEvent is an event of a request: the document, and values that only
+// parsedEvent is an event of a request: the document, and the trace context, which only
 // CloudEvents and headers contain.
 type parsedEvent struct {
 	EventPublish
-	source      string
 	traceparent string
 }
 
@@ -177,7 +179,7 @@ func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
 		BodySize: len(x.Data), TraceID: trace, RequestID: by.requestID, CorrelationID: x.CorrelationID,
-		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags, Hops: by.hops},
+		Envelope: &eventhook.Envelope{Source: x.Source, Category: x.Category, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags, Hops: by.hops},
 		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
 	if by.address.IsValid() {
@@ -212,6 +214,12 @@ func (b EventPublish) check(header string) (rules eventhook.Faults) {
 		if eventhook.NormalizeKey(text.value) != text.value {
 			rules.Add(text.at, "must be at most %d bytes of text without NUL", eventhook.MaxKeyBytes)
 		}
+	}
+	if !eventhook.IsLine(b.Source) {
+		rules.Add("body.source", "must be one line of text, without leading or trailing space")
+	}
+	if !eventhook.IsLine(b.Category) || len(b.Category) > maxCategory {
+		rules.Add("body.category", "must be one line of at most %d bytes of text, without leading or trailing space", maxCategory)
 	}
 	if header != "" && b.IdempotencyKey != "" && header != b.IdempotencyKey {
 		rules.Add("header.Idempotency-Key", "differs from the idempotency_key of the body")

@@ -164,16 +164,16 @@ func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
 	if text := c.takeString("subject", false); text != "" {
 		x.Scope = subject
 	}
-	x.EventType, x.source = c.takeString("type", true), c.takeString("source", true)
+	x.EventType, x.Source = c.takeString("type", true), c.takeString("source", true)
 	x.CorrelationID, x.traceparent = c.takeString("correlationid", false), c.takeString("traceparent", false)
-	if isForbidden := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.source, isForbidden) || len(x.source) > maxSource {
+	if isForbidden := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.Source, isForbidden) || len(x.Source) > maxSource {
 		c.faults.Add("body.source", "must be a URI reference of at most %d bytes", maxSource)
 	}
 	if x.Data, err = c.takeData(kind); err != nil {
 		return x, err
 	}
 	id := c.members["id"]
-	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.takeString("id", true))
+	x.IdempotencyKey = eventhook.NormalizeKey(x.Source + " " + c.takeString("id", true))
 	if id != nil {
 		c.members["id"] = id // also part of the metadata
 	}

@@ -39,7 +39,7 @@ func parsePublish(raw []byte) (b EventPublish, ok bool) {
 }
 
 // seenMembers records the members that a document has had so far.
-type seenMembers struct{ eventType, data, key, scope, actor, correlation, metadata bool }
+type seenMembers struct{ eventType, data, key, scope, actor, correlation, metadata, source, category bool }
 
 // read parses the value of a member. It returns false if the member is unknown or a
 // duplicate.
@@ -57,6 +57,10 @@ func (p *seenMembers) read(s *scanner, b *EventPublish, name string) bool {
 		return markSeen(&p.actor) && s.readRaw(&b.Actor, true)
 	case "correlation_id":
 		return markSeen(&p.correlation) && s.shortText(&b.CorrelationID)
+	case "source":
+		return markSeen(&p.source) && s.shortText(&b.Source)
+	case "category":
+		return markSeen(&p.category) && s.shortText(&b.Category)
 	case "metadata":
 		return markSeen(&p.metadata) && s.next() == '{' && s.readRaw((*json.RawMessage)(&b.Metadata), true)
 	}

@@ -62,6 +62,7 @@ var publishDocuments = []string{
 	`{"event_type":"a","data":null,"scope":null,"actor":[{"a":{"b":[]}},{"a":-1.5}],"metadata":{}}`,
 	`{"event_type":"\u0061.b","data":"\u0000","idempotency_key":"\n"}`,
 	`{"event_type":"a","data":1,"actor":{"a":1,"a":2}}`,
+	`{"event_type":"a","data":1,"source":"erp","category":"sales"}`, `{"event_type":"a","data":1,"source":"a\tb"}`, `{"event_type":"a","data":1,"category":"","source":null}`,
 	`{"event_type":"a","data":1,"actor":{"a":1,"\u0061":2}}`,
 	`{"event_type":"a","data":1,"metadata":{"n":1e999}}`,
 	`{"event_type":"a","data":1,"metadata":null}`,

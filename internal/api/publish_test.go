@@ -92,6 +92,19 @@ func TestEmptyMembersAreOmitted(t *testing.T) {
 	}
 }
 
+func TestPublishersGiveSourceAndCategory(t *testing.T) {
+	r := setUp(t)
+	for _, body := range []string{ // of a single event and of a batch
+		`{"event_type":"a","data":1,"source":"erp é","category":"sales"}`,
+		`{"events":[{"event_type":"a","data":1,"source":"erp é","category":"sales"}]}`,
+	} {
+		r.publish(body).want(http.StatusAccepted)
+		if e := r.last(); e.Envelope.Source != "erp é" || e.Envelope.Category != "sales" {
+			t.Errorf("%s: published %+v, want its source and category", body, e.Envelope)
+		}
+	}
+}
+
 func TestPublishFaults(t *testing.T) {
 	r := setUp(t)
 	long := strings.Repeat("k", 256)
@@ -110,6 +123,13 @@ func TestPublishFaults(t *testing.T) {
 		{"metadata that is not an object", `{"event_type":"a","data":1,"metadata":[]}`, []string{"body.metadata"}},
 		{"strings that are too long", `{"event_type":"a","data":1,"idempotency_key":"` + long + `","correlation_id":"` + long + `"}`, []string{"body.idempotency_key", "body.correlation_id"}},
 		{"a key with a NUL", `{"event_type":"a","data":1,"idempotency_key":"\u0000"}`, []string{"body.idempotency_key"}},
+		{"a source with a line break", `{"event_type":"a","data":1,"source":"a\nb"}`, []string{"body.source"}},
+		{"a source with a NUL", `{"event_type":"a","data":1,"source":"a\u0000"}`, []string{"body.source"}},
+		{"a source with a C1 control character", `{"event_type":"a","data":1,"source":"a\u009bb"}`, []string{"body.source"}},
+		{"a source that begins with a space", `{"event_type":"a","data":1,"source":" a"}`, []string{"body.source"}},
+		{"a source and a category that are too long", `{"event_type":"a","data":1,"source":"` + long + `","category":"` + long + `"}`, []string{"body.source", "body.category"}},
+		{"a category with a line separator", `{"event_type":"a","data":1,"category":"a\u2028b"}`, []string{"body.category"}},
+		{"a source that is not a string", `{"event_type":"a","data":1,"source":1}`, []string{"body.source"}},
 		{"an actor that is too large", `{"event_type":"a","data":1,"actor":"` + strings.Repeat("a", 16<<10) + `"}`, []string{"body.actor"}},
 		{"data that is not UTF-8", "{\"event_type\":\"a\",\"data\":\"\xff\"}", []string{"body.data"}},
 		{"not an object", `[]`, []string{"body"}},

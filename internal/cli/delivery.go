@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -64,7 +63,7 @@ type deliveryFlags struct {
 
 func (f *deliveryFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.status, "status", "", "status: pending, acquired, success, failed or dead")
-	cmd.Flags().StringVar(&f.event, "event", "", "id of an event")
+	cmd.Flags().StringVar(&f.event, "event", "", "id of an event, or latest for the newest webhook")
 	cmd.Flags().StringVar(&f.eventType, "type", "", "event type, or a pattern such as 'payment.*'")
 	f.spanFlags.addTo(cmd.Flags(), "published")
 }
@@ -74,6 +73,9 @@ func (f *deliveryFlags) addTo(cmd *cobra.Command) {
 func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliveryFlags) error {
 	since, until, err := which.bounds(time.Now())
 	if err != nil {
+		return err
+	}
+	if which.event, err = s.eventID(cmd.Context(), which.event, ""); err != nil {
 		return err
 	}
 	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
@@ -145,21 +147,6 @@ func newDeliveryGet(r *remote) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&until, "wait", "", "wait up to 30 s for this status; success and dead also end the wait; fail if the status differs")
 	return cmd
-}
-
-// deliveryID returns name, or the id of the newest delivery if name is "latest".
-func (s *session) deliveryID(ctx context.Context, name string) (string, error) {
-	if name != "latest" {
-		return name, nil
-	}
-	p, err := s.ListDeliveries(ctx, s.tenant, client.ListDeliveriesParams{Limit: new(int64(1))}, s.keepBody())
-	if err == nil && len(p.Items) == 0 {
-		err = errors.New("there are no deliveries yet")
-	}
-	if err != nil {
-		return "", err
-	}
-	return p.Items[0].ID, nil
 }
 
 // readDelivery reads a delivery. If until is not empty, readDelivery polls until the

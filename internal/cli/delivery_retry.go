@@ -52,7 +52,7 @@ of automatic retries starts again at zero.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.subscription, "subscription", "", "name or id of a subscription")
 	flags.StringVar(&f.route, "route", "", "id of a route, for deliveries to its http targets")
-	flags.StringVar(&f.event, "event", "", "id of an event")
+	flags.StringVar(&f.event, "event", "", "id of an event, or latest for the newest webhook")
 	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead; both by default")
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of deliveries; required without an id")
 	f.addTo(flags, "published")
@@ -78,6 +78,10 @@ func (f *retryFlags) selection(ctx context.Context, s *session) (client.Deliveri
 		return client.DeliveriesRetry{}, err
 	}
 	subscription, err := s.subscriptionFlag(ctx, f.subscription)
+	if err != nil {
+		return client.DeliveriesRetry{}, err
+	}
+	event, err := s.eventID(ctx, f.event, "")
 	return client.DeliveriesRetry{Limit: f.limit, Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
-		EventID: optionalFlag(f.event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
+		EventID: optionalFlag(event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
 }

@@ -111,12 +111,8 @@ func newEventPayload(r *remote) *cobra.Command {
 	})
 }
 
-// latest is the argument for the newest event that a source received. It skips
-// events that routes published.
-const latest = "latest"
-
 // eventID returns arg, or the id of the newest event that a source received if arg is
-// latest. source limits latest to one source unless it is "".
+// latest. It skips events that routes published. source limits latest to one source unless it is "".
 func (s *session) eventID(ctx context.Context, arg, source string) (string, error) {
 	if arg != latest {
 		return arg, nil

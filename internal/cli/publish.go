@@ -43,6 +43,8 @@ delivered byte for byte.` + callHelp
 	b.json("scope", "scope", "JSON value for the object that the event is about")
 	b.json("actor", "actor", "JSON value for the actor that caused the event")
 	b.text("correlation-id", "correlation_id", "id shared by related events")
+	b.text("source", "source", "system from which the event comes")
+	b.text("category", "category", "category of the event; by default the category of its type in the catalogue")
 	r.addTo(cmd.Flags())
 	return cmd
 }

@@ -130,7 +130,7 @@ var wantedValues = map[string]string{
 	"int":      "a whole number",
 	"int64":    "a whole number",
 	"bool":     "true or false",
-	"duration": "a duration such as 24h",
+	"duration": "a duration such as 24h or 7d",
 }
 
 // flagError returns the usage error for a flag that cannot be parsed. It replaces the

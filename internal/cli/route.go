@@ -96,8 +96,11 @@ func newRouteList(r *remote) *cobra.Command {
 	return withSource(cmd, &source)
 }
 
-// routeID returns the id of the route with this name or id.
+// routeID returns the id of the route with this name or id, or of the newest one for latest.
 func (s *session) routeID(ctx context.Context, source, name string) (string, error) {
+	if name == latest {
+		return s.newestRoute(ctx, source, name)
+	}
 	for r, err := range s.AllRoutes(ctx, s.tenant, source, client.ListRoutesParams{Limit: new(int64(maxPerPage))}) {
 		if err != nil {
 			return "", err
@@ -137,7 +140,7 @@ func newRouteGet(r *remote) *cobra.Command {
 
 func newRouteDelete(r *remote) *cobra.Command {
 	var source string
-	return withSource(r.verb("delete NAME", "Delete a route; its earlier results are kept", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return deletes("route", withSource(r.verb("delete NAME", "Delete a route; its earlier results are kept", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.routeID(cmd.Context(), source, args[0])
 		if err != nil {
 			return err
@@ -147,7 +150,7 @@ func newRouteDelete(r *remote) *cobra.Command {
 		}
 		s.Say("The route %s is deleted.", terminal.Printable(args[0]))
 		return nil
-	}), &source)
+	}), &source))
 }
 
 func newRouteSwitch(r *remote, verb string, on bool) *cobra.Command {

@@ -101,5 +101,5 @@ func newSourceDelete(r *remote) *cobra.Command {
 		return nil
 	})
 	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete its routes, too; without it, a source with routes or unprocessed events is not deleted")
-	return cmd
+	return deletes("source", cmd)
 }

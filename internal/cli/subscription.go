@@ -29,6 +29,7 @@ the id of a subscription, or its name if the name is unique.
 		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
 		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
 		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
@@ -71,11 +72,12 @@ func isID(s string) bool {
 	return len(s) == length && strings.Count(s, "-") == hyphens && strings.Trim(strings.ToLower(s), "0123456789abcdef-") == ""
 }
 
-// subscriptionID returns the id of the subscription with this name or id. It fails if
+// subscriptionID returns the id of the subscription with this name or id, or of the newest one
+// for latest. It fails if
 // several subscriptions have the name.
 func (s *session) subscriptionID(ctx context.Context, name string) (string, error) {
-	if isID(name) {
-		return name, nil
+	if isID(name) || name == latest {
+		return s.newestSubscription(ctx, name)
 	}
 	var ids []string
 	for x, err := range s.AllSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))}) {
@@ -97,7 +99,7 @@ func (s *session) subscriptionID(ctx context.Context, name string) (string, erro
 
 // subscriptionVerb returns a command for the subscription that its argument names.
 func (r *remote) subscriptionVerb(verb, short string, run func(cmd *cobra.Command, s *session, id string) error) *cobra.Command {
-	return r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return r.verb(verb+" NAME|latest", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.subscriptionID(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -164,13 +166,13 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 }
 
 func newSubscriptionDelete(r *remote) *cobra.Command {
-	return r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
+	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
 		if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
 			return err
 		}
 		s.Say("The subscription is deleted.")
 		return nil
-	})
+	}))
 }
 
 // newSubscriptionAction returns a command that changes the status of a subscription.

@@ -43,7 +43,7 @@ func newSubscriptionRotate(r *remote) *cobra.Command {
 			return nil
 		})
 	})
-	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the previous secret also signs")
+	input.DurationVar(cmd.Flags(), &grace, "grace", 24*time.Hour, "how long the previous secret also signs")
 	secret.AddTo(cmd.Flags())
 	return cmd
 }

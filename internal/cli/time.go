@@ -11,19 +11,19 @@ import (
 
 // timeFlag parses a time, or a duration from now.
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := input.ParseDuration(text); err == nil {
 		return now.Add(d).UTC(), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, input.Usagef("--%s %q, want a time such as 2026-01-31T12:00:00Z, or a duration such as 24h", flag, terminal.Printable(text))
+		return at, input.Usagef("--%s %q, want a time such as 2026-01-31T12:00:00Z, or a duration such as 24h or 7d", flag, terminal.Printable(text))
 	}
 	return at, nil
 }
 
 // pastTimeFlag parses a time, or a duration before now.
 func pastTimeFlag(flag, text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := input.ParseDuration(text); err == nil {
 		return now.Add(-d).UTC(), nil
 	}
 	return timeFlag(flag, text, now)
@@ -34,7 +34,7 @@ type spanFlags struct{ since, until string }
 
 // addTo defines the flags for objects that were published or received.
 func (f *spanFlags) addTo(flags *pflag.FlagSet, verb string) {
-	flags.StringVar(&f.since, "since", "", verb+" after a time, or within a duration such as 24h")
+	flags.StringVar(&f.since, "since", "", verb+" after a time, or within a duration such as 24h or 7d")
 	flags.StringVar(&f.until, "until", "", verb+" before a time, or longer ago than a duration")
 }
 

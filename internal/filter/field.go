@@ -118,10 +118,19 @@ var eventFields = []eventField{
 	{"origin", func(e *eventhook.Event) string { return string(e.Origin) }},
 	{"received_at", func(e *eventhook.Event) string { return e.ID.Time().UTC().Format(time.RFC3339Nano) }},
 	{"request_id", func(e *eventhook.Event) string { return e.RequestID }},
-	{"source", func(e *eventhook.Event) string { return e.SourceSlug }},
+	{"source", sourceOf},
 	{"source_ip", func(e *eventhook.Event) string { return e.SourceIP }},
 	{"trace_id", func(e *eventhook.Event) string { return e.TraceID }},
 	{"type", func(e *eventhook.Event) string { return e.EventType }},
+}
+
+// sourceOf returns the slug of an event's source, or the source that the publisher of the
+// event gave.
+func sourceOf(e *eventhook.Event) string {
+	if e.SourceSlug == "" && e.Envelope != nil {
+		return e.Envelope.Source
+	}
+	return e.SourceSlug
 }
 
 // bodySize is the only property that is a number.

@@ -294,3 +294,27 @@ func TestFiltersWithVeryManyPaths(t *testing.T) {
 		s.End()
 	}
 }
+
+// The source of a published event is the one that its publisher gave.
+func TestTheSourceOfAPublishedEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		event eventhook.Event
+		want  bool
+	}{
+		"given by its publisher": {eventhook.Event{Envelope: &eventhook.Envelope{Source: "erp"}}, true},
+		"not given":              {eventhook.Event{Envelope: &eventhook.Envelope{}}, false},
+		"of a source":            {eventhook.Event{SourceSlug: "erp"}, true},
+		"of another source":      {eventhook.Event{SourceSlug: "shop", Envelope: &eventhook.Envelope{Source: "erp"}}, false},
+	} {
+		fields := filter.Fields{IsPublished: true}
+		f, faults := filter.Compile([]byte(`{"event.source":"erp"}`), &fields)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		var s filter.Subject
+		s.Begin(nil, &c.event, &fields)
+		if got := f.Holds(&s, nil); got != c.want {
+			t.Errorf("a source %s: got %t, want %t", name, got, c.want)
+		}
+	}
+}

@@ -160,7 +160,7 @@ type rowWithMore struct {
 func (r rowWithMore) Scan(to ...any) error { return r.Row.Scan(append(to, r.more...)...) }
 
 const deliveryColumns = `d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
-    CASE WHEN d.status IN ('pending', 'failed') THEN d.due_at END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
+    CASE WHEN d.status IN ('pending', 'failed') THEN nullif(d.due_at, 'infinity') END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
 
 func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 	return scanDeliveryAnd(row)
@@ -402,7 +402,7 @@ CROSS JOIN LATERAL (
         sum(dead) AS dead, sum(dead) FILTER (WHERE at >= $4) AS dead_hour, sum(duration_ms) AS duration_ms
     FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= $3) u
 CROSS JOIN LATERAL (
-    SELECT count(*) AS waiting, min(due_at) AS oldest FROM (
+    SELECT count(*) AS waiting, nullif(min(due_at), 'infinity') AS oldest FROM (
         SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
 WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
 

@@ -100,6 +100,9 @@ type announcement struct {
 	Tenant   string          `json:"tenant"`
 	Resource announcedObject `json:"resource"`
 	Actor    announcedObject `json:"actor"`
+	// DisabledBy and DisabledReason say why a subscription was disabled.
+	DisabledBy     json.RawMessage `json:"disabled_by,omitempty"`
+	DisabledReason json.RawMessage `json:"disabled_reason,omitempty"`
 }
 
 type announcedObject struct {
@@ -134,7 +137,11 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()
 	}
-	body, err := json.Marshal(announcement{m.tenant.Slug, announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, actor})
+	data := announcement{Tenant: m.tenant.Slug, Resource: announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, Actor: actor}
+	if of.Action == statusAction(eventhook.SubscriptionDisabled) {
+		data.DisabledBy, data.DisabledReason = of.NewValue("disabled_by"), of.NewValue("disabled_reason")
+	}
+	body, err := json.Marshal(data)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +158,9 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 // System events have no scope, so a subscription with a scope_filter does not match them.
 // Index on tenant and id, or subscription_event_types.
 const subscribersSQL = `
-SELECT tenant_id, id, event_types, filter FROM eventhook.subscription
-WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled' AND NOT settings ? 'scope_filter'`
+SELECT tenant_id, id, event_types, filter, coalesce(settings->>'ordered_by', '') FROM eventhook.subscription
+WHERE tenant_id = ANY($1) AND event_types && $2 AND NOT settings ? 'scope_filter'
+  AND (status <> 'disabled' OR disabled_by = 'failures' AND (settings->'recovery'->>'enabled' = 'false') IS NOT TRUE)`
 
 // insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `
@@ -165,6 +173,7 @@ type subscriber struct {
 	id       eventhook.SubscriptionID
 	patterns []string
 	filter   json.RawMessage
+	order    string // SubscriptionSettings.OrderedBy
 }
 
 // hasPattern reports whether the subscription has one of the patterns.
@@ -210,7 +219,8 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 		for _, s := range matching[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
 				to := eventhook.DestinationID(s.id)
-				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType})
+				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType,
+					OrderKey: db.orderKey(s.order, e)})
 			}
 		}
 		if err := insert(maxRows); err != nil {
@@ -273,14 +283,19 @@ func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Ev
 	var id eventhook.SubscriptionID
 	var types []string
 	var filter []byte
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &types, &filter}, func() error {
-		found[tenant] = append(found[tenant], subscriber{id, types, bytes.Clone(filter)})
+	var order string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &types, &filter, &order}, func() error {
+		found[tenant] = append(found[tenant], subscriber{id, types, bytes.Clone(filter), order})
 		return nil
 	})
 	return found, err
 }
 
 func insertAnnouncedDeliveries(ctx context.Context, tx pgx.Tx, list []*eventhook.Delivery, now time.Time) error {
+	list, ordered := splitOrdered(list)
+	if err := insertOrdered(ctx, tx, ordered, now); err != nil {
+		return err
+	}
 	n := len(list)
 	ids, tenants, subscriptions, events, types := make([][16]byte, n), make([][16]byte, n), make([][16]byte, n), make([][16]byte, n), make([]string, n)
 	for i, d := range list {

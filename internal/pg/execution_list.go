@@ -106,7 +106,7 @@ WITH RECURSIVE first AS (
         WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
         ORDER BY tenant_id, queue, due_at LIMIT 1) n
 )
-SELECT min(due_at) FROM first`
+SELECT min(due_at) FROM first WHERE tenant_id <> ALL(` + closingTenants + `)`
 
 // ExecutionQueueAge returns the age of the oldest due execution, 0 if no execution is due.
 func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {

@@ -468,6 +468,9 @@ func concurrently(acts ...func()) {
 
 // invariants are queries for rows that violate docs/states.md.
 var invariants = map[string]string{
+	"one open delivery of each key is due": `SELECT FROM eventhook.delivery WHERE order_key IS NOT NULL AND due_at IS NOT NULL
+		GROUP BY destination_id, order_key HAVING count(*) FILTER (WHERE due_at < 'infinity') <> 1`,
+	"only ordered deliveries wait": `SELECT FROM eventhook.delivery WHERE due_at = 'infinity' AND (order_key IS NULL OR status NOT IN ('pending', 'failed'))`,
 	"an event is due exactly if it is pending, processing or failed, unless it waits for deliveries of its routes": `SELECT id FROM eventhook.event e
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND EXISTS (
 			SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.due_at IS NOT NULL)

@@ -40,7 +40,7 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, onFault fun
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
-		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
+		if s.Status == eventhook.SubscriptionDisabled && !s.HoldsDeliveries() || len(s.EventTypes) == 0 {
 			continue
 		}
 		f, fault := compileFilter(s.Filter, &r.fields)

@@ -24,6 +24,7 @@ type Result struct {
 // Attempt is the part of an attempt that the scheduler uses.
 type Attempt struct {
 	Took       time.Duration
+	Succeeded  bool
 	Failed     bool          // the destination should get fewer sends: no answer, 5xx or 429
 	RetryAfter time.Duration // the backoff that the receiver requested; 0: none
 }
@@ -74,6 +75,11 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	q := j.queue
 	before := q.breaker.state
+	if a.Succeeded {
+		q.failingSince = time.Time{}
+	} else if q.failingSince.IsZero() {
+		q.failingSince = now.Add(-a.Took)
+	}
 	if !a.Failed {
 		q.breaker.succeed(j.epoch, q.Slots)
 	} else if q.breaker.fail(j.epoch) {

@@ -41,6 +41,7 @@ type queue struct {
 	breaker breaker
 	rate    rate
 
+	failingSince time.Time     // the first failure since the last success; zero: the last attempt succeeded
 	backoffUntil time.Time     // nothing is sent before this time
 	window       int           // limit of deliveries in memory; one more after each attempt, halved when a lease was too short
 	meanTook     time.Duration // moving average of the latest sends

@@ -86,3 +86,17 @@ func (s *Scheduler) Status(id eventhook.DestinationID) (Status, bool) {
 	}
 	return Status{Circuit: q.breaker.state, Slots: q.slots(), Waiting: q.count(), Sending: q.sending, BackoffUntil: q.backoffUntil}, true
 }
+
+// Outage is the current series of failures of a destination.
+type Outage struct {
+	FailingSince time.Time // zero: the last attempt succeeded
+	IsOpen       bool      // the circuit is open
+}
+
+// Outage returns the current series of failures of a destination on this instance.
+func (s *Scheduler) Outage(id eventhook.DestinationID) (o Outage) {
+	if q := s.queues[id]; q != nil && !q.failingSince.IsZero() {
+		o = Outage{q.failingSince, q.breaker.state == Open}
+	}
+	return o
+}

@@ -22,6 +22,7 @@ type Receiver struct {
 	sub    *eventhook.Subscription
 	url    *url.URL
 	header http.Header // the custom headers of the subscription
+	names  headerNames
 	signer
 	hidden  hidden
 	blocked error // why no request can be sent, for example because the secrets are lost; nil: requests can be sent
@@ -46,7 +47,7 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	case !signer.canSign():
 		return nil, errNoSecret
 	}
-	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, signer: signer, hidden: newHidden(s, to)}
+	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
 	}
@@ -89,12 +90,12 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, bod
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	set("Webhook-Signature", r.standardSignature(id, at, body))
-	set("X-Eventhook-Signature", r.bodySignature(body))
-	set("X-Eventhook-Event-Id", id)
-	set("X-Eventhook-Event-Type", headerText(event.EventType))
-	set("X-Eventhook-Delivery-Id", d.ID.String())
-	set("X-Eventhook-Attempt", strconv.Itoa(attempt))
-	set("X-Eventhook-Trace-Id", trace)
+	set(r.names.signature, r.bodySignature(body))
+	set(r.names.eventID, id)
+	set(r.names.eventType, headerText(event.EventType))
+	set(r.names.deliveryID, d.ID.String())
+	set(r.names.attempt, strconv.Itoa(attempt))
+	set(r.names.traceID, trace)
 	set(eventhook.HopsHeader, strconv.Itoa(event.Hops()+1))
 	set("Traceparent", traceparent(trace, event.Envelope))
 	if isLine(event.RequestID) {

@@ -54,6 +54,30 @@ func TestRequestOfADelivery(t *testing.T) {
 	}
 }
 
+func TestHeaderPrefix(t *testing.T) {
+	receiver := newSink(t, answer(200, ""))
+	for prefix, want := range map[string]string{"": "X-Eventhook", "X-Eventhook": "X-Eventhook", "x-acme": "X-Acme", "Brokkr": "Brokkr"} {
+		s, e := newSubscription(receiver.URL), newEvent()
+		s.HeaderPrefix = prefix
+		sending := sendingOf(s, e, 2)
+		newSender(time.Now).Send(t.Context(), sending)
+		r := receiver.last(t)
+		got := map[string]string{}
+		for name := range r.header {
+			if end, ok := strings.CutPrefix(name, want+"-"); ok && end != "Hops" {
+				got[end] = r.header.Get(name)
+			}
+			if want != "X-Eventhook" && strings.HasPrefix(name, "X-Eventhook-") && name != "X-Eventhook-Hops" {
+				t.Errorf("%q: received %s", prefix, name)
+			}
+		}
+		if diff := cmp.Diff(map[string]string{"Signature": plainSignature(r.body, currentSecret), "Event-Id": e.ID.String(), "Event-Type": e.EventType,
+			"Delivery-Id": sending.Delivery.ID.String(), "Attempt": "2", "Trace-Id": e.TraceID}, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", prefix, diff)
+		}
+	}
+}
+
 // Attempts of a delivery have the same body and id, and different spans.
 func TestAttemptsAreTheSameMessage(t *testing.T) {
 	receiver := newSink(t, answer(500, ""))

@@ -69,7 +69,7 @@ func New() *cobra.Command {
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "a public key (whpk_…), or @FILE; may be repeated")
 	flags.IntVar(&f.tolerance, "tolerance", 300, "maximum seconds between the time of a signature and its receipt; 0: not checked")
 	flags.IntVar(&f.answer.status, "status", http.StatusOK, "status of the answer to verified requests")
-	flags.DurationVar(&f.answer.delay, "delay", 0, "delay before each answer, such as 2s")
+	input.DurationVar(flags, &f.answer.delay, "delay", 0, "delay before each answer, such as 2s")
 	flags.IntVar(&f.answer.failEvery, "fail-every", 0, "answer every Nth verified request with 500; 0: none")
 	flags.IntVar(&f.count, "count", 0, "exit after this number of requests; 0: never")
 	flags.StringVarP(&f.output, "output", "o", "table", "table, or json: one line per request")

@@ -1,9 +1,7 @@
 package terminal
 
 import (
-	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -59,14 +57,4 @@ func Address(a net.Addr) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
