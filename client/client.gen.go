@@ -33,6 +33,21 @@ const (
 	CompletionStatusCompleted CompletionStatus = "completed"
 )
 
+// Defines values for ConfigurationChangeAction.
+const (
+	ConfigurationChangeActionCreate ConfigurationChangeAction = "create"
+	ConfigurationChangeActionDelete ConfigurationChangeAction = "delete"
+	ConfigurationChangeActionUpdate ConfigurationChangeAction = "update"
+)
+
+// Defines values for ConfigurationChangeResource.
+const (
+	ConfigurationChangeResourceRoute        ConfigurationChangeResource = "route"
+	ConfigurationChangeResourceSource       ConfigurationChangeResource = "source"
+	ConfigurationChangeResourceSubscription ConfigurationChangeResource = "subscription"
+	ConfigurationChangeResourceTenant       ConfigurationChangeResource = "tenant"
+)
+
 // Defines values for DeliveryStatus.
 const (
 	DeliveryStatusAcquired DeliveryStatus = "acquired"
@@ -549,6 +564,49 @@ type Completion struct {
 
 // CompletionStatus Present if the execution was completed.
 type CompletionStatus string
+
+// ConfigurationChange defines model for ConfigurationChange.
+type ConfigurationChange struct {
+	Action ConfigurationChangeAction `json:"action"`
+
+	// Diff Changed fields of an update. Secrets are never shown, only that they changed.
+	Diff []AuditedChange `json:"diff"`
+
+	// Name Path of the resource: the tenant's slug, then the slug or name of the resource.
+	//
+	// Examples: acme/github
+	Name string `json:"name"`
+
+	// Resource Kind of the resource.
+	Resource ConfigurationChangeResource `json:"resource"`
+}
+
+// ConfigurationChangeAction defines model for ConfigurationChange.Action.
+type ConfigurationChangeAction string
+
+// ConfigurationChangeResource Kind of the resource.
+type ConfigurationChangeResource string
+
+// ConfigurationDocument defines model for ConfigurationDocument.
+type ConfigurationDocument struct {
+	// Tenants Tenants with their sources, routes and subscriptions, with the fields of the API; docs/configuration-as-code.md describes them.
+	Tenants []map[string]interface{} `json:"tenants"`
+
+	// Variables Names of the variables that stand for secrets in an export. Ignored when the document is applied.
+	Variables []string `json:"variables,omitempty"`
+}
+
+// ConfigurationPlan defines model for ConfigurationPlan.
+type ConfigurationPlan struct {
+	// Applied False for a dry run.
+	Applied bool `json:"applied"`
+
+	// Changes The changes, in the order in which they are made. Empty: the configuration matches already.
+	Changes []ConfigurationChange `json:"changes"`
+
+	// Unchanged Number of resources that match already.
+	Unchanged int64 `json:"unchanged"`
+}
 
 // CreatePromiseRequest defines model for CreatePromiseRequest.
 type CreatePromiseRequest struct {
@@ -2905,6 +2963,15 @@ type WorkStart struct {
 // WorkStartType defines model for WorkStart.Type.
 type WorkStartType string
 
+// ApplyConfigurationParams defines parameters for ApplyConfiguration.
+type ApplyConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
+}
+
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
 	// Tenant Slug of the affected tenant.
@@ -2918,6 +2985,12 @@ type ListAuditParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportConfigurationParams defines parameters for ExportConfiguration.
+type ExportConfigurationParams struct {
+	// Tenant Slug of a tenant; default all.
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
@@ -2942,6 +3015,15 @@ type ListKeysParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ApplyTenantConfigurationParams defines parameters for ApplyTenantConfiguration.
+type ApplyTenantConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
 }
 
 // ListTenantAuditParams defines parameters for ListTenantAudit.
@@ -3256,6 +3338,25 @@ type StartWorkParams struct {
 	Traceparent *string `json:"traceparent,omitempty"`
 }
 
+// ApplyConfiguration calls POST /api/admin/apply.
+//
+// Apply configuration. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. Requires the admin key.
+func (c *Client) ApplyConfiguration(ctx context.Context, params ApplyConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyConfigurationFrom is like ApplyConfiguration, but sends body unchanged.
+func (c *Client) ApplyConfigurationFrom(ctx context.Context, params ApplyConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
+}
+
 // ListAudit calls GET /api/admin/audit.
 //
 // List audit entries of all tenants. Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
@@ -3279,6 +3380,19 @@ func (params ListAuditParams) query() url.Values {
 	set(values, "action", params.Action)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// ExportConfiguration calls GET /api/admin/export.
+//
+// Export configuration. Returns the configuration of all tenants that are not closed, or of one, as Apply configuration reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Requires the admin key.
+func (c *Client) ExportConfiguration(ctx context.Context, params ExportConfigurationParams, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/admin/export"), query: params.query(), header: nil}, options)
+}
+
+func (params ExportConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "tenant", params.Tenant)
 	return values
 }
 
@@ -3398,6 +3512,25 @@ func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, option
 // Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
 func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
+}
+
+// ApplyTenantConfiguration calls POST /api/tenants/{tenant}/eventhook/apply.
+//
+// Apply configuration of a tenant. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. The body describes this tenant only. A tenant's key cannot set quotas. Requires a key with the scope manage, or the admin key.
+func (c *Client) ApplyTenantConfiguration(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyTenantConfigurationFrom is like ApplyTenantConfiguration, but sends body unchanged.
+func (c *Client) ApplyTenantConfigurationFrom(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyTenantConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -3654,6 +3787,13 @@ func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, 
 // Explain how a stored event would be routed now. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
 	return callJSON[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
+}
+
+// ExportTenantConfiguration calls GET /api/tenants/{tenant}/eventhook/export.
+//
+// Export configuration of a tenant. Returns the tenant's configuration as Apply configuration of a tenant reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Quotas are returned to the admin key only. Requires a key with the scope manage, or the admin key.
+func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -4347,4 +4487,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "d37bc286ecdb8d4033c94c076a3fd71556bb9cd2aca2899919a5776bcd5e717b"
+const generatedFrom = "21fa9653611066821c16afed8d55668b2531063d6a2a7971ece521f41214bfca"
