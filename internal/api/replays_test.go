@@ -92,9 +92,9 @@ func TestReplayFaults(t *testing.T) {
 	future := r.clock.Now().Add(time.Hour).Format(time.RFC3339)
 	for body, want := range map[string][]string{
 		`{}`: {"body.since"}, `{"since":"yesterday"}`: {"body.since"}, `{"since":"` + future + `"}`: {"body.since"},
-		`{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`:                           {"body.until"},
-		`{"since":"2026-01-02T00:00:00Z","status":["pending"],"limit":1000001}`:                     {"body.status[0]", "body.limit"},
-		`{"since":"2026-01-02T00:00:00Z","event_types":["order.*","*.x"]}`:                          {"body.event_types[1]"},
+		`{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`:                         {"body.until"},
+		`{"since":"2026-01-02T00:00:00Z","status":["pending"],"limit":1000001}`:                   {"body.status[0]", "body.limit"},
+		`{"since":"2026-01-02T00:00:00Z","event_types":["order.*","*.x"]}`:                        {"body.event_types[1]"},
 		`{"since":"2026-01-02T00:00:00Z","event_types":["a"` + strings.Repeat(`,"a"`, 100) + `]}`: {"body.event_types"},
 	} {
 		t.Run(body[:min(len(body), 60)], func(t *testing.T) {
