@@ -82,6 +82,19 @@ const (
 	EventStatusUnrouted   EventStatus = "unrouted"
 )
 
+// Defines values for EventDetailOutcome.
+const (
+	EventDetailOutcomeFailed     EventDetailOutcome = "failed"
+	EventDetailOutcomeInProgress EventDetailOutcome = "in_progress"
+	EventDetailOutcomeSucceeded  EventDetailOutcome = "succeeded"
+)
+
+// Defines values for EventReprocessMode.
+const (
+	EventReprocessModeAgain EventReprocessMode = "again"
+	EventReprocessModeRetry EventReprocessMode = "retry"
+)
+
 // Defines values for EventTypeVisibility.
 const (
 	EventTypeVisibilityAdmin  EventTypeVisibility = "admin"
@@ -103,6 +116,15 @@ const (
 const (
 	ExecutionTypeTask     ExecutionType = "task"
 	ExecutionTypeWorkflow ExecutionType = "workflow"
+)
+
+// Defines values for FailureType.
+const (
+	FailureTypeAction    FailureType = "action"
+	FailureTypeDelivery  FailureType = "delivery"
+	FailureTypeEvent     FailureType = "event"
+	FailureTypeExecution FailureType = "execution"
+	FailureTypePromise   FailureType = "promise"
 )
 
 // Defines values for HandshakeStatus.
@@ -291,6 +313,11 @@ type Action struct {
 
 	// CompletedAt Null while the action is pending.
 	CompletedAt *time.Time `json:"completed_at"`
+
+	// EffectStatus Current status of the workflow, task or promise, or outcome of the published event; null if it is past its retention, and for requests, whose status is that of their delivery.
+	//
+	// Examples: completed
+	EffectStatus *string `json:"effect_status"`
 
 	// ErrorMessage Why the last attempt failed; null if it succeeded.
 	ErrorMessage *string `json:"error_message"`
@@ -883,6 +910,9 @@ type EventDetail struct {
 	DuplicateOf *string `json:"duplicate_of"`
 	EventType   string  `json:"event_type"`
 
+	// Failures Why the outcome is failed, at most 100.
+	Failures []Failure `json:"failures"`
+
 	// Headers Headers of the request. Credentials are redacted; repeated headers are joined with a comma.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -901,6 +931,9 @@ type EventDetail struct {
 
 	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 	Origin EventOrigin `json:"origin"`
+
+	// Outcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+	Outcome EventDetailOutcome `json:"outcome"`
 
 	// ProcessedAt When processing ended; null before that.
 	ProcessedAt *time.Time `json:"processed_at"`
@@ -929,6 +962,9 @@ type EventDetail struct {
 	// TraceID W3C trace id.
 	TraceID string `json:"trace_id"`
 }
+
+// EventDetailOutcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+type EventDetailOutcome string
 
 // EventPage defines model for EventPage.
 type EventPage struct {
@@ -994,7 +1030,13 @@ type EventReprocess struct {
 
 	// Limit Maximum number of events; required with filter.
 	Limit *int64 `json:"limit,omitempty"`
+
+	// Mode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+	Mode *EventReprocessMode `json:"mode,omitempty"`
 }
+
+// EventReprocessMode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+type EventReprocessMode string
 
 // EventReprocessFilter defines model for EventReprocessFilter.
 type EventReprocessFilter struct {
@@ -1010,8 +1052,16 @@ type EventReprocessFilter struct {
 	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status Statuses to reprocess; default all three.
+	// Status Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
 	Status []EventStatus `json:"status,omitempty"`
+}
+
+// EventSkipped defines model for EventSkipped.
+type EventSkipped struct {
+	EventID string `json:"event_id"`
+
+	// Reason Examples: its payload is past the retention period
+	Reason string `json:"reason"`
 }
 
 // EventTest defines model for EventTest.
@@ -1080,11 +1130,14 @@ type EventTypePut struct {
 
 // EventsReprocessed defines model for EventsReprocessed.
 type EventsReprocessed struct {
-	// EventIDs Reprocessed events, newest first.
+	// EventIDs Mode retry: the reprocessed events, newest first. Mode again: the new events, in the order of their originals.
 	EventIDs []string `json:"event_ids"`
 
 	// ReprocessedCount Number of reprocessed events.
 	ReprocessedCount int64 `json:"reprocessed_count"`
+
+	// Skipped Mode again: selected events for which no event was created.
+	Skipped []EventSkipped `json:"skipped,omitempty"`
 }
 
 // Execution defines model for Execution.
@@ -1228,6 +1281,27 @@ type FailRequest struct {
 	// Retryable Whether to retry if attempts are left; default true.
 	Retryable *bool `json:"retryable,omitempty"`
 }
+
+// Failure defines model for Failure.
+type Failure struct {
+	// Error The last error.
+	Error string `json:"error"`
+
+	// EventID The event itself or, for a delivery, the event that it sends.
+	EventID string `json:"event_id"`
+
+	// ID Id of the execution, promise, delivery, action or event.
+	ID string `json:"id"`
+
+	// Status Examples: dead
+	Status string `json:"status"`
+
+	// Type What has failed. event: the event itself, for another reason than one of its actions.
+	Type FailureType `json:"type"`
+}
+
+// FailureType What has failed. event: the event itself, for another reason than one of its actions.
+type FailureType string
 
 // Fault defines model for Fault.
 type Fault struct {
@@ -3630,7 +3704,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess failed, dead or unrouted events. Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -4346,4 +4420,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "7fda2461f5b915904e4b1d3f981bcf3c16bc97f8677fc577f500cfd6b3c07c1e"
+const generatedFrom = "2810bd90b8e8950b176011fc6246be3cbd6c91d0dde5486feb011c211744c1fa"

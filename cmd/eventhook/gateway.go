@@ -219,7 +219,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 		}
 	}
 	background := g.start(g.backgroundLoops()...)
-	dispatch := g.start(g.subscribers.dispatcher.Run)
+	dispatch := g.start(g.subscribers.dispatcher.Run, g.subscribers.prober.Run)
 	process := g.start(g.process.Run)
 	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run)
 	go serve(public, g.public)
