@@ -33,6 +33,21 @@ const (
 	CompletionStatusCompleted CompletionStatus = "completed"
 )
 
+// Defines values for ConfigurationChangeAction.
+const (
+	ConfigurationChangeActionCreate ConfigurationChangeAction = "create"
+	ConfigurationChangeActionDelete ConfigurationChangeAction = "delete"
+	ConfigurationChangeActionUpdate ConfigurationChangeAction = "update"
+)
+
+// Defines values for ConfigurationChangeResource.
+const (
+	ConfigurationChangeResourceRoute        ConfigurationChangeResource = "route"
+	ConfigurationChangeResourceSource       ConfigurationChangeResource = "source"
+	ConfigurationChangeResourceSubscription ConfigurationChangeResource = "subscription"
+	ConfigurationChangeResourceTenant       ConfigurationChangeResource = "tenant"
+)
+
 // Defines values for DeliveryStatus.
 const (
 	DeliveryStatusAcquired DeliveryStatus = "acquired"
@@ -67,6 +82,19 @@ const (
 	EventStatusUnrouted   EventStatus = "unrouted"
 )
 
+// Defines values for EventDetailOutcome.
+const (
+	EventDetailOutcomeFailed     EventDetailOutcome = "failed"
+	EventDetailOutcomeInProgress EventDetailOutcome = "in_progress"
+	EventDetailOutcomeSucceeded  EventDetailOutcome = "succeeded"
+)
+
+// Defines values for EventReprocessMode.
+const (
+	EventReprocessModeAgain EventReprocessMode = "again"
+	EventReprocessModeRetry EventReprocessMode = "retry"
+)
+
 // Defines values for EventTypeVisibility.
 const (
 	EventTypeVisibilityAdmin  EventTypeVisibility = "admin"
@@ -88,6 +116,15 @@ const (
 const (
 	ExecutionTypeTask     ExecutionType = "task"
 	ExecutionTypeWorkflow ExecutionType = "workflow"
+)
+
+// Defines values for FailureType.
+const (
+	FailureTypeAction    FailureType = "action"
+	FailureTypeDelivery  FailureType = "delivery"
+	FailureTypeEvent     FailureType = "event"
+	FailureTypeExecution FailureType = "execution"
+	FailureTypePromise   FailureType = "promise"
 )
 
 // Defines values for HandshakeStatus.
@@ -276,6 +313,11 @@ type Action struct {
 
 	// CompletedAt Null while the action is pending.
 	CompletedAt *time.Time `json:"completed_at"`
+
+	// EffectStatus Current status of the workflow, task or promise, or outcome of the published event; null if it is past its retention, and for requests, whose status is that of their delivery.
+	//
+	// Examples: completed
+	EffectStatus *string `json:"effect_status"`
 
 	// ErrorMessage Why the last attempt failed; null if it succeeded.
 	ErrorMessage *string `json:"error_message"`
@@ -529,6 +571,49 @@ type Completion struct {
 
 // CompletionStatus Present if the execution was completed.
 type CompletionStatus string
+
+// ConfigurationChange defines model for ConfigurationChange.
+type ConfigurationChange struct {
+	Action ConfigurationChangeAction `json:"action"`
+
+	// Diff Changed fields of an update. Secrets are never shown, only that they changed.
+	Diff []AuditedChange `json:"diff"`
+
+	// Name Path of the resource: the tenant's slug, then the slug or name of the resource.
+	//
+	// Examples: acme/github
+	Name string `json:"name"`
+
+	// Resource Kind of the resource.
+	Resource ConfigurationChangeResource `json:"resource"`
+}
+
+// ConfigurationChangeAction defines model for ConfigurationChange.Action.
+type ConfigurationChangeAction string
+
+// ConfigurationChangeResource Kind of the resource.
+type ConfigurationChangeResource string
+
+// ConfigurationDocument defines model for ConfigurationDocument.
+type ConfigurationDocument struct {
+	// Tenants Tenants with their sources, routes and subscriptions, with the fields of the API; docs/configuration-as-code.md describes them.
+	Tenants []map[string]interface{} `json:"tenants"`
+
+	// Variables Names of the variables that stand for secrets in an export. Ignored when the document is applied.
+	Variables []string `json:"variables,omitempty"`
+}
+
+// ConfigurationPlan defines model for ConfigurationPlan.
+type ConfigurationPlan struct {
+	// Applied False for a dry run.
+	Applied bool `json:"applied"`
+
+	// Changes The changes, in the order in which they are made. Empty: the configuration matches already.
+	Changes []ConfigurationChange `json:"changes"`
+
+	// Unchanged Number of resources that match already.
+	Unchanged int64 `json:"unchanged"`
+}
 
 // CreatePromiseRequest defines model for CreatePromiseRequest.
 type CreatePromiseRequest struct {
@@ -825,6 +910,9 @@ type EventDetail struct {
 	DuplicateOf *string `json:"duplicate_of"`
 	EventType   string  `json:"event_type"`
 
+	// Failures Why the outcome is failed, at most 100.
+	Failures []Failure `json:"failures"`
+
 	// Headers Headers of the request. Credentials are redacted; repeated headers are joined with a comma.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -843,6 +931,9 @@ type EventDetail struct {
 
 	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 	Origin EventOrigin `json:"origin"`
+
+	// Outcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+	Outcome EventDetailOutcome `json:"outcome"`
 
 	// ProcessedAt When processing ended; null before that.
 	ProcessedAt *time.Time `json:"processed_at"`
@@ -871,6 +962,9 @@ type EventDetail struct {
 	// TraceID W3C trace id.
 	TraceID string `json:"trace_id"`
 }
+
+// EventDetailOutcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+type EventDetailOutcome string
 
 // EventPage defines model for EventPage.
 type EventPage struct {
@@ -936,7 +1030,13 @@ type EventReprocess struct {
 
 	// Limit Maximum number of events; required with filter.
 	Limit *int64 `json:"limit,omitempty"`
+
+	// Mode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+	Mode *EventReprocessMode `json:"mode,omitempty"`
 }
+
+// EventReprocessMode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+type EventReprocessMode string
 
 // EventReprocessFilter defines model for EventReprocessFilter.
 type EventReprocessFilter struct {
@@ -952,8 +1052,16 @@ type EventReprocessFilter struct {
 	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status Statuses to reprocess; default all three.
+	// Status Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
 	Status []EventStatus `json:"status,omitempty"`
+}
+
+// EventSkipped defines model for EventSkipped.
+type EventSkipped struct {
+	EventID string `json:"event_id"`
+
+	// Reason Examples: its payload is past the retention period
+	Reason string `json:"reason"`
 }
 
 // EventTest defines model for EventTest.
@@ -1022,11 +1130,14 @@ type EventTypePut struct {
 
 // EventsReprocessed defines model for EventsReprocessed.
 type EventsReprocessed struct {
-	// EventIDs Reprocessed events, newest first.
+	// EventIDs Mode retry: the reprocessed events, newest first. Mode again: the new events, in the order of their originals.
 	EventIDs []string `json:"event_ids"`
 
 	// ReprocessedCount Number of reprocessed events.
 	ReprocessedCount int64 `json:"reprocessed_count"`
+
+	// Skipped Mode again: selected events for which no event was created.
+	Skipped []EventSkipped `json:"skipped,omitempty"`
 }
 
 // Execution defines model for Execution.
@@ -1170,6 +1281,27 @@ type FailRequest struct {
 	// Retryable Whether to retry if attempts are left; default true.
 	Retryable *bool `json:"retryable,omitempty"`
 }
+
+// Failure defines model for Failure.
+type Failure struct {
+	// Error The last error.
+	Error string `json:"error"`
+
+	// EventID The event itself or, for a delivery, the event that it sends.
+	EventID string `json:"event_id"`
+
+	// ID Id of the execution, promise, delivery, action or event.
+	ID string `json:"id"`
+
+	// Status Examples: dead
+	Status string `json:"status"`
+
+	// Type What has failed. event: the event itself, for another reason than one of its actions.
+	Type FailureType `json:"type"`
+}
+
+// FailureType What has failed. event: the event itself, for another reason than one of its actions.
+type FailureType string
 
 // Fault defines model for Fault.
 type Fault struct {
@@ -2818,6 +2950,15 @@ type WorkStart struct {
 // WorkStartType defines model for WorkStart.Type.
 type WorkStartType string
 
+// ApplyConfigurationParams defines parameters for ApplyConfiguration.
+type ApplyConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
+}
+
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
 	// Tenant Slug of the affected tenant.
@@ -2831,6 +2972,12 @@ type ListAuditParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportConfigurationParams defines parameters for ExportConfiguration.
+type ExportConfigurationParams struct {
+	// Tenant Slug of a tenant; default all.
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
@@ -2855,6 +3002,15 @@ type ListKeysParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ApplyTenantConfigurationParams defines parameters for ApplyTenantConfiguration.
+type ApplyTenantConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
 }
 
 // ListTenantAuditParams defines parameters for ListTenantAudit.
@@ -3154,6 +3310,25 @@ type StartWorkParams struct {
 	Traceparent *string `json:"traceparent,omitempty"`
 }
 
+// ApplyConfiguration calls POST /api/admin/apply.
+//
+// Apply configuration. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. Requires the admin key.
+func (c *Client) ApplyConfiguration(ctx context.Context, params ApplyConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyConfigurationFrom is like ApplyConfiguration, but sends body unchanged.
+func (c *Client) ApplyConfigurationFrom(ctx context.Context, params ApplyConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
+}
+
 // ListAudit calls GET /api/admin/audit.
 //
 // List audit entries of all tenants. Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
@@ -3177,6 +3352,19 @@ func (params ListAuditParams) query() url.Values {
 	set(values, "action", params.Action)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// ExportConfiguration calls GET /api/admin/export.
+//
+// Export configuration. Returns the configuration of all tenants that are not closed, or of one, as Apply configuration reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Requires the admin key.
+func (c *Client) ExportConfiguration(ctx context.Context, params ExportConfigurationParams, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/admin/export"), query: params.query(), header: nil}, options)
+}
+
+func (params ExportConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "tenant", params.Tenant)
 	return values
 }
 
@@ -3296,6 +3484,25 @@ func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, option
 // Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
 func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
+}
+
+// ApplyTenantConfiguration calls POST /api/tenants/{tenant}/eventhook/apply.
+//
+// Apply configuration of a tenant. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. The body describes this tenant only. A tenant's key cannot set quotas. Requires a key with the scope manage, or the admin key.
+func (c *Client) ApplyTenantConfiguration(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyTenantConfigurationFrom is like ApplyTenantConfiguration, but sends body unchanged.
+func (c *Client) ApplyTenantConfigurationFrom(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyTenantConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -3497,7 +3704,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess failed, dead or unrouted events. Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3552,6 +3759,13 @@ func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, 
 // Explain how a stored event would be routed now. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
 	return callJSON[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
+}
+
+// ExportTenantConfiguration calls GET /api/tenants/{tenant}/eventhook/export.
+//
+// Export configuration of a tenant. Returns the tenant's configuration as Apply configuration of a tenant reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Quotas are returned to the admin key only. Requires a key with the scope manage, or the admin key.
+func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -4206,4 +4420,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "a9a80df1627af887393bce46b66f86f1a36d766eb285eff4eb51b3c4dbc3b866"
+const generatedFrom = "2810bd90b8e8950b176011fc6246be3cbd6c91d0dde5486feb011c211744c1fa"

@@ -19,7 +19,9 @@ type Destination struct {
 	DeadInRow int
 	// DisableGone says that an answer of 410 disables the destination.
 	DisableGone bool
-	Transport   Transport
+	// Held says that failures have disabled the subscription, and its receiver is probed.
+	Held      bool
+	Transport Transport
 }
 
 // Transport sends to one destination. Safe for concurrent use.
@@ -88,7 +90,8 @@ func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return 
 // transport.
 func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
-		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true, Transport: transport,
+		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true,
+		Held: s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
 	}
 }
 

@@ -30,6 +30,10 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
 		}),
+		g.every(500*time.Millisecond, "publish lifecycle events", func(ctx context.Context) (bool, error) {
+			n, err := g.db.PublishLifecycle(ctx)
+			return n > 0, err
+		}),
 		g.every(time.Second, "end the work of closed tenants", g.db.CleanUpTenants),
 		g.every(10*time.Second, "expire deliveries", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)

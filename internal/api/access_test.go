@@ -18,6 +18,8 @@ import (
 // operation without an entry fails the tests.
 var scopes = map[string]eventhook.Scope{
 	"GET /audit":  eventhook.ScopeManage,
+	"POST /apply": eventhook.ScopeManage,
+	"GET /export": eventhook.ScopeManage,
 	"GET /events": eventhook.ScopeRead,
 	// The only POST under events that does not publish an event.
 	"POST /events/reprocess": eventhook.ScopeManage,

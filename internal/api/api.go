@@ -51,6 +51,8 @@ type Deps struct {
 	RouteStore RouteStore
 	EventTypes EventTypeStore
 
+	Configuration Configuration
+
 	Subscriptions SubscriptionStore
 	Deliveries    DeliveryStore
 	Publisher     Publisher
@@ -132,6 +134,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerPromises(api)
 	s.registerHandshake(api)
 	s.registerTenants(api)
+	s.registerConfiguration(api)
 	s.registerKeys(api)
 	s.registerAudit(api)
 	completeDocument(api.OpenAPI())

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,10 @@ func (db *DB) notifyAnnounced(a announced) {
 
 // newSystemEvent returns a system event about a tenant for announceIn.
 func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
-	of, _ := eventhook.FindSystemEventType(kind)
+	of, isKnown := eventhook.FindSystemEventType(kind)
+	if !isKnown {
+		of, _ = eventhook.FindLifecycleEventType(kind)
+	}
 	return &eventhook.Event{
 		TenantID: tenant, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered, EventType: kind, ContentType: "application/json",
 		BodySize: len(data), Envelope: &eventhook.Envelope{Category: of.Category}, Payload: eventhook.Payload{Body: data},
@@ -53,8 +57,8 @@ func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventh
 }
 
 // announceIn publishes system events in the transaction whose changes they report. The
-// events may belong to several tenants. They get new ids in their order and a common
-// trace, and each matching subscription that is not in excluded gets a delivery. The
+// events may belong to several tenants. They get new ids in their order and, unless they
+// have a trace, a common one, and each matching subscription that is not in excluded gets a delivery. The
 // caller calls notifyAnnounced after the commit.
 func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, excluded map[eventhook.SubscriptionID]bool) (announced, error) {
 	published := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
@@ -63,7 +67,7 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
 	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
-		events[i].ID, events[i].TraceID = id, trace
+		events[i].ID, events[i].TraceID = id, cmp.Or(events[i].TraceID, trace)
 		published.events[events[i].TenantID] = append(published.events[events[i].TenantID], id)
 	}
 	const maxRows = 1000 // of a statement
@@ -191,9 +195,13 @@ func (s subscriber) hasPattern(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return slices.Contains(s.patterns, p) })
 }
 
-// patternsOf returns all patterns that match an event type.
+// patternsOf returns all patterns that match system events of a type. Subscriptions must
+// name lifecycle events: "*" does not match them.
 func patternsOf(eventType string) []string {
-	patterns := []string{eventType, "*"}
+	patterns := []string{eventType}
+	if _, isLifecycle := eventhook.FindLifecycleEventType(eventType); !isLifecycle {
+		patterns = append(patterns, "*")
+	}
 	for i, c := range eventType {
 		if c == '.' {
 			patterns = append(patterns, eventType[:i]+".*")
