@@ -146,6 +146,9 @@ func (s *subscribers) invalidate(c pg.ConfigChange) {
 		s.subscriptionCache.InvalidateAll()
 		s.targets.InvalidateAll()
 		s.dispatcher.AllTenantsChanged()
+	case !c.SubscriptionID.IsZero() && c.TenantID == eventhook.OperatorTenant: // in the matchers of all tenants
+		s.subscriptionCache.InvalidateAll()
+		s.dispatcher.TenantChanged(c.TenantID)
 	case !c.SubscriptionID.IsZero():
 		s.subscriptionCache.Invalidate(c.TenantID)
 		s.dispatcher.TenantChanged(c.TenantID)
