@@ -117,7 +117,10 @@ func isSendable(s *eventhook.Subscription) bool {
 // destination, even on an error.
 func (d *Dispatcher) lookUp(ctx context.Context, of eventhook.Destination) (Destination, error) {
 	to, err := d.Directory.Destination(ctx, of)
-	to.ID, to.TenantID, to.RouteID, to.TargetIndex = of.ID(), of.TenantID, of.RouteID, of.TargetIndex
+	to.ID, to.RouteID, to.TargetIndex = of.ID(), of.RouteID, of.TargetIndex
+	if err != nil || to.TenantID.IsZero() {
+		to.TenantID = of.TenantID // of a delivery; an operator subscription has deliveries of many tenants
+	}
 	return to, err
 }
 

@@ -50,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 		{"a receiver at a private address", []string{"check", "-f", inside}, 2, "", []string{"  acme/in.url: the address of 10.0.0.1 is not public"}},
 		{"a missing file", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
-		{"apply with invalid tenants", []string{"apply", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
+		{"apply with invalid tenants", []string{"apply", "--database", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
 		{"--make-secrets without --apply", []string{"serve", "--make-secrets"}, 2, "", []string{"--apply"}},
 		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"github or stripe"}},
 		{"send without a URL", []string{"send", "github", "--secret", "s"}, 2, "", []string{"--url"}},
@@ -93,7 +93,7 @@ func TestMissingDatabase(t *testing.T) {
 		{"a URL that cannot be parsed", "postgres://u:" + password + "%zz@h/d", cli.ExitUsage},
 		{"a URL of another database", "mysql://u:" + password + "@h/d", cli.ExitUsage},
 	} {
-		for _, args := range [][]string{{"serve"}, {"migrate"}, {"apply", "-f", clitest.WriteFile(t, "t.yaml", testTenants)}} {
+		for _, args := range [][]string{{"serve"}, {"migrate"}, {"apply", "--database", "-f", clitest.WriteFile(t, "t.yaml", testTenants)}} {
 			t.Run(c.claim+", "+args[0], func(t *testing.T) {
 				configured(t, c.url)
 				got := runCommand(args...)

@@ -48,12 +48,17 @@ func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobr
 
 // addTo defines the flags.
 func (r *remote) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&r.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
-	flags.StringVar(&r.key, "key", "", "API key; prefer EVENTHOOK_KEY, which process lists do not show")
+	r.addConnectionTo(flags)
 	flags.StringVarP(&r.output, "output", "o", "table", "table, or json: the unchanged answer of the API")
 	if r.ofTenant {
 		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
 	}
+}
+
+// addConnectionTo defines --server and --key.
+func (r *remote) addConnectionTo(flags *pflag.FlagSet) {
+	flags.StringVar(&r.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
+	flags.StringVar(&r.key, "key", "", "API key; prefer EVENTHOOK_KEY, which process lists do not show")
 }
 
 // verb returns a command that calls the gateway. It connects before it calls run.
