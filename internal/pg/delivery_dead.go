@@ -328,7 +328,10 @@ WITH due AS MATERIALIZED (
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
-const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
+const (
+	maxExpired     = 10_000 // deliveries of one ExpireDeliveries call
+	maxExpiredHeld = 1000   // of each held subscription
+)
 
 // ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan; if
 // olderThan is 0, it ends none. In practice it ends deliveries of paused or disabled
@@ -343,9 +346,14 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	}
 	now := db.now()
 	bound := eventhook.FirstID[eventhook.Delivery](now.Add(-olderThan).UTC().Truncate(day))
+	held, err := db.markDead(ctx, expireHeldSQL, pgx.StrictNamedArgs{"now": now, "reason": "held longer than recovery.max_age_hours",
+		"default_hours": eventhook.DefaultRecoveryHours, "limit": maxExpiredHeld})
+	if err != nil {
+		return 0, translate("expire held deliveries", err)
+	}
 	n, err := db.markDead(ctx, expireDeliveriesSQL, pgx.StrictNamedArgs{"now": now, "reason": "older than " + formatHours(olderThan),
 		"before": [16]byte(bound), "oldest": now.Add(-olderThan), "limit": maxExpired})
-	return n, translate("expire deliveries", err)
+	return held + n, translate("expire deliveries", err)
 }
 
 // markDead runs a statement that ends with markDeadSQL, and concludes the events of a route's
