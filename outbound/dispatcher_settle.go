@@ -52,7 +52,27 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 			"deliveries", len(lost), "one_of_them", lost[0].Delivery.ID)
 		batch = slices.DeleteFunc(slices.Clone(batch), func(s *DeliverySettlement) bool { return slices.Contains(lost, s) })
 	}
+	d.claimNext(batch)
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
+}
+
+// claimNext starts the claim of the deliveries that became due because earlier ones of their
+// keys have ended.
+func (d *Dispatcher) claimNext(batch []*DeliverySettlement) {
+	var next []eventhook.DestinationID
+	for _, s := range batch {
+		if !s.Delivery.OrderKey.IsZero() && s.Status != eventhook.DeliveryFailed && !slices.Contains(next, s.Delivery.DestinationID) {
+			next = append(next, s.Delivery.DestinationID)
+		}
+	}
+	if len(next) == 0 {
+		return
+	}
+	d.scheduler.with(func(core *schedule.Scheduler) {
+		for _, id := range next {
+			core.Due(id, d.Now())
+		}
+	})
 }
 
 // retryWhileLeased calls try until it succeeds and returns true. If ctx ends or the leases
