@@ -55,7 +55,8 @@ func (r *run) ordered(ctx context.Context) error {
 		events, reordered = events+t.Distinct, reordered+t.Reordered
 		if round > 0 {
 			ratios = append(ratios, got.perSec/plain.perSec)
-			r.print("  unordered %6.0f/s   ordered %6.0f/s (%.2f)   %d events, %d out of order\n", plain.perSec, got.perSec, got.perSec/plain.perSec, events, reordered)
+			r.print("  unordered %6.0f/s   ordered %6.0f/s (%.2f)   CPU of the database per delivery %.0f and %.0f us   %d events, %d out of order\n",
+				plain.perSec, got.perSec, got.perSec/plain.perSec, plain.databaseCPU, got.databaseCPU, events, reordered)
 		}
 	}
 	r.addRatios(measure.AtLeast("ordered / unordered deliveries", measure.Median(ratios, func(x float64) float64 { return x }), minOrdered),

@@ -56,21 +56,33 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
 }
 
-// claimNext starts the claim of the deliveries that became due because earlier ones of their
-// keys have ended.
+// nextPause is how long claims of ordered deliveries wait for more of them, so that one claim
+// gets the next deliveries of many keys.
+const nextPause = 5 * time.Millisecond
+
+// claimNext starts the claims of the deliveries that became due because earlier ones of their
+// keys have ended: at once if there is one, as for a single busy key.
 func (d *Dispatcher) claimNext(batch []*DeliverySettlement) {
-	var next []eventhook.DestinationID
+	var next map[eventhook.DestinationID]int
 	for _, s := range batch {
-		if !s.Delivery.OrderKey.IsZero() && s.Status != eventhook.DeliveryFailed && !slices.Contains(next, s.Delivery.DestinationID) {
-			next = append(next, s.Delivery.DestinationID)
+		if s.NextIsDue {
+			if next == nil {
+				next = map[eventhook.DestinationID]int{}
+			}
+			next[s.Delivery.DestinationID]++
 		}
 	}
 	if len(next) == 0 {
 		return
 	}
 	d.scheduler.with(func(core *schedule.Scheduler) {
-		for _, id := range next {
-			core.Due(id, d.Now())
+		now := d.Now()
+		for id, n := range next {
+			at := now
+			if n > 1 {
+				at = at.Add(nextPause)
+			}
+			core.Due(id, at, now)
 		}
 	})
 }

@@ -59,10 +59,13 @@ var (
 )
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
-type deliverySettleColumns struct{ keys, deliveries, events *columns }
+type deliverySettleColumns struct {
+	deliveries, events *columns
+	order              orderEndColumns
+}
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(lockOrderSQL), newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
+	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL), newOrderEndColumns()}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -176,8 +179,9 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
-	locks := queueOrderLocks(b, c.keys, batch)
+	before := c.order.begin(b, batch, now)
 	queueSettlements(b, c.deliveries, batch, resets, now)
+	after := c.order.end(b)
 	concludes := queueConclusion(b, c.events, batch, now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
 	if err != nil {
@@ -186,7 +190,10 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = lostSettlements(batch, results[locks].Rows)
+	done.lost = lostSettlements(batch, results[before].Rows)
+	if after > 0 {
+		setNextIsDue(batch, results[before+after].Rows)
+	}
 	return done, nil
 }
 

@@ -23,11 +23,11 @@ func (s *Scheduler) ShouldClaim(id eventhook.DestinationID, now time.Time) (clai
 	return !q.Ready // the destination may have become ready since it was last looked up
 }
 
-// Due records that a delivery of a destination may have become due now, so that the caller
-// claims it without waiting for the next look into the database.
-func (s *Scheduler) Due(id eventhook.DestinationID, now time.Time) {
+// Due records that deliveries of a destination are due in the database from a time on, so that
+// the caller claims them then.
+func (s *Scheduler) Due(id eventhook.DestinationID, at, now time.Time) {
 	if q := s.queues[id]; q != nil {
-		q.hasBacklog = true
+		q.expectRetry(at)
 		s.refresh(q, now)
 	}
 }
