@@ -92,6 +92,12 @@ func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 	return outcomes
 }
 
+// replayStore stores the replays of the API.
+type replayStore struct {
+	*pg.DB
+	*replay.Worker
+}
+
 // settler stores accepted and processed events and delivers the events that their
 // routes publish.
 type settler struct {
@@ -140,6 +146,9 @@ func (s *subscribers) invalidate(c pg.ConfigChange) {
 		s.subscriptionCache.InvalidateAll()
 		s.targets.InvalidateAll()
 		s.dispatcher.AllTenantsChanged()
+	case !c.SubscriptionID.IsZero() && c.TenantID == eventhook.OperatorTenant: // in the matchers of all tenants
+		s.subscriptionCache.InvalidateAll()
+		s.dispatcher.TenantChanged(c.TenantID)
 	case !c.SubscriptionID.IsZero():
 		s.subscriptionCache.Invalidate(c.TenantID)
 		s.dispatcher.TenantChanged(c.TenantID)

@@ -160,11 +160,20 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 
 // subscribersSQL finds subscriptions that may match events whose types have patterns $2.
 // System events have no scope, so a subscription with a scope_filter does not match them.
-// Index on tenant and id, or subscription_event_types.
+// Operator subscriptions are returned for each tenant whose events they receive. Index on
+// tenant and id, or subscription_event_types.
 const subscribersSQL = `
-SELECT tenant_id, id, event_types, filter, coalesce(settings->>'ordered_by', '') FROM eventhook.subscription
-WHERE tenant_id = ANY($1) AND event_types && $2 AND NOT settings ? 'scope_filter'
-  AND (status <> 'disabled' OR disabled_by = 'failures' AND (settings->'recovery'->>'enabled' = 'false') IS NOT TRUE)`
+SELECT s.tenant_id, s.id, false, ` + subscriberColumns + ` FROM eventhook.subscription s
+WHERE s.tenant_id = ANY($1) AND s.tenant_id <> ` + operatorID + subscriberConditions + `
+UNION ALL
+SELECT t.id, s.id, true, ` + subscriberColumns + ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = ANY($1)
+WHERE ` + receivesFrom + subscriberConditions
+
+const (
+	subscriberColumns    = `s.event_types, s.filter::text, coalesce(s.settings->>'ordered_by', '')`
+	subscriberConditions = ` AND s.event_types && $2 AND NOT s.settings ? 'scope_filter'
+  AND (s.status <> 'disabled' OR s.disabled_by = 'failures' AND (s.settings->'recovery'->>'enabled' = 'false') IS NOT TRUE)`
+)
 
 // insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `
@@ -172,12 +181,13 @@ INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at,
 SELECT id, tenant_id, destination_id, event_id, @now, 'pending', event_type
 FROM unnest(@ids::uuid[], @tenants::uuid[], @destinations::uuid[], @events::uuid[], @types::text[]) AS u (id, tenant_id, destination_id, event_id, event_type)`
 
-// subscriber is a subscription that may match events of its tenant.
+// subscriber is a subscription that may match events of a tenant.
 type subscriber struct {
-	id       eventhook.SubscriptionID
-	patterns []string
-	filter   json.RawMessage
-	order    string // SubscriptionSettings.OrderedBy
+	id         eventhook.SubscriptionID
+	isOperator bool // also receives events that are not visible to tenants
+	patterns   []string
+	filter     json.RawMessage
+	order      string // SubscriptionSettings.OrderedBy
 }
 
 // hasPattern reports whether the subscription has one of the patterns.
@@ -246,26 +256,20 @@ type tenantType struct {
 // matchingSubscribers returns the subscribers whose patterns match an event type, except
 // subscribers in excluded. It does not evaluate their filters.
 func matchingSubscribers(list []subscriber, eventType string, excluded map[eventhook.SubscriptionID]bool) (matching []subscriber) {
-	if !eventhook.IsVisibleToTenants(eventType) {
-		return nil
-	}
-	patterns := patternsOf(eventType)
+	patterns, isVisible := patternsOf(eventType), eventhook.IsVisibleToTenants(eventType)
 	for _, s := range list {
-		if s.hasPattern(patterns) && !excluded[s.id] {
+		if (isVisible || s.isOperator) && s.hasPattern(patterns) && !excluded[s.id] {
 			matching = append(matching, s)
 		}
 	}
 	return matching
 }
 
-// subscribers returns the subscriptions of the events' tenants whose patterns match one
-// of the event types.
+// subscribers returns the subscriptions of the events' tenants, and the operator
+// subscriptions, whose patterns match one of the event types.
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
-		if !eventhook.IsVisibleToTenants(e.EventType) {
-			continue
-		}
 		tenants[e.TenantID] = true
 		for _, p := range patternsOf(e.EventType) {
 			patterns[p] = true
@@ -289,11 +293,12 @@ func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Ev
 	found := map[eventhook.TenantID][]subscriber{}
 	var tenant eventhook.TenantID
 	var id eventhook.SubscriptionID
+	var isOperator bool
 	var types []string
 	var filter []byte
 	var order string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &types, &filter, &order}, func() error {
-		found[tenant] = append(found[tenant], subscriber{id, types, bytes.Clone(filter), order})
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &isOperator, &types, &filter, &order}, func() error {
+		found[tenant] = append(found[tenant], subscriber{id, isOperator, types, bytes.Clone(filter), order})
 		return nil
 	})
 	return found, err

@@ -113,7 +113,7 @@ var frequentStatements = map[string]struct {
 	"claim probes":           {claimProbesSQL, 0},
 	"claim missed":           {claimMissedSQL, 0},
 	"end probe":              {endProbeSQL, 0},
-	"keep dead":              {keepDeadSQL, 2},
+	"reject missed":          {rejectMissedSQL, 2},
 	"end outages":            {endOutagesSQL, 0},
 	"renew stale":            {renewStaleSQL, 0},
 	"find subscribers":       {subscribersSQL, 2},
