@@ -51,8 +51,11 @@ type Deps struct {
 	RouteStore RouteStore
 	EventTypes EventTypeStore
 
+	Configuration Configuration
+
 	Subscriptions SubscriptionStore
 	Deliveries    DeliveryStore
+	Replays       ReplayStore
 	Publisher     Publisher
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas
@@ -132,6 +135,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerPromises(api)
 	s.registerHandshake(api)
 	s.registerTenants(api)
+	s.registerConfiguration(api)
 	s.registerKeys(api)
 	s.registerAudit(api)
 	completeDocument(api.OpenAPI())

@@ -180,7 +180,7 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 	}
 	t, err := k.tenants.Get(ctx, n.tenant)
 	switch {
-	case err != nil || !n.isChange:
+	case err != nil || n.isRead:
 	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed and cannot be changed."}
 	case t.Status == eventhook.TenantSuspended && n.isAccept:

@@ -101,6 +101,8 @@ type DB struct {
 
 	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
 
+	lifecycleAfter atomic.Pointer[eventhook.TenantID] // where PublishLifecycle continues
+
 	lockWait time.Duration // the constant lockWait; shorter in tests
 }
 
@@ -229,7 +231,7 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 }
 
 // workStatements are prepared on each connection of the work pool.
-var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
+var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
 
 var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
 	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +
