@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,7 +64,7 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
 	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
-		events[i].ID, events[i].TraceID = id, trace
+		events[i].ID, events[i].TraceID = id, cmp.Or(events[i].TraceID, trace)
 		published.events[events[i].TenantID] = append(published.events[events[i].TenantID], id)
 	}
 	const maxRows = 1000 // of a statement
@@ -146,7 +147,7 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 		return nil, err
 	}
 	e := newSystemEvent(m.tenant.ID, of.Action, body)
-	e.RequestID, e.CorrelationID = m.by.RequestID, m.correlation
+	e.RequestID, e.CorrelationID, e.TraceID = m.by.RequestID, m.correlation, of.TraceID
 	e.Envelope.Actor, err = json.Marshal(actor)
 	return e, err
 }
