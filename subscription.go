@@ -72,6 +72,7 @@ type SubscriptionSettings struct {
 	HeaderPrefix string         `json:"header_prefix,omitempty" yaml:"header_prefix"` // DefaultHeaderPrefix by default
 	OrderedBy    string         `json:"ordered_by,omitempty" yaml:"ordered_by"`       // path of the envelope; "": no order
 	Recovery     RecoveryPolicy `json:"recovery,omitzero" yaml:"recovery"`
+	Tenants      []string       `json:"tenants,omitempty" yaml:"-"` // of an operator subscription: slugs; empty: all tenants
 }
 
 // HoldsDeliveries reports whether new deliveries are stored and held although the

@@ -52,7 +52,11 @@ func (s Subscription) Validate() Faults {
 	}
 	checkLength(&f, "event_types", s.EventTypes, maxEventTypes)
 	for i, p := range s.EventTypes {
-		if wrong := CheckSubscribed(p); wrong != "" {
+		check := CheckSubscribed
+		if s.IsOperator() {
+			check = CheckPattern // the operator also receives types that tenants do not
+		}
+		if wrong := check(p); wrong != "" {
 			f.Add(fmt.Sprintf("event_types[%d]", i), "%s", wrong)
 		}
 	}
@@ -60,6 +64,7 @@ func (s Subscription) Validate() Faults {
 		f.Merge("", s.SubscriptionSecrets.validate())
 	}
 	f.Merge("", s.SubscriptionSettings.Validate())
+	s.validateTenants(&f)
 	return f
 }
 

@@ -30,3 +30,7 @@ CREATE TRIGGER tenant_closed AFTER UPDATE OF status ON eventhook.tenant
 
 INSERT INTO eventhook.tenant_cleanup (tenant_id, due_at, closed_at)
     SELECT id, updated_at, updated_at FROM eventhook.tenant WHERE status = 'closed';
+
+-- The owner of operator subscriptions, which receive events of all tenants. Users cannot have
+-- this slug.
+INSERT INTO eventhook.tenant (id, slug, name) VALUES ('00000000-0000-7000-8000-000000000001', '_operator', 'Operator');

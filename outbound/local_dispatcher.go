@@ -52,6 +52,17 @@ func newEventDeliveries(e *eventhook.Event, to []*eventhook.Subscription, keys [
 	return eventDeliveries{to, list}
 }
 
+// visible counts the deliveries that the tenant of the event sees: all except deliveries to
+// operator subscriptions.
+func (a eventDeliveries) visible() (n int) {
+	for _, s := range a.subscriptions {
+		if !s.IsOperator() {
+			n++
+		}
+	}
+	return n
+}
+
 // reserve leases deliveries to this instance as far as the dispatcher has memory for them.
 // Deliveries of subscriptions that this gateway does not send to, such as paused ones and
 // the subscriptions of agents, stay unleased. So do ordered deliveries: only the database

@@ -38,10 +38,17 @@ func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	switch {
 	case r.isStale(d):
 		return "not sent: it is older than " + age(r.maxAge)
-	case d.Event == nil || d.Event.Body == nil && d.Event.BodySize > 0:
-		return "not sent: the event's data is past its retention"
+	case !hasData(d):
+		return dataExpired
 	}
 	return ""
+}
+
+// dataExpired is why a delivery without its event's data is dead.
+const dataExpired = "not sent: the event's data is past its retention"
+
+func hasData(d *eventhook.Delivery) bool {
+	return d.Event != nil && (d.Event.Body != nil || d.Event.BodySize == 0)
 }
 
 func (r outcomeRules) isStale(d *eventhook.Delivery) bool { return !r.now.Before(r.staleAt(d)) }

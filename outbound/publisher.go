@@ -222,7 +222,7 @@ func (p *Publisher) finish(groups [][]*queuedItem) {
 				x.matched.release(p.Dispatcher)
 				continue
 			}
-			x.Count = len(x.Deliveries)
+			x.Count = x.matched.visible()
 			stored = append(stored, x.matched)
 		}
 	}

@@ -42,6 +42,9 @@ func (m *mutation) checkSubscriptionLimit(ctx context.Context) error {
 	if err := m.tx.QueryRow(ctx, countSubscriptionsSQL, [16]byte(m.tenant.ID)).Scan(&n); err != nil {
 		return err
 	}
+	if m.tenant.ID == eventhook.OperatorTenant && n > eventhook.MaxOperatorSubscriptions {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The operator has %d subscriptions, the maximum.", n-1)}
+	}
 	if n > eventhook.MaxSubscriptions {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant has %d subscriptions, the maximum.", n-1)}
 	}

@@ -42,10 +42,10 @@ func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 	return t, translate("find tenant", notFound(err, "tenant"))
 }
 
-// Tenants lists all tenants, newest first. Primary key.
+// Tenants lists all tenants, newest first, except the operator tenant. Primary key.
 func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
-		WHERE id < $1 ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
+		WHERE id < $1 AND id <> `+operatorID+` ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list tenants", err)
 	}

@@ -102,7 +102,13 @@ func (d *deadCount) disabling(inRow int) (why disabling, ok bool) {
 // lockSubscriptionsSQL locks subscriptions in the order of their ids. Lock order:
 // subscription, then subscription_health (see CreateSubscription). Primary key.
 const lockSubscriptionsSQL = `
-SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+SELECT id, tenant_id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+
+// lockedSubscription is a subscription that lockSubscriptionsSQL has locked.
+type lockedSubscription struct {
+	tenant eventhook.TenantID
+	name   string
+}
 
 // addDeadSQL adds to the counts of dead deliveries in a row. If the batch has a success for a
 // subscription, it sets the final count instead. It returns the previous count plus the dead
@@ -169,22 +175,22 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	return done, nil
 }
 
-// lockSubscriptions locks the subscriptions of counts and returns their names. It removes the
+// lockSubscriptions locks the subscriptions of counts and returns them. It removes the
 // counts of subscriptions that do not exist any more.
-func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
+func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]lockedSubscription, error) {
 	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(counts))))
 	if err != nil {
 		return nil, err
 	}
-	names := map[eventhook.SubscriptionID]string{}
+	found := map[eventhook.SubscriptionID]lockedSubscription{}
 	var id eventhook.SubscriptionID
-	var name string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name}, func() error {
-		names[id] = name
+	var s lockedSubscription
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), (*[16]byte)(&s.tenant), &s.name}, func() error {
+		found[id] = s
 		return nil
 	})
-	maps.DeleteFunc(counts, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := names[id]; return !exists })
-	return names, err
+	maps.DeleteFunc(counts, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := found[id]; return !exists })
+	return found, err
 }
 
 // succeededIn returns the subscriptions with a successful delivery in the batch. It ignores
@@ -245,18 +251,18 @@ type failedDeliveries struct {
 // announceDead stores one system event for each subscription with dead deliveries. It skips
 // deliveries of these events themselves; otherwise each event that cannot be delivered would
 // create the next.
-func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
+func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, locked map[eventhook.SubscriptionID]lockedSubscription) (announced, error) {
 	var events []*eventhook.Event
 	for id, d := range counts {
 		reported := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
 		if len(reported) == 0 {
 			continue
 		}
-		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), names[id]}, reported))
+		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), locked[id].name}, reported))
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
-		events = append(events, newSystemEvent(reported[0].Delivery.TenantID, deliveryFailedType, body))
+		events = append(events, newSystemEvent(locked[id].tenant, deliveryFailedType, body))
 	}
 	return db.announceIn(ctx, tx, events, nil)
 }

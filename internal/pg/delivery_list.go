@@ -182,7 +182,7 @@ func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery,
 // the tenant has no such delivery. Primary key.
 func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error) {
 	rows, err := db.work.Query(ctx, `SELECT `+deliveryColumns+`, coalesce(d.history, '')
-		FROM eventhook.delivery d WHERE d.tenant_id = $1 AND d.id = $2`, [16]byte(tenant), [16]byte(id))
+		FROM eventhook.delivery d WHERE d.id = $2 AND (d.tenant_id = $1 AND d.destination_id <> ALL(`+operatorSubscriptions+`))`, [16]byte(tenant), [16]byte(id))
 	if err != nil {
 		return eventhook.Delivery{}, nil, translate("read delivery", err)
 	}
@@ -200,7 +200,7 @@ func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventh
 const eventDeliveriesSQL = `
 SELECT ` + deliveryColumns + `, count(*) OVER ()
 FROM eventhook.delivery d
-WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE
+WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE AND d.destination_id <> ALL(` + operatorSubscriptions + `)
 ORDER BY d.id LIMIT $5`
 
 // EventDeliveries lists the first limit deliveries of one of the tenant's events. count is the
@@ -224,7 +224,8 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 const deliveryFilterSQL = `
     AND (d.tenant_id = @tenant) IS TRUE AND (@subscription::uuid IS NULL OR (d.destination_id = @subscription) IS TRUE)
     AND (@status = '' OR (d.status = @status) IS TRUE) AND (@event::uuid IS NULL OR (d.event_id = @event) IS TRUE)
-    AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)`
+    AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)
+    AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE`
 
 const (
 	inBounds    = `d.id >= @from AND d.id < @before`

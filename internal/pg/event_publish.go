@@ -33,7 +33,7 @@ const publishScope = "publish"
 var publishSQL = newStatement("publish", `
 WITH sent AS MATERIALIZED (
     SELECT events.*,
-        events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) AS is_stale
+        events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) + `+operatorGeneration+` AS is_stale
     FROM @events(id uuid, tenant_id uuid, generation int8, key text, body_size int4, origin text, event_type text,
                  content_type text, source_ip text, trace_id text, request_id text, correlation_id text, n ordinality)
 ), claimed AS (
@@ -255,7 +255,7 @@ func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, even
 // event.
 const countDeliveriesSQL = `
 SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
-    WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id AND d.event_id = u.event_id)
+    WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id AND d.event_id = u.event_id AND d.destination_id <> ALL(` + operatorSubscriptions + `))
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, first_id, last_id)`
 
 // countOriginalDeliveries sets Count of each duplicate to the number of deliveries of its

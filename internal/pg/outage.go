@@ -21,7 +21,7 @@ import (
 // clockSkew is the maximum difference between the clocks of two instances. An outage begins
 // this much earlier for its recovery, since other instances wrote the times of its dead
 // deliveries.
-const clockSkew = "interval '10 seconds'"
+const clockSkew = 10 * time.Second
 
 // openOutagesSQL records that the circuit breakers of subscriptions are open. It writes nothing
 // while an outage with an open circuit is recorded. Primary keys. Locks: subscriptions against
@@ -72,7 +72,7 @@ const (
 	insertRecoveries = `
     INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
     SELECT (lpad(to_hex((extract(epoch FROM @now::timestamptz) * 1000)::int8), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid,
-        s.tenant_id, s.id, 'recovery', f.failing_since - ` + clockSkew + `, @now, @now, @now
+        s.tenant_id, s.id, 'recovery', f.failing_since - interval '10 seconds', @now, @now, @now
     FROM failing f JOIN eventhook.subscription s ON s.id = f.subscription_id
     WHERE f.failing_since IS NOT NULL AND NOT f.is_held AND (s.settings->'recovery'->>'enabled' = 'false') IS NOT TRUE`
 )

@@ -50,14 +50,14 @@ WITH page AS MATERIALIZED (
     FROM open WHERE p.id = open.id RETURNING p.id
 )` + endedSQL + `, NULL::uuid[] FROM ended) r`
 
-// endDeliveriesSQL ends owed deliveries. An attempt that is running then has lost its lease.
+// endDeliveriesSQL ends owed deliveries, except deliveries to the operator. An attempt that is running then has lost its lease.
 // Primary key.
 const endDeliveriesSQL = `
 WITH page AS MATERIALIZED (
     SELECT id, due_at FROM eventhook.delivery WHERE tenant_id = @tenant AND id > @after ORDER BY id LIMIT @page
 ), open AS MATERIALIZED (
     SELECT d.id FROM eventhook.delivery d WHERE d.tenant_id = @tenant AND d.id = ANY(ARRAY(SELECT id FROM page WHERE due_at IS NOT NULL))
-        AND d.due_at IS NOT NULL ORDER BY d.id FOR UPDATE
+        AND d.due_at IS NOT NULL AND d.destination_id <> ALL(` + operatorSubscriptions + `) ORDER BY d.id FOR UPDATE
 ), ended AS (
     UPDATE eventhook.delivery d SET status = 'dead', due_at = NULL, completed_at = @now, last_error = @error, lease_token = d.lease_token + 1
     FROM open WHERE d.tenant_id = @tenant AND d.id = open.id RETURNING d.id
