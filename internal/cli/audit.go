@@ -62,7 +62,7 @@ func newAuditList(r *remote) *cobra.Command {
 				return p.Items, p.NextCursor, err
 			}
 			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), TraceID: optionalFlag(trace),
-					RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
+				RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, auditColumns)
 	})
