@@ -319,12 +319,15 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 	return n, translate("abandon deliveries", err)
 }
 
-// expireDeliveriesSQL reads only the partitions before @before. Index delivery_due, then primary
+// expireDeliveriesSQL reads only the partitions before @before. It keeps deliveries whose age an
+// outage explains: the dispatcher and expireHeldSQL end these. Index delivery_due, then primary
 // key.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
+      AND NOT EXISTS (SELECT FROM eventhook.subscription_health h WHERE h.subscription_id = d.destination_id AND h.failing_since IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM eventhook.replay r WHERE r.subscription_id = d.destination_id AND r.kind = 'recovery' AND r.until > @oldest)
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 

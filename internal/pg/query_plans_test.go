@@ -28,6 +28,7 @@ var frequentStatements = map[string]struct {
 	"insert payloads":        {insertPayloadsSQL.sql, len(insertPayloadsSQL.params)},
 	"insert deliveries":      {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
 	"lock order":             {lockOrderSQL.sql, len(lockOrderSQL.params)},
+	"advance order":          {advanceOrderSQL.sql, len(advanceOrderSQL.params)},
 	"insert ordered":         {insertOrderedSQL.sql, len(insertOrderedSQL.params)},
 	"lock order of":          {lockOrderOfSQL, 2},
 	"lock all order":         {lockAllOrderSQL, 0},
