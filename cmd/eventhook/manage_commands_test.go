@@ -37,7 +37,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 
 		{"source create crm --verifier {\"type\":\"hmac\",\"header\":\"X-Sig\"} --secret one --event-type-path body.kind", "crm hmac body.kind /in/crm route create"},
 		{"source create crm --provider stripe --secret s", "! 409 crm"},
-		{"source create bad --provider nonsense --burst -1", "! body.rate_limit.burst_size body.provider"},
+		{"source create bad --provider nonsense --burst -1", "! --burst --provider"},
 		{"source url crm", "/api/tenants/acme/eventhook/in/crm"},
 		{"source update crm --name Customers --enabled=false", "Customers no"},
 		{"source list", "crm Customers hmac no github github yes"},
