@@ -102,21 +102,56 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 	now := db.now()
 	r := restart{tenant: job.TenantID, now: now, statuses: restartableStatuses(job.Statuses), job: job}
 	m := missing{}
+	var ordered []*eventhook.Delivery
 	for i, d := range list {
 		due := dueAt(job, d, now, i)
 		if d.Status != "" {
 			r.ids, r.dueAt = append(r.ids, d.ID), append(r.dueAt, due)
 			continue
 		}
+		if isOrdered(d) {
+			ordered = append(ordered, d)
+			continue
+		}
 		m.add(d, due)
 	}
 	restarted, _, err := restartInTx(ctx, tx, r)
+	if err != nil {
+		return 0, err
+	}
+	created, err := insertMissingOrdered(ctx, tx, job, ordered, now)
+	queued = len(restarted) + created
 	if err != nil || len(m.ids) == 0 {
-		return len(restarted), err
+		return queued, err
 	}
 	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "destination": [16]byte(job.SubscriptionID),
 		"replay": [16]byte(job.ID), "now": now, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
-	return len(restarted) + int(tag.RowsAffected()), err
+	return queued + int(tag.RowsAffected()), err
+}
+
+// precedeOrderSQL moves deliveries that the transaction has created before all deliveries that
+// wait, and keeps their order. Primary key.
+const precedeOrderSQL = `
+UPDATE eventhook.delivery d SET order_seq = d.order_seq - 4611686018427387904, restarted_at = @now, released_by = @replay
+FROM unnest(@ids::uuid[]) AS u (id)
+WHERE d.tenant_id = @tenant AND d.id = u.id AND d.order_seq > 0 AND d.restarted_at IS NULL AND d.xmin = pg_current_xact_id()::xid`
+
+// insertMissingOrdered creates ordered deliveries of stored events, unless they exist, and
+// returns their number.
+func insertMissingOrdered(ctx context.Context, tx pgx.Tx, job *replay.Job, list []*eventhook.Delivery, now time.Time) (created int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	ids := make([][16]byte, len(list))
+	for i, d := range list {
+		d.TenantID, d.SubscriptionID, d.DestinationID = job.TenantID, job.SubscriptionID, eventhook.DestinationID(job.SubscriptionID)
+		ids[i] = d.ID
+	}
+	if err := insertOrdered(ctx, tx, list, now); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, precedeOrderSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "replay": [16]byte(job.ID), "now": now, "ids": ids})
+	return int(tag.RowsAffected()), err
 }
 
 // missing has the columns of deliveries that are created.
