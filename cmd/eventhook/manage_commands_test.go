@@ -48,7 +48,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"route create first --source crm --type a.* --task build", "first a.* build"},
 		{"route create second --source crm --task notify --priority 5", "second 5 all notify"},
 		{"route create second --source crm --task notify", "! 409 second"},
-		{"route create broken --source crm --task x --filter-expression 1+", "! filter_expression"},
+		{"route create broken --source crm --task x --filter-expression 1+", "! --filter-expression"},
 		{"route list --source crm", "second first"},
 		{"route reorder first second --source crm", "first 20 second 10"},
 		{"route reorder second=99 --source crm", "second 99"},
