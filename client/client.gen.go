@@ -28,6 +28,13 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
+// Defines values for CircuitState.
+const (
+	CircuitStateClosed   CircuitState = "closed"
+	CircuitStateHalfOpen CircuitState = "half_open"
+	CircuitStateOpen     CircuitState = "open"
+)
+
 // Defines values for CompletionStatus.
 const (
 	CompletionStatusCompleted CompletionStatus = "completed"
@@ -271,6 +278,13 @@ const (
 	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
 	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
+)
+
+// Defines values for SubscriptionsBulkFilterStatus.
+const (
+	SubscriptionsBulkFilterStatusActive   SubscriptionsBulkFilterStatus = "active"
+	SubscriptionsBulkFilterStatusDisabled SubscriptionsBulkFilterStatus = "disabled"
+	SubscriptionsBulkFilterStatusPaused   SubscriptionsBulkFilterStatus = "paused"
 )
 
 // Defines values for TargetBody.
@@ -596,6 +610,21 @@ type BacktestSample struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
+// Circuit defines model for Circuit.
+type Circuit struct {
+	// NextProbeAt When the oldest missed delivery is sent as a probe; null without probes.
+	NextProbeAt *time.Time `json:"next_probe_at"`
+
+	// OpenedAt When the circuit opened; null if it is closed.
+	OpenedAt *time.Time `json:"opened_at"`
+
+	// State closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+	State CircuitState `json:"state"`
+}
+
+// CircuitState closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+type CircuitState string
+
 // ClaimAnswer defines model for ClaimAnswer.
 type ClaimAnswer struct {
 	// Items Claimed executions; empty if none became due in time.
@@ -732,7 +761,9 @@ type DeliveriesRetried struct {
 
 // DeliveriesRetry defines model for DeliveriesRetry.
 type DeliveriesRetry struct {
-	Filter DeliveriesRetryFilter `json:"filter"`
+	// ExpectedCount Number of deliveries that must match the filter, regardless of limit. If another number matches, nothing is retried: 409 with that number.
+	ExpectedCount *int64                `json:"expected_count,omitempty"`
+	Filter        DeliveriesRetryFilter `json:"filter"`
 
 	// Limit Maximum number of deliveries to retry.
 	Limit int64 `json:"limit"`
@@ -1799,6 +1830,37 @@ type Recovery struct {
 	MaxAgeHours *int64 `json:"max_age_hours,omitempty"`
 }
 
+// RecoveryProgress defines model for RecoveryProgress.
+type RecoveryProgress struct {
+	// Failed Queued deliveries that are dead again.
+	Failed int64 `json:"failed"`
+
+	// Queued Deliveries that were queued so far.
+	Queued int64 `json:"queued"`
+
+	// ReplayID The recovery in the list of replays.
+	ReplayID string `json:"replay_id"`
+
+	// Sent Queued deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Since Beginning of the outage.
+	Since time.Time `json:"since"`
+
+	// Until End of the outage.
+	Until time.Time `json:"until"`
+}
+
+// RecoveryState defines model for RecoveryState.
+type RecoveryState struct {
+	// Enabled true (default): missed deliveries are sent when the receiver answers again.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
+	MaxAgeHours *int64            `json:"max_age_hours,omitempty"`
+	Running     *RecoveryProgress `json:"running,omitempty"`
+}
+
 // RejectRequest defines model for RejectRequest.
 type RejectRequest struct {
 	// Error Why the promise is rejected. Workers receive it with the promise.
@@ -2405,6 +2467,7 @@ type SourceStats struct {
 type Subscription struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2435,6 +2498,9 @@ type Subscription struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2443,7 +2509,7 @@ type Subscription struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2577,6 +2643,7 @@ type SubscriptionCreateFormat string
 type SubscriptionCreated struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2607,6 +2674,9 @@ type SubscriptionCreated struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2615,7 +2685,7 @@ type SubscriptionCreated struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2668,6 +2738,7 @@ type SubscriptionCreatedFormat string
 type SubscriptionOfTenant struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2698,6 +2769,9 @@ type SubscriptionOfTenant struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2706,7 +2780,7 @@ type SubscriptionOfTenant struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2933,6 +3007,42 @@ type SubscriptionTested struct {
 
 	// StatusCode Status code of the response; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
+}
+
+// SubscriptionsBulk defines model for SubscriptionsBulk.
+type SubscriptionsBulk struct {
+	// ExpectedCount Number of subscriptions that must match the filter, regardless of limit. If another number matches, nothing is changed: 409 with that number.
+	ExpectedCount *int64                  `json:"expected_count,omitempty"`
+	Filter        SubscriptionsBulkFilter `json:"filter"`
+
+	// Limit Maximum number of subscriptions to change; default 1000.
+	Limit *int64 `json:"limit,omitempty"`
+}
+
+// SubscriptionsBulkFilter defines model for SubscriptionsBulkFilter.
+type SubscriptionsBulkFilter struct {
+	// EventType Subscriptions that receive events of this type, or of a type that this pattern matches.
+	//
+	// Examples: payment.*
+	EventType *string `json:"event_type,omitempty"`
+
+	// Status Subscriptions with this status.
+	Status *SubscriptionsBulkFilterStatus `json:"status,omitempty"`
+}
+
+// SubscriptionsBulkFilterStatus Subscriptions with this status.
+type SubscriptionsBulkFilterStatus string
+
+// SubscriptionsChanged defines model for SubscriptionsChanged.
+type SubscriptionsChanged struct {
+	// ChangedCount Number of subscriptions that were changed. A subscription that had the status already, or to which the operation does not apply, is not changed.
+	ChangedCount int64 `json:"changed_count"`
+
+	// MatchedCount Number of subscriptions that matched the filter.
+	MatchedCount int64 `json:"matched_count"`
+
+	// SubscriptionIDs The changed subscriptions, oldest first.
+	SubscriptionIDs []string `json:"subscription_ids"`
 }
 
 // SuspendRequest defines model for SuspendRequest.
@@ -4815,6 +4925,54 @@ func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body
 	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
 
+// DisableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/disable.
+//
+// Disable subscriptions. Disables the subscriptions that match the filter: nothing is stored for them until they are enabled. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// DisableSubscriptionsFrom is like DisableSubscriptions, but sends body unchanged.
+func (c *Client) DisableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/enable.
+//
+// Enable subscriptions. Makes the disabled and paused subscriptions that match the filter active. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) EnableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptionsFrom is like EnableSubscriptions, but sends body unchanged.
+func (c *Client) EnableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/pause.
+//
+// Pause subscriptions. Pauses the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) PauseSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptionsFrom is like PauseSubscriptions, but sends body unchanged.
+func (c *Client) PauseSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/resume.
+//
+// Resume subscriptions. Resumes the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) ResumeSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptionsFrom is like ResumeSubscriptions, but sends body unchanged.
+func (c *Client) ResumeSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
 // DeleteSubscription calls DELETE /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
 // Delete a subscription. Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
@@ -5134,4 +5292,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "b13d4cc0ef36117c57179f11749927fec2db90594e3842b0b00ccdb7d9a7dd4a"
+const generatedFrom = "e21746b6aa09cde50f54ba9b2dce88a2004ef80ee961ae19b43121e01accd74f"
