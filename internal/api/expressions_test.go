@@ -51,3 +51,15 @@ func TestBrokenExpressionsAreRefused(t *testing.T) {
 		r.wantFaults(r.admin("POST", T("acme")+"/expressions/test", body), 422, want)
 	}
 }
+
+func TestTransformsOfSubscriptionsAreChecked(t *testing.T) {
+	r := setUp(t)
+	body := func(expression string) object {
+		return object{"name": "s", "url": "https://billing.example/hooks", "event_types": []string{"*"}, "transform": object{"type": "jmespath", "expression": expression}}
+	}
+	r.wantFaults(r.admin("POST", T("acme")+"/subscriptions", body("{id: ")), 422, []string{"body.transform.expression"})
+	created := r.admin("POST", T("acme")+"/subscriptions", body("{id: event_id}")).want(http.StatusCreated).object()
+	path := T("acme") + "/subscriptions/" + created["id"].(string)
+	r.wantFaults(r.admin("PATCH", path, object{"transform": object{"type": "jmespath", "expression": "nothing(@)"}}), 422, []string{"body.transform.expression"})
+	r.admin("PATCH", path, object{"transform": nil, "format": "slack"}).want(http.StatusOK)
+}

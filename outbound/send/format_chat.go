@@ -15,7 +15,8 @@ const (
 	maxSlackHeader  = 150
 	maxSlackText    = 3000
 	maxSlackDetails = 2900 // leaves space for the marks of a code block
-	maxTeamsDetails = 6000 // each character takes at most 4 bytes, or is escaped in JSON
+	maxTeamsText    = 2000
+	maxTeamsDetails = 3000 // bytes
 	maxFact         = 200
 )
 
@@ -94,7 +95,7 @@ func teamsMessage(e *eventhook.Event) []byte {
 	title, summary := summaryOf(e)
 	body := []element{{Type: "TextBlock", Text: shortened(title, maxFact), Wrap: true, Size: "Medium", Weight: "Bolder"}}
 	if summary != "" {
-		body = append(body, element{Type: "TextBlock", Text: shortened(summary, maxSlackText), Wrap: true})
+		body = append(body, element{Type: "TextBlock", Text: shortened(summary, maxTeamsText), Wrap: true})
 	}
 	body = append(body, element{Type: "FactSet", Facts: factsOf(e)})
 	if details := detailsOf(e); details != "" {
@@ -178,9 +179,11 @@ func shortenedBytes(s string, n int) string {
 
 // encode returns a value of this package as JSON, which cannot fail.
 func encode(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the products limit the size of bodies
+	if err := e.Encode(v); err != nil {
 		panic(err)
 	}
-	return raw
+	return bytes.TrimSpace(b.Bytes())
 }
