@@ -55,6 +55,17 @@ type FieldChange struct {
 	To    json.RawMessage `json:"to"`
 }
 
+// NewValue returns the value of a field after the change, nil if the field did not change or
+// does not exist any more.
+func (e AuditEntry) NewValue(field string) json.RawMessage {
+	for _, c := range e.Changes {
+		if c.Field == field && string(c.To) != "null" {
+			return c.To
+		}
+	}
+	return nil
+}
+
 // AuditFilter narrows a list of audit entries. An empty field matches every entry.
 type AuditFilter struct {
 	Tenant TenantID

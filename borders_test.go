@@ -37,7 +37,7 @@ var allowedImports = map[string][]string{
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
 	"targets":             {root, "internal/effects", "internal/payload"},
 	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake"},
-	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
+	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},

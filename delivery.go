@@ -41,8 +41,10 @@ type Delivery struct {
 	StatusCode     int    // of the last attempt; 0 without a response
 	LastError      string // of the last attempt, readable by users
 	CompletedAt    *time.Time
+	IsReleased     bool       // a recovery or a replay released it; set for the holder of the lease
 	RestartedAt    *time.Time // when a user last restarted it
 	Lease          Lease      // set for the holder of the lease
+	OrderKey       OrderKey   // zero: the delivery is not ordered
 	// Event is the event to send, with its payload. It is set only for the holder of
 	// the lease. If its Body is nil, retention has removed the event's data.
 	Event *Event
@@ -58,6 +60,21 @@ func (d *Delivery) IsOfRoute() bool { return !d.RouteID.IsZero() }
 func (d *Delivery) Destination() Destination {
 	return Destination{TenantID: d.TenantID, SubscriptionID: d.SubscriptionID, RouteID: d.RouteID, TargetIndex: d.TargetIndex}
 }
+
+// OrderKey identifies a value of the event at the path SubscriptionSettings.OrderedBy. A
+// subscription gets deliveries with the same key one after another. The zero key stands for a
+// missing value: deliveries without a value are not ordered.
+type OrderKey [16]byte
+
+// OrderKeyOf returns the key of a value: the first 16 bytes of its SHA-256.
+func OrderKeyOf(value string) (k OrderKey) {
+	sum := sha256.Sum256([]byte(value))
+	copy(k[:], sum[:])
+	return k
+}
+
+// IsZero reports whether a delivery with the key is not ordered.
+func (k OrderKey) IsZero() bool { return k == OrderKey{} }
 
 // DeliveryIDOf derives the id of an event's delivery to a destination. The id is
 // deterministic, so that an event that is stored twice, because the result of the first

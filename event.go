@@ -23,11 +23,13 @@ const (
 )
 
 // EventStatuses lists all states of an event. Reprocessable lists the states from
-// which an event can be reprocessed. Tests compare the enums of the API and the SQL
-// of the store with these lists.
+// which an event can be reprocessed, and FinalEvents the states in which nothing more
+// happens to an event. Tests compare the enums of the API and the SQL of the store with
+// these lists.
 var (
 	EventStatuses = []EventStatus{EventPending, EventProcessing, EventDelivered, EventUnrouted, EventFailed, EventDead, EventDuplicate}
 	Reprocessable = []EventStatus{EventFailed, EventDead, EventUnrouted}
+	FinalEvents   = []EventStatus{EventDead, EventUnrouted, EventDelivered, EventDuplicate}
 )
 
 // Origin says where an event came from.
@@ -157,6 +159,18 @@ type EventSelection struct {
 	IDs      []EventID
 	Statuses []EventStatus
 	Filter   EventFilter // Status and Before are ignored
+}
+
+// EventCopies is the result of processing the payloads of events again, as new events.
+type EventCopies struct {
+	IDs     []EventID      // the new events, in the order of their originals
+	Skipped []SkippedEvent // events without a new event
+}
+
+// SkippedEvent is an event that was not processed again, and why.
+type SkippedEvent struct {
+	ID     EventID
+	Reason string // readable by users
 }
 
 // EventUpdates holds the events that changed since the previous update.

@@ -14,6 +14,8 @@ var systemEventTypes = []EventType{
 	newSystemEventType("api_key.created", "An API key was created.", VisibleToTenant),
 	newSystemEventType("api_key.deleted", "An API key was deleted.", VisibleToTenant),
 	newSystemEventType("api_key.revoked_via_tenant_cascade", "An API key was revoked because its tenant was closed.", VisibleToAdmin),
+	newSystemEventType("delivery.dead_via_tenant_cascade", "Owed deliveries ended because their tenant was closed.", VisibleToAdmin),
+	newSystemEventType("promise.rejected_via_tenant_cascade", "Promises were rejected because their tenant was closed.", VisibleToAdmin),
 	newSystemEventType("route.created", "A route was created.", VisibleToTenant),
 	newSystemEventType("route.deleted", "A route was deleted.", VisibleToTenant),
 	newSystemEventType("route.updated", "A route was updated.", VisibleToTenant),
@@ -25,9 +27,11 @@ var systemEventTypes = []EventType{
 	newSystemEventType("source.updated", "A source was updated.", VisibleToTenant),
 	newSystemEventType("system.webhook_delivery_failed", "A delivery failed and has no retries left.", VisibleToTenant),
 	newSystemEventType("system.webhook_test", "A caller tested a subscription.", VisibleToTenant),
+	newSystemEventType("task.cancelled_via_tenant_cascade", "Tasks were cancelled because their tenant was closed.", VisibleToAdmin),
 	newSystemEventType("tenant.activated", "The tenant was activated.", VisibleToTenant),
 	newSystemEventType("tenant.closed", "The tenant was closed.", VisibleToAdmin),
 	newSystemEventType("tenant.created", "The tenant was created.", VisibleToAdmin),
+	newSystemEventType("tenant.purged", "The data of a closed tenant was deleted.", VisibleToAdmin),
 	newSystemEventType("tenant.suspended", "The tenant was suspended.", VisibleToTenant),
 	newSystemEventType("tenant.updated", "The tenant was updated.", VisibleToTenant),
 	newSystemEventType("webhook.created", "A subscription was created.", VisibleToTenant),
@@ -37,7 +41,11 @@ var systemEventTypes = []EventType{
 	newSystemEventType("webhook.paused", "A subscription was paused.", VisibleToTenant),
 	newSystemEventType("webhook.resumed", "A subscription was resumed.", VisibleToTenant),
 	newSystemEventType("webhook.updated", "A subscription was updated.", VisibleToTenant),
+	newSystemEventType("workflow.cancelled_via_tenant_cascade", "Workflows were cancelled because their tenant was closed.", VisibleToAdmin),
 }
+
+// cascadeSuffix ends the types of the events that report the effects of closing a tenant.
+const cascadeSuffix = "_via_tenant_cascade"
 
 func newSystemEventType(name, description string, v Visibility) EventType {
 	return EventType{Name: name, Description: description, Category: "eventhook", Visibility: v}
@@ -66,12 +74,16 @@ func IsVisibleToTenants(eventType string) bool {
 
 // IsReservedEventType reports whether only the gateway may publish events of a type:
 // the first part of the name is the first part of a system event type, as in
-// tenant.reopened, ignoring case and surrounding white space. An event of a source
-// may have any type.
+// tenant.reopened, ignoring case and surrounding white space. The first part of an event
+// that only the closing of a tenant publishes, such as delivery, is not reserved: only the
+// whole name is. An event of a source may have any type.
 func IsReservedEventType(eventType string) bool {
 	kind, _, hasKind := strings.Cut(eventType, ".")
 	return hasKind && slices.ContainsFunc(systemEventTypes, func(t EventType) bool {
 		reserved, _, _ := strings.Cut(t.Name, ".")
+		if strings.HasSuffix(t.Name, cascadeSuffix) {
+			return strings.EqualFold(t.Name, strings.TrimSpace(eventType))
+		}
 		return strings.EqualFold(reserved, strings.TrimSpace(kind))
 	})
 }

@@ -39,6 +39,7 @@ type Subscription struct {
 	Status         SubscriptionStatus
 	DisabledReason string // readable by users; "" unless disabled
 	DisabledBy     DisabledBy
+	RecoveredAt    *time.Time // when it was last enabled after it had been disabled; older events' deliveries were held
 	EventTypes     []string
 	Filter         json.RawMessage // a pattern for the event, as in a route; nil without one
 	SubscriptionSettings
@@ -71,6 +72,13 @@ type SubscriptionSettings struct {
 	HeaderPrefix string         `json:"header_prefix,omitempty" yaml:"header_prefix"` // DefaultHeaderPrefix by default
 	OrderedBy    string         `json:"ordered_by,omitempty" yaml:"ordered_by"`       // path of the envelope; "": no order
 	Recovery     RecoveryPolicy `json:"recovery,omitzero" yaml:"recovery"`
+	Tenants      []string       `json:"tenants,omitempty" yaml:"-"` // of an operator subscription: slugs; empty: all tenants
+}
+
+// HoldsDeliveries reports whether new deliveries are stored and held although the
+// subscription is disabled: failures have disabled it, and its receiver is probed.
+func (s Subscription) HoldsDeliveries() bool {
+	return s.Status == SubscriptionDisabled && s.DisabledBy == DisabledByFailures && s.Recovery.IsEnabled() && !s.IsForAgents()
 }
 
 // RecoveryPolicy says whether deliveries that a receiver missed during an outage are sent

@@ -52,7 +52,11 @@ func (s Subscription) Validate() Faults {
 	}
 	checkLength(&f, "event_types", s.EventTypes, maxEventTypes)
 	for i, p := range s.EventTypes {
-		if wrong := CheckSubscribed(p); wrong != "" {
+		check := CheckSubscribed
+		if s.IsOperator() {
+			check = CheckPattern // the operator also receives types that tenants do not
+		}
+		if wrong := check(p); wrong != "" {
 			f.Add(fmt.Sprintf("event_types[%d]", i), "%s", wrong)
 		}
 	}
@@ -60,6 +64,7 @@ func (s Subscription) Validate() Faults {
 		f.Merge("", s.SubscriptionSecrets.validate())
 	}
 	f.Merge("", s.SubscriptionSettings.Validate())
+	s.validateTenants(&f)
 	return f
 }
 
@@ -198,6 +203,13 @@ func CheckScopePattern(pattern string) string {
 	return ""
 }
 
+// The members of an event as receivers get it that can order deliveries. The members that
+// differ for each event are no order: event_id, timestamp, request_id and trace_id.
+var (
+	orderingObjects = []string{"data", "scope", "actor", "metadata"} // and paths into them
+	orderingTexts   = []string{"event_type", "category", "source", "tenant_id", "correlation_id"}
+)
+
 // checkOrderedBy says what is wrong with a path of the envelope, "" if nothing.
 func checkOrderedBy(path string) string {
 	if path == "" {
@@ -206,8 +218,17 @@ func checkOrderedBy(path string) string {
 	if len(path) > maxOrderedBy {
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(path), maxOrderedBy)
 	}
-	if !isText(path) || slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, " \t*") {
+	first, rest, hasRest := strings.Cut(path, ".")
+	switch {
+	case !isText(path) || strings.ContainsAny(path, " \t*") || hasRest && slices.Contains(strings.Split(rest, "."), ""):
 		return "must be a path of the event as receivers get it, such as data.customer_id"
+	case slices.Contains(orderingObjects, first):
+		return ""
+	case !slices.Contains(orderingTexts, first):
+		return fmt.Sprintf("%q is not a member of the event as receivers get it: write data.<path>, or a path that begins with %s",
+			SanitizeLabel(first), strings.Join(slices.Concat(orderingObjects[1:], orderingTexts), ", "))
+	case hasRest:
+		return fmt.Sprintf("%q is a text, which has no members", first)
 	}
 	return ""
 }

@@ -33,6 +33,21 @@ const (
 	CompletionStatusCompleted CompletionStatus = "completed"
 )
 
+// Defines values for ConfigurationChangeAction.
+const (
+	ConfigurationChangeActionCreate ConfigurationChangeAction = "create"
+	ConfigurationChangeActionDelete ConfigurationChangeAction = "delete"
+	ConfigurationChangeActionUpdate ConfigurationChangeAction = "update"
+)
+
+// Defines values for ConfigurationChangeResource.
+const (
+	ConfigurationChangeResourceRoute        ConfigurationChangeResource = "route"
+	ConfigurationChangeResourceSource       ConfigurationChangeResource = "source"
+	ConfigurationChangeResourceSubscription ConfigurationChangeResource = "subscription"
+	ConfigurationChangeResourceTenant       ConfigurationChangeResource = "tenant"
+)
+
 // Defines values for DeliveryStatus.
 const (
 	DeliveryStatusAcquired DeliveryStatus = "acquired"
@@ -67,6 +82,19 @@ const (
 	EventStatusUnrouted   EventStatus = "unrouted"
 )
 
+// Defines values for EventDetailOutcome.
+const (
+	EventDetailOutcomeFailed     EventDetailOutcome = "failed"
+	EventDetailOutcomeInProgress EventDetailOutcome = "in_progress"
+	EventDetailOutcomeSucceeded  EventDetailOutcome = "succeeded"
+)
+
+// Defines values for EventReprocessMode.
+const (
+	EventReprocessModeAgain EventReprocessMode = "again"
+	EventReprocessModeRetry EventReprocessMode = "retry"
+)
+
 // Defines values for EventTypeVisibility.
 const (
 	EventTypeVisibilityAdmin  EventTypeVisibility = "admin"
@@ -88,6 +116,15 @@ const (
 const (
 	ExecutionTypeTask     ExecutionType = "task"
 	ExecutionTypeWorkflow ExecutionType = "workflow"
+)
+
+// Defines values for FailureType.
+const (
+	FailureTypeAction    FailureType = "action"
+	FailureTypeDelivery  FailureType = "delivery"
+	FailureTypeEvent     FailureType = "event"
+	FailureTypeExecution FailureType = "execution"
+	FailureTypePromise   FailureType = "promise"
 )
 
 // Defines values for HandshakeStatus.
@@ -116,6 +153,19 @@ const (
 // Defines values for PublicKeyAlgorithm.
 const (
 	PublicKeyAlgorithmEd25519 PublicKeyAlgorithm = "ed25519"
+)
+
+// Defines values for ReplayKind.
+const (
+	ReplayKindRecovery ReplayKind = "recovery"
+	ReplayKindReplay   ReplayKind = "replay"
+)
+
+// Defines values for ReplayStatus.
+const (
+	ReplayStatusCancelled ReplayStatus = "cancelled"
+	ReplayStatusCompleted ReplayStatus = "completed"
+	ReplayStatusRunning   ReplayStatus = "running"
 )
 
 // Defines values for SourceReplayProtection.
@@ -214,6 +264,18 @@ const (
 	TenantStatusSuspended TenantStatus = "suspended"
 )
 
+// Defines values for TenantClosingStatus.
+const (
+	TenantClosingStatusCompleted TenantClosingStatus = "completed"
+	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantPurgeStatus.
+const (
+	TenantPurgeStatusCompleted TenantPurgeStatus = "completed"
+	TenantPurgeStatusRunning   TenantPurgeStatus = "running"
+)
+
 // Defines values for TransformType.
 const (
 	TransformTypeJavascript TransformType = "javascript"
@@ -236,6 +298,12 @@ const (
 	VerifierTypeURLFormHmac      VerifierType = "url_form_hmac"
 )
 
+// Defines values for WorkStartType.
+const (
+	WorkStartTypeTask     WorkStartType = "task"
+	WorkStartTypeWorkflow WorkStartType = "workflow"
+)
+
 // Defines values for ListPromisesParamsStatus.
 const (
 	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
@@ -251,6 +319,13 @@ const (
 	ListSubscriptionsParamsStatusPaused   ListSubscriptionsParamsStatus = "paused"
 )
 
+// Defines values for ListReplaysParamsStatus.
+const (
+	ListReplaysParamsStatusCancelled ListReplaysParamsStatus = "cancelled"
+	ListReplaysParamsStatusCompleted ListReplaysParamsStatus = "completed"
+	ListReplaysParamsStatusRunning   ListReplaysParamsStatus = "running"
+)
+
 // Action defines model for Action.
 type Action struct {
 	// Attempts Number of attempts.
@@ -258,6 +333,11 @@ type Action struct {
 
 	// CompletedAt Null while the action is pending.
 	CompletedAt *time.Time `json:"completed_at"`
+
+	// EffectStatus Current status of the workflow, task or promise, or outcome of the published event; null if it is past its retention, and for requests, whose status is that of their delivery.
+	//
+	// Examples: completed
+	EffectStatus *string `json:"effect_status"`
 
 	// ErrorMessage Why the last attempt failed; null if it succeeded.
 	ErrorMessage *string `json:"error_message"`
@@ -511,6 +591,49 @@ type Completion struct {
 
 // CompletionStatus Present if the execution was completed.
 type CompletionStatus string
+
+// ConfigurationChange defines model for ConfigurationChange.
+type ConfigurationChange struct {
+	Action ConfigurationChangeAction `json:"action"`
+
+	// Diff Changed fields of an update. Secrets are never shown, only that they changed.
+	Diff []AuditedChange `json:"diff"`
+
+	// Name Path of the resource: the tenant's slug, then the slug or name of the resource.
+	//
+	// Examples: acme/github
+	Name string `json:"name"`
+
+	// Resource Kind of the resource.
+	Resource ConfigurationChangeResource `json:"resource"`
+}
+
+// ConfigurationChangeAction defines model for ConfigurationChange.Action.
+type ConfigurationChangeAction string
+
+// ConfigurationChangeResource Kind of the resource.
+type ConfigurationChangeResource string
+
+// ConfigurationDocument defines model for ConfigurationDocument.
+type ConfigurationDocument struct {
+	// Tenants Tenants with their sources, routes and subscriptions, with the fields of the API; docs/configuration-as-code.md describes them.
+	Tenants []map[string]interface{} `json:"tenants"`
+
+	// Variables Names of the variables that stand for secrets in an export. Ignored when the document is applied.
+	Variables []string `json:"variables,omitempty"`
+}
+
+// ConfigurationPlan defines model for ConfigurationPlan.
+type ConfigurationPlan struct {
+	// Applied False for a dry run.
+	Applied bool `json:"applied"`
+
+	// Changes The changes, in the order in which they are made. Empty: the configuration matches already.
+	Changes []ConfigurationChange `json:"changes"`
+
+	// Unchanged Number of resources that match already.
+	Unchanged int64 `json:"unchanged"`
+}
 
 // CreatePromiseRequest defines model for CreatePromiseRequest.
 type CreatePromiseRequest struct {
@@ -807,6 +930,9 @@ type EventDetail struct {
 	DuplicateOf *string `json:"duplicate_of"`
 	EventType   string  `json:"event_type"`
 
+	// Failures Why the outcome is failed, at most 100.
+	Failures []Failure `json:"failures"`
+
 	// Headers Headers of the request. Credentials are redacted; repeated headers are joined with a comma.
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
@@ -825,6 +951,9 @@ type EventDetail struct {
 
 	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 	Origin EventOrigin `json:"origin"`
+
+	// Outcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+	Outcome EventDetailOutcome `json:"outcome"`
 
 	// ProcessedAt When processing ended; null before that.
 	ProcessedAt *time.Time `json:"processed_at"`
@@ -853,6 +982,9 @@ type EventDetail struct {
 	// TraceID W3C trace id.
 	TraceID string `json:"trace_id"`
 }
+
+// EventDetailOutcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+type EventDetailOutcome string
 
 // EventPage defines model for EventPage.
 type EventPage struct {
@@ -918,7 +1050,13 @@ type EventReprocess struct {
 
 	// Limit Maximum number of events; required with filter.
 	Limit *int64 `json:"limit,omitempty"`
+
+	// Mode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+	Mode *EventReprocessMode `json:"mode,omitempty"`
 }
+
+// EventReprocessMode retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again.
+type EventReprocessMode string
 
 // EventReprocessFilter defines model for EventReprocessFilter.
 type EventReprocessFilter struct {
@@ -934,8 +1072,16 @@ type EventReprocessFilter struct {
 	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status Statuses to reprocess; default all three.
+	// Status Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
 	Status []EventStatus `json:"status,omitempty"`
+}
+
+// EventSkipped defines model for EventSkipped.
+type EventSkipped struct {
+	EventID string `json:"event_id"`
+
+	// Reason Examples: its payload is past the retention period
+	Reason string `json:"reason"`
 }
 
 // EventTest defines model for EventTest.
@@ -1004,11 +1150,14 @@ type EventTypePut struct {
 
 // EventsReprocessed defines model for EventsReprocessed.
 type EventsReprocessed struct {
-	// EventIDs Reprocessed events, newest first.
+	// EventIDs Mode retry: the reprocessed events, newest first. Mode again: the new events, in the order of their originals.
 	EventIDs []string `json:"event_ids"`
 
 	// ReprocessedCount Number of reprocessed events.
 	ReprocessedCount int64 `json:"reprocessed_count"`
+
+	// Skipped Mode again: selected events for which no event was created.
+	Skipped []EventSkipped `json:"skipped,omitempty"`
 }
 
 // Execution defines model for Execution.
@@ -1026,7 +1175,7 @@ type Execution struct {
 	// Error Error of the last failed attempt; null if none.
 	Error *string `json:"error"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -1045,6 +1194,9 @@ type Execution struct {
 	// Output Output of a completed execution.
 	Output interface{} `json:"output,omitempty"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
@@ -1054,7 +1206,10 @@ type Execution struct {
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
-	Type   ExecutionType   `json:"type"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
 }
 
 // ExecutionStatus pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
@@ -1191,6 +1346,27 @@ type FailRequest struct {
 	// Retryable Whether to retry if attempts are left; default true.
 	Retryable *bool `json:"retryable,omitempty"`
 }
+
+// Failure defines model for Failure.
+type Failure struct {
+	// Error The last error.
+	Error string `json:"error"`
+
+	// EventID The event itself or, for a delivery, the event that it sends.
+	EventID string `json:"event_id"`
+
+	// ID Id of the execution, promise, delivery, action or event.
+	ID string `json:"id"`
+
+	// Status Examples: dead
+	Status string `json:"status"`
+
+	// Type What has failed. event: the event itself, for another reason than one of its actions.
+	Type FailureType `json:"type"`
+}
+
+// FailureType What has failed. event: the event itself, for another reason than one of its actions.
+type FailureType string
 
 // Fault defines model for Fault.
 type Fault struct {
@@ -1489,6 +1665,77 @@ type RejectionsAnswer struct {
 
 	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
+}
+
+// Replay defines model for Replay.
+type Replay struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// DeliveryStatus Statuses of deliveries that are sent again.
+	DeliveryStatus []string `json:"delivery_status"`
+
+	// Estimated The estimate when the replay was created.
+	Estimated int64 `json:"estimated"`
+
+	// EventTypes Types and patterns of the request; empty for all types of the subscription.
+	EventTypes []string `json:"event_types"`
+
+	// Failed Queued deliveries that are dead again. It may lag behind by seconds, and is not updated after the end.
+	Failed int64 `json:"failed"`
+
+	// FinishedAt When the replay was completed or cancelled; null while it is running.
+	FinishedAt *time.Time `json:"finished_at"`
+	ID         string     `json:"id"`
+
+	// Kind replay: requested. recovery: started by the gateway when an outage of the receiver ended.
+	Kind ReplayKind `json:"kind"`
+
+	// Limit Maximum number of deliveries; null without a limit.
+	Limit *int64 `json:"limit"`
+
+	// Matched Events that matched so far.
+	Matched int64 `json:"matched"`
+
+	// Missing Whether events without a delivery are sent, too.
+	Missing bool `json:"missing"`
+
+	// Queued Deliveries that were queued so far. A matching event whose delivery another request is queuing, or whose data is past its retention, is not queued.
+	Queued int64 `json:"queued"`
+
+	// ReplayID The same as id.
+	ReplayID string `json:"replay_id"`
+
+	// Sent Queued deliveries that were answered with 2xx. It may lag behind by seconds, and is not updated after the end.
+	Sent  int64     `json:"sent"`
+	Since time.Time `json:"since"`
+
+	// Status running: queues deliveries, waits because the subscription is paused or disabled, or waits until the queued deliveries have ended. completed: all queued deliveries have ended. cancelled: ended before that.
+	Status         ReplayStatus `json:"status"`
+	SubscriptionID string       `json:"subscription_id"`
+	Until          time.Time    `json:"until"`
+}
+
+// ReplayKind replay: requested. recovery: started by the gateway when an outage of the receiver ended.
+type ReplayKind string
+
+// ReplayStatus running: queues deliveries, waits because the subscription is paused or disabled, or waits until the queued deliveries have ended. completed: all queued deliveries have ended. cancelled: ended before that.
+type ReplayStatus string
+
+// ReplayPage defines model for ReplayPage.
+type ReplayPage struct {
+	Items []Replay `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ReplayStarted defines model for ReplayStarted.
+type ReplayStarted struct {
+	// Estimated Estimated number of events to send, without the subscription's filter. It counts within the first 10,000 stored events or deliveries of the time range.
+	Estimated int64 `json:"estimated"`
+
+	// ReplayID The replay. Its progress is at …/replays/{replay_id}.
+	ReplayID string `json:"replay_id"`
 }
 
 // ResolveRequest defines model for ResolveRequest.
@@ -1967,7 +2214,10 @@ type Subscription struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2015,7 +2265,7 @@ type Subscription struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2041,7 +2291,7 @@ type Subscription struct {
 // SubscriptionFormat Body of deliveries.
 type SubscriptionFormat string
 
-// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+// SubscriptionStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
@@ -2136,7 +2386,10 @@ type SubscriptionCreated struct {
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
 	DisableAfterFailures int64 `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway disabled the subscription.
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// EventTypes Event types to deliver: exact, prefix.* or *.
@@ -2189,7 +2442,7 @@ type SubscriptionCreated struct {
 	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created.
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
 	Status SubscriptionStatus `json:"status"`
 
 	// TargetLabels Empty if the gateway sends the deliveries.
@@ -2281,7 +2534,7 @@ type SubscriptionPatch struct {
 	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
 	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
@@ -2302,29 +2555,25 @@ type SubscriptionPatchFormat string
 
 // SubscriptionReplay defines model for SubscriptionReplay.
 type SubscriptionReplay struct {
-	// Limit Maximum number of deliveries to replay; default 1000.
+	// EventTypes Replay only events of these types or patterns; default all types of the subscription.
+	//
+	// Examples: ["payment.*"]
+	EventTypes []string `json:"event_types,omitempty"`
+
+	// Limit Maximum number of deliveries, oldest event first; default no limit.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Since Replay deliveries of events published at or after this time.
+	// Missing Also send events that have no delivery to the subscription, because it was disabled or did not exist yet.
+	Missing *bool `json:"missing,omitempty"`
+
+	// Since Replay events published at or after this time.
 	Since time.Time `json:"since"`
 
-	// Status Statuses to replay; default dead. success sends delivered events again.
+	// Status Statuses of deliveries to send again; default dead. success sends delivered events again.
 	Status []DeliveryStatus `json:"status,omitempty"`
 
-	// Until Replay deliveries of events published before this time; default no upper bound.
+	// Until Replay events published before this time; default, and at most, the time of the request.
 	Until *time.Time `json:"until,omitempty"`
-}
-
-// SubscriptionReplayed defines model for SubscriptionReplayed.
-type SubscriptionReplayed struct {
-	// DeliveryIDs The first 100 replayed deliveries, newest event first.
-	DeliveryIDs []string `json:"delivery_ids"`
-
-	// More True if the limit was reached. Repeat the request to replay the rest.
-	More bool `json:"more"`
-
-	// ReplayedCount Number of replayed deliveries.
-	ReplayedCount int64 `json:"replayed_count"`
 }
 
 // SubscriptionStats defines model for SubscriptionStats.
@@ -2512,8 +2761,9 @@ type TargetRetry struct {
 
 // Tenant defines model for Tenant.
 type Tenant struct {
-	CreatedAt time.Time `json:"created_at"`
-	ID        string    `json:"id"`
+	Closing   *TenantClosing `json:"closing,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ID        string         `json:"id"`
 
 	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
@@ -2522,7 +2772,8 @@ type Tenant struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes"`
 
 	// Name Display name.
-	Name string `json:"name"`
+	Name  string       `json:"name"`
+	Purge *TenantPurge `json:"purge,omitempty"`
 
 	// Slug Identifies the tenant in URLs.
 	Slug string `json:"slug"`
@@ -2538,6 +2789,29 @@ type Tenant struct {
 
 // TenantStatus active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled.
 type TenantStatus string
+
+// TenantClosing defines model for TenantClosing.
+type TenantClosing struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CorrelationID Shared by all events and audit entries of the closing.
+	CorrelationID string `json:"correlation_id"`
+
+	// DeliveriesEnded Owed deliveries that are dead now.
+	DeliveriesEnded int64 `json:"deliveries_ended"`
+
+	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	EventsEnded         int64 `json:"events_ended"`
+	ExecutionsCancelled int64 `json:"executions_cancelled"`
+	PromisesRejected    int64 `json:"promises_rejected"`
+
+	// Status running: open work is being ended in the background.
+	Status TenantClosingStatus `json:"status"`
+}
+
+// TenantClosingStatus running: open work is being ended in the background.
+type TenantClosingStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
@@ -2576,6 +2850,22 @@ type TenantPatch struct {
 	// Status active or suspended. Use Close a tenant to close it.
 	Status *TenantStatus `json:"status,omitempty"`
 }
+
+// TenantPurge defines model for TenantPurge.
+type TenantPurge struct {
+	// CompletedAt Null while the status is running.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// DeletedRows Number of rows deleted so far, in all tables.
+	DeletedRows int64     `json:"deleted_rows"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// Status running: the data is being deleted in the background.
+	Status TenantPurgeStatus `json:"status"`
+}
+
+// TenantPurgeStatus running: the data is being deleted in the background.
+type TenantPurgeStatus string
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
@@ -2726,7 +3016,7 @@ type WorkItem struct {
 	// Attempt Number of this attempt, starting at 1.
 	Attempt int64 `json:"attempt"`
 
-	// EventID Event whose route created the execution.
+	// EventID Event whose route created the execution; null if a caller started it.
 	EventID *string `json:"event_id"`
 	ID      string  `json:"id"`
 
@@ -2745,6 +3035,9 @@ type WorkItem struct {
 	// LeaseUntil When the lease expires, unless a heartbeat extends it.
 	LeaseUntil time.Time `json:"lease_until"`
 
+	// Priority Priority in the queue, -100 to 100.
+	Priority int64 `json:"priority"`
+
 	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 
@@ -2752,8 +3045,50 @@ type WorkItem struct {
 	Queue string `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{}   `json:"state,omitempty"`
-	Type  ExecutionType `json:"type"`
+	State interface{} `json:"state,omitempty"`
+
+	// TraceID W3C trace id of the request that led to the execution.
+	TraceID string        `json:"trace_id"`
+	Type    ExecutionType `json:"type"`
+}
+
+// WorkStart defines model for WorkStart.
+type WorkStart struct {
+	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Input Input for the worker: any JSON value.
+	Input interface{} `json:"input"`
+
+	// Kind Kind of the task or workflow. Workers choose their handler by it.
+	//
+	// Examples: send-invoice
+	Kind string `json:"kind"`
+
+	// MaxAttempts Maximum number of attempts; default 4.
+	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// Priority Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Queue Queue from which workers claim it; default the queue named default.
+	Queue *string `json:"queue,omitempty"`
+
+	// RunAt When the work is due, at most a year ahead; default and at the earliest now.
+	RunAt *time.Time    `json:"run_at,omitempty"`
+	Type  WorkStartType `json:"type"`
+}
+
+// WorkStartType defines model for WorkStart.Type.
+type WorkStartType string
+
+// ApplyConfigurationParams defines parameters for ApplyConfiguration.
+type ApplyConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
@@ -2769,6 +3104,12 @@ type ListAuditParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportConfigurationParams defines parameters for ExportConfiguration.
+type ExportConfigurationParams struct {
+	// Tenant Slug of a tenant; default all.
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
@@ -2793,6 +3134,15 @@ type ListKeysParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ApplyTenantConfigurationParams defines parameters for ApplyTenantConfiguration.
+type ApplyTenantConfigurationParams struct {
+	// DryRun Return the plan and change nothing.
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// Prune Delete sources, routes and subscriptions of the named tenants that the body does not name.
+	Prune *bool `form:"prune,omitempty" json:"prune,omitempty"`
 }
 
 // ListTenantAuditParams defines parameters for ListTenantAudit.
@@ -3065,6 +3415,21 @@ type ListSubscriptionDeliveriesParams struct {
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
+// ListReplaysParams defines parameters for ListReplays.
+type ListReplaysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only replays with this status.
+	Status *ListReplaysParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListReplaysParamsStatus defines parameters for ListReplays.
+type ListReplaysParamsStatus string
+
 // ListWorkParams defines parameters for ListWork.
 type ListWorkParams struct {
 	// Limit Maximum number of items of a page.
@@ -3084,6 +3449,31 @@ type ListWorkParams struct {
 
 	// Queue Return only executions of this queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+}
+
+// StartWorkParams defines parameters for StartWork.
+type StartWorkParams struct {
+	// Traceparent W3C trace context, whose trace id the execution gets.
+	Traceparent *string `json:"traceparent,omitempty"`
+}
+
+// ApplyConfiguration calls POST /api/admin/apply.
+//
+// Apply configuration. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. Requires the admin key.
+func (c *Client) ApplyConfiguration(ctx context.Context, params ApplyConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyConfigurationFrom is like ApplyConfiguration, but sends body unchanged.
+func (c *Client) ApplyConfigurationFrom(ctx context.Context, params ApplyConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/admin/apply"), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
 }
 
 // ListAudit calls GET /api/admin/audit.
@@ -3109,6 +3499,19 @@ func (params ListAuditParams) query() url.Values {
 	set(values, "action", params.Action)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// ExportConfiguration calls GET /api/admin/export.
+//
+// Export configuration. Returns the configuration of all tenants that are not closed, or of one, as Apply configuration reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Requires the admin key.
+func (c *Client) ExportConfiguration(ctx context.Context, params ExportConfigurationParams, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/admin/export"), query: params.query(), header: nil}, options)
+}
+
+func (params ExportConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "tenant", params.Tenant)
 	return values
 }
 
@@ -3175,7 +3578,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -3221,6 +3624,32 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 // Delete an API key. Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// PurgeTenant calls POST /api/admin/tenants/{tenant}/purge.
+//
+// Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
+func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
+	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
+}
+
+// ApplyTenantConfiguration calls POST /api/tenants/{tenant}/eventhook/apply.
+//
+// Apply configuration of a tenant. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. The body describes this tenant only. A tenant's key cannot set quotas. Requires a key with the scope manage, or the admin key.
+func (c *Client) ApplyTenantConfiguration(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body ConfigurationDocument, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+// ApplyTenantConfigurationFrom is like ApplyTenantConfiguration, but sends body unchanged.
+func (c *Client) ApplyTenantConfigurationFrom(ctx context.Context, tenant string, params ApplyTenantConfigurationParams, body json.RawMessage, options ...CallOption) (ConfigurationPlan, error) {
+	return callJSON[ConfigurationPlan](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/apply", tenant), query: params.query(), header: nil, body: body}, options)
+}
+
+func (params ApplyTenantConfigurationParams) query() url.Values {
+	values := url.Values{}
+	set(values, "dry_run", params.DryRun)
+	set(values, "prune", params.Prune)
+	return values
 }
 
 // ListTenantAudit calls GET /api/tenants/{tenant}/eventhook/audit.
@@ -3422,7 +3851,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess failed, dead or unrouted events. Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3477,6 +3906,13 @@ func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, 
 // Explain how a stored event would be routed now. Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
 	return callJSON[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
+}
+
+// ExportTenantConfiguration calls GET /api/tenants/{tenant}/eventhook/export.
+//
+// Export configuration of a tenant. Returns the tenant's configuration as Apply configuration of a tenant reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Quotas are returned to the admin key only. Requires a key with the scope manage, or the admin key.
+func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, options ...CallOption) (ConfigurationDocument, error) {
+	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
 }
 
 // TestExpression calls POST /api/tenants/{tenant}/eventhook/expressions/test.
@@ -3930,9 +4366,16 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
+// DisableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/disable.
+//
+// Disable a subscription. Creates no deliveries until the subscription is enabled; waiting deliveries are kept. Ends the probes of a subscription that failures have disabled. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/disable", tenant, id), query: nil, header: nil}, options)
+}
+
 // EnableSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/enable.
 //
-// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
+// Enable a subscription. Makes a disabled or paused subscription active. Deliveries that were waiting or held are sent. If failures had disabled the subscription, the oldest missed delivery is sent at once; as soon as the receiver answers with 2xx, the deliveries that became dead in the outage are sent, too. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
@@ -3953,14 +4396,53 @@ func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id
 
 // ReplaySubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replay.
 //
-// Replay deliveries of a subscription. Sends the dead deliveries of a time range again, or deliveries with the given statuses: they are due at once, and their retries are reset. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
-func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
-	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+// Replay events to a subscription. Sends stored events of a time range again, in the background, oldest first: events whose deliveries are dead or have the given statuses, and with missing also events that have no delivery to the subscription, because it was disabled or did not exist yet. The events are matched against the subscription as it is now. A request that is identical to a running replay returns the id of that replay. A replay of a paused subscription waits. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
+func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
 // ReplaySubscriptionFrom is like ReplaySubscription, but sends body unchanged.
-func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionReplayed, error) {
-	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// ListReplays calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays.
+//
+// List replays of a subscription. Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends. Requires a key with the scope read, or the admin key.
+func (c *Client) ListReplays(ctx context.Context, tenant string, id string, params ListReplaysParams, options ...CallOption) (ReplayPage, error) {
+	return callJSON[ReplayPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays", tenant, id), query: params.query(), header: nil}, options)
+}
+
+// AllReplays returns an iterator over the items of all pages of ListReplays, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllReplays(ctx context.Context, tenant string, id string, params ListReplaysParams, options ...CallOption) iter.Seq2[Replay, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Replay, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListReplays(ctx, tenant, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListReplaysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	return values
+}
+
+// GetReplay calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays/{replay_id}.
+//
+// Get a replay. Requires a key with the scope read, or the admin key.
+func (c *Client) GetReplay(ctx context.Context, tenant string, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays/%s", tenant, id, replayID), query: nil, header: nil}, options)
+}
+
+// CancelReplay calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays/{replay_id}/cancel.
+//
+// Cancel a replay. Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended. Requires a key with the scope manage, or the admin key.
+func (c *Client) CancelReplay(ctx context.Context, tenant string, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays/%s/cancel", tenant, id, replayID), query: nil, header: nil}, options)
 }
 
 // ResumeSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/resume.
@@ -4021,6 +4503,24 @@ func (params ListWorkParams) query() url.Values {
 	set(values, "status", params.Status)
 	set(values, "kind", params.Kind)
 	set(values, "queue", params.Queue)
+	return values
+}
+
+// StartWork calls POST /api/tenants/{tenant}/eventhook/work.
+//
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// StartWorkFrom is like StartWork, but sends body unchanged.
+func (c *Client) StartWorkFrom(ctx context.Context, tenant string, params StartWorkParams, body json.RawMessage, options ...CallOption) (Execution, error) {
+	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params StartWorkParams) header() url.Values {
+	values := url.Values{}
+	set(values, "traceparent", params.Traceparent)
 	return values
 }
 
@@ -4118,4 +4618,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "39af4317a56bc84b68ee1c16e759579f0464c6f03c400af3efb8aa80ad194a97"
+const generatedFrom = "b6f8669d9ce8e23e96b47e68a7aa15c239ecde7f8090bf91c4faa9b5b188ad01"

@@ -58,9 +58,17 @@ type exportedRoute struct {
 // all secrets, including secrets from handshakes. The comment at the top lists the
 // variables to set.
 func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
-	var list yaml.Node
-	list.Kind = yaml.SequenceNode
 	e := export{Exporter: x}
+	file, err := e.file(tenants)
+	if err != nil {
+		return nil, err
+	}
+	return e.print(file)
+}
+
+// file returns the document of a file.
+func (e *export) file(tenants []eventhook.TenantConfig) (*yaml.Node, error) {
+	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, t := range tenants {
 		n, err := e.tenant(t)
 		if err != nil {
@@ -68,6 +76,11 @@ func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 		}
 		list.Content = append(list.Content, n)
 	}
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{plainText("tenants"), list}}, nil
+}
+
+// print returns the text of a file, with the comment at its top.
+func (e *export) print(file *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(ExportHeading + "\n")
 	if len(e.variables) > 0 {
@@ -79,7 +92,7 @@ func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 	const indent = 2
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(indent)
-	if err := enc.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{plainText("tenants"), &list}}); err != nil {
+	if err := enc.Encode(file); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	return b.Bytes(), enc.Close()
@@ -88,11 +101,13 @@ func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
 // export holds the state of one file.
 type export struct {
 	*Exporter
+	literal   bool // texts are not escaped
+	reveals   bool // secrets are not replaced by references
 	variables []string
 }
 
 func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
-	n, err := toYAML(exportedTenant{t.Slug, unlessSlug(t.Name, t.Slug), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes})
+	n, err := e.toYAML(exportedTenant{t.Slug, unlessSlug(t.Name, t.Slug), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +128,8 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Slug, err)
 	}
-	spec = spec.MapSecrets(func(place, _ string) string { return e.reference(tenant, s.Slug, place) })
-	n, err := toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings, s.RateLimit, s.Retry})
+	spec = spec.MapSecrets(func(place, secret string) string { return e.secret(tenant, s.Slug, place, secret) })
+	n, err := e.toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings, s.RateLimit, s.Retry})
 	if err != nil {
 		return nil, err
 	}
@@ -127,21 +142,24 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, error) {
 	shown := make([]json.RawMessage, len(r.Targets))
 	for i, t := range r.Targets {
-		raw, err := targets.Format(t, func(member, _ string) string {
-			return e.reference(tenant, source, fmt.Sprintf("%s_target_%d_%s", wordsOf(r.Name, "route"), i+1, member))
+		raw, err := targets.Format(t, func(member, secret string) string {
+			return e.secret(tenant, source, fmt.Sprintf("%s_target_%d_%s", wordsOf(r.Name, "route"), i+1, member), secret)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("route %s/%s: target %d: %w", source, r.Name, i+1, err)
 		}
 		shown[i] = raw
 	}
-	return toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
+	return e.toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
 		r.Transform, shown})
 }
 
-// reference returns a reference to a new variable for the secret at a path of a
-// source or subscription.
-func (e *export) reference(tenant, owner, place string) string {
+// secret returns a reference to a new variable for the secret at a path of a source or
+// subscription, or the secret itself if the export reveals secrets.
+func (e *export) secret(tenant, owner, place, text string) string {
+	if e.reveals {
+		return text
+	}
 	name := e.variable(tenant, owner, place)
 	e.variables = append(e.variables, name)
 	return reference + name

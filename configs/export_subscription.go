@@ -24,17 +24,17 @@ type exportedSubscription struct {
 // has the same name.
 func (e *export) subscription(tenant string, s eventhook.Subscription, isRepeated bool) (*yaml.Node, error) {
 	owner := wordsOf(s.Name, "subscription")
-	x := exportedSubscription{Name: s.Name, URL: e.reference(tenant, owner, "url"), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
+	x := exportedSubscription{Name: s.Name, URL: e.secret(tenant, owner, "url", s.URL.Reveal()), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
 	if !s.AuthHeader.IsZero() {
-		x.AuthHeader = e.reference(tenant, owner, "auth_header")
+		x.AuthHeader = e.secret(tenant, owner, "auth_header", s.AuthHeader.Reveal())
 	}
 	if len(s.Signing) > 0 {
-		x.SigningSecret = e.reference(tenant, owner, "signing_secret")
+		x.SigningSecret = e.secret(tenant, owner, "signing_secret", s.Signing[0].Secret.Reveal())
 	}
 	if s.Status == eventhook.SubscriptionPaused {
 		x.Status = s.Status
 	}
-	n, err := toYAML(x)
+	n, err := e.toYAML(x)
 	if err == nil && isRepeated {
 		n.HeadComment = "# Another subscription has this name: rename one of them before you apply this file."
 	}

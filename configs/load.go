@@ -99,7 +99,7 @@ func parseSettings(raw []byte) (values map[string]any, faults eventhook.Faults) 
 		faults.Add("", "contains more than one document; put all settings into one")
 		return nil, faults
 	}
-	faults, fits := checkType(documents[0].Content[0], reflect.TypeOf(values))
+	faults, fits := checkType(documents[0].Content[0], reflect.TypeOf(values), lineOfNode)
 	if !fits {
 		return nil, faults
 	}

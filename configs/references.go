@@ -18,7 +18,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}`)
+// variable matches $$, a reference, and the beginning of a reference that is not closed.
+var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}?`)
 
 // filePrefix starts a secret that is stored in a file.
 const filePrefix = "file:"
@@ -27,8 +28,8 @@ const filePrefix = "file:"
 // variable, and file:PATH in a secret by the content of a file. It records the
 // replaced values, so that hide can remove them from faults.
 type references struct {
-	env     func(string) (string, bool)
-	dir     string // base of relative paths
+	env     func(string) (string, bool) // nil: nothing is resolved, and a secret that is a reference is a fault
+	dir     string                      // base of relative paths
 	faults  *eventhook.Faults
 	used    []string        // pairs for strings.NewReplacer: a value and its reference
 	literal map[string]bool // texts with filePrefix that came from variables and are not paths
@@ -36,6 +37,9 @@ type references struct {
 
 // replace replaces the variables in all texts of a document.
 func (r *references) replace(n *yaml.Node) {
+	if r.env == nil {
+		return
+	}
 	for _, child := range n.Content {
 		r.replace(child)
 	}
@@ -47,7 +51,12 @@ func (r *references) replace(n *yaml.Node) {
 		if match == "$$" {
 			return "$"
 		}
-		value, wrong := r.lookup(match[2 : len(match)-1])
+		name, isClosed := strings.CutSuffix(match[2:], "}")
+		if !isClosed {
+			r.faults.Add(fmt.Sprintf("line %d", n.Line), "the reference %s has no closing brace; write $$ for a single $", nameOf(match))
+			return match
+		}
+		value, wrong := r.lookup(name)
 		if wrong != "" {
 			r.faults.Add(fmt.Sprintf("line %d", n.Line), "%s", wrong)
 			return match
@@ -58,6 +67,15 @@ func (r *references) replace(n *yaml.Node) {
 	if strings.HasPrefix(n.Value, filePrefix) && !strings.HasPrefix(written, filePrefix) {
 		r.literal[n.Value] = true // the value of a variable is never a path
 	}
+}
+
+// nameOf returns the beginning of an unclosed reference: a secret may follow it.
+func nameOf(match string) string {
+	name := match[2:]
+	if end := strings.IndexFunc(name, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }); end >= 0 {
+		name = name[:end] + "…"
+	}
+	return "${" + name
 }
 
 func (r *references) lookup(name string) (value, wrong string) {
@@ -74,6 +92,12 @@ func (r *references) lookup(name string) (value, wrong string) {
 // secret returns the secret that the text at a path refers to. White space at the
 // end of a file is removed, because editors and shells add it.
 func (r *references) secret(at, text string) string {
+	if r.env == nil {
+		if secretReference.MatchString(text) {
+			r.faults.Add(at, "is a reference, which only the client resolves (eventhook apply): send the secret itself")
+		}
+		return text
+	}
 	path, isFile := strings.CutPrefix(text, filePrefix)
 	if !isFile || r.literal[text] {
 		return text

@@ -15,7 +15,8 @@ import (
 // tenantsFile is the YAML document of a file of tenants. Its fields have the names
 // of the API.
 type tenantsFile struct {
-	Tenants []tenantSpec `yaml:"tenants"`
+	Tenants   []tenantSpec `yaml:"tenants"`
+	Variables []string     `yaml:"variables"` // of an export as JSON; not used
 }
 
 type tenantSpec struct {

@@ -91,24 +91,30 @@ func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]ev
 		faults.Add("tenants", "is required")
 		return nil, faults
 	}
-	doc := documents[0]
-	faults, fits := checkType(doc.Content[0], reflect.TypeFor[tenantsFile]())
 	if len(documents) > 1 {
 		faults.Add("", "contains more than one document; put their tenants into one list, or into several files of a folder")
 	}
-	checkEmptyLists(doc, "", &faults)
 	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
-	refs.replace(doc)
+	return refs.tenants(documents[0], lineOfNode), faults
+}
+
+// tenants reads the tenants of a document and adds every fault. at returns the location of a
+// node.
+func (r *references) tenants(doc *yaml.Node, at func(*yaml.Node) string) []eventhook.TenantConfig {
+	faults, fits := checkType(doc.Content[0], reflect.TypeFor[tenantsFile](), at)
+	*r.faults = append(faults, *r.faults...)
+	checkEmptyLists(doc, "", r.faults)
+	r.replace(doc)
 	var file tenantsFile
 	if err := doc.Decode(&file); err != nil && fits {
-		faults.Add("", "a value has the wrong type for its field; check the values of ${…} and explicit tags such as !!binary")
+		r.faults.Add("", "a value has the wrong type for its field; check the values of ${…} and explicit tags such as !!binary")
 	}
 	if !fits {
-		return nil, faults
+		return nil
 	}
-	tenants := file.config(&refs)
-	refs.hide()
-	return tenants, faults
+	tenants := file.config(r)
+	r.hide()
+	return tenants
 }
 
 // readDocuments parses the documents of a file; an empty file has none.

@@ -37,17 +37,21 @@ func lineText(line int) string {
 	return fmt.Sprintf("line %d", line)
 }
 
+// lineOfNode returns the line of a node as the location of a fault.
+func lineOfNode(n *yaml.Node) string { return lineText(n.Line) }
+
 // checkType compares a document with the Go type that it is decoded into. It returns
 // a fault for each unknown field, each field that occurs twice and each value of the
-// wrong type, at its line. fits is false if a value has the wrong type: such a
+// wrong type, at its location. fits is false if a value has the wrong type: such a
 // document cannot be decoded.
-func checkType(n *yaml.Node, t reflect.Type) (faults eventhook.Faults, fits bool) {
-	c := typeChecker{fits: true, checked: map[typedNode]bool{}, fields: map[reflect.Type]map[string]reflect.Type{}}
+func checkType(n *yaml.Node, t reflect.Type, at func(*yaml.Node) string) (faults eventhook.Faults, fits bool) {
+	c := typeChecker{at: at, fits: true, checked: map[typedNode]bool{}, fields: map[reflect.Type]map[string]reflect.Type{}}
 	c.value("", n, t)
 	return c.faults, c.fits
 }
 
 type typeChecker struct {
+	at     func(*yaml.Node) string // returns the location of a node
 	faults eventhook.Faults
 	fits   bool
 	// checked makes aliases cheap: a node is checked once for each type that it is
@@ -120,7 +124,7 @@ func (c *typeChecker) mapping(n *yaml.Node, t reflect.Type, typeOf func(name str
 		case isMerge:
 			c.value("", value, t)
 		case !ok:
-			c.faults.Add(lineText(key.Line), "there is no field %q here", key.Value)
+			c.faults.Add(c.at(key), "there is no field %q here", key.Value)
 		default:
 			c.value(key.Value, value, field)
 		}
@@ -131,7 +135,7 @@ func (c *typeChecker) mapping(n *yaml.Node, t reflect.Type, typeOf func(name str
 // misfit adds a fault of a node that cannot be decoded.
 func (c *typeChecker) misfit(n *yaml.Node, format string, args ...any) {
 	c.fits = false
-	c.faults.Add(lineText(n.Line), format, args...)
+	c.faults.Add(c.at(n), format, args...)
 }
 
 // resolved returns the node that an alias refers to, and any other node itself.

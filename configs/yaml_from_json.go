@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -16,26 +15,29 @@ const reference = "\x00variable "
 // toYAML converts a value that marshals to a JSON object, and keeps the order of
 // members and the digits of numbers. A text that starts with reference becomes a
 // variable; $ is escaped in other texts that would contain a variable.
-func toYAML(v any) (*yaml.Node, error) {
+func (e *export) toYAML(v any) (*yaml.Node, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return readNode(d)
+	text := textNode
+	if e.literal {
+		text = literalNode
+	}
+	return readNode(newDecoder(raw), text)
 }
 
-func readNode(d *json.Decoder) (*yaml.Node, error) {
+// readNode reads the next value. text converts the texts in it.
+func readNode(d *json.Decoder, text func(string) (*yaml.Node, error)) (*yaml.Node, error) {
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch t := token.(type) {
 	case json.Delim:
-		return readNodes(d, t)
+		return readNodes(d, t, text)
 	case string:
-		return textNode(t)
+		return text(t)
 	case json.Number:
 		return numberNode(t.String()), nil
 	default:
@@ -46,7 +48,7 @@ func readNode(d *json.Decoder) (*yaml.Node, error) {
 
 // readNodes reads the elements after an opening bracket. A short list of texts and
 // numbers stays on one line.
-func readNodes(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
+func readNodes(d *json.Decoder, open json.Delim, text func(string) (*yaml.Node, error)) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	if open == '[' {
 		n.Kind = yaml.SequenceNode
@@ -54,7 +56,7 @@ func readNodes(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
 	const line = 80
 	length, nested := 0, false
 	for d.More() {
-		child, err := readNode(d)
+		child, err := readNode(d, text)
 		if err != nil {
 			return nil, err
 		}
@@ -82,6 +84,14 @@ func textNode(s string) (*yaml.Node, error) {
 		return n, nil // quoted where it must be
 	}
 	return n, n.Encode(s)
+}
+
+// literalNode returns a text as ReadTenants reads it: unchanged, or as a reference.
+func literalNode(s string) (*yaml.Node, error) {
+	if name, ok := strings.CutPrefix(s, reference); ok {
+		s = "${" + name + "}"
+	}
+	return jsonText(s)
 }
 
 // isPlain reports whether a text is one line of printable ASCII that no YAML version

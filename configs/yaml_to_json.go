@@ -21,7 +21,7 @@ func toJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	if n.IsZero() || n.ShortTag() == "!!null" {
 		return nil, nil
 	}
-	w := jsonWriter{}
+	w := jsonWriter{limit: maxJSON}
 	w.value("", n)
 	if len(w.faults) > 0 {
 		return nil, w.faults
@@ -36,7 +36,7 @@ func flatJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	if err := n.Decode(&fields); err != nil || fields == nil {
 		return toJSON(n)
 	}
-	w := jsonWriter{}
+	w := jsonWriter{limit: maxJSON}
 	w.buf.WriteByte('{')
 	for i, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
@@ -53,6 +53,7 @@ func flatJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 }
 
 type jsonWriter struct {
+	limit  int // of the bytes
 	buf    bytes.Buffer
 	faults eventhook.Faults
 }
@@ -67,9 +68,9 @@ const (
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func (w *jsonWriter) value(at string, n *yaml.Node) {
-	if w.buf.Len() > maxJSON || len(at) > maxPath {
+	if w.buf.Len() > w.limit || len(at) > maxPath {
 		if len(w.faults) == 0 {
-			w.faults.Add("", "is larger than %d bytes, or nested too deeply", maxJSON)
+			w.faults.Add("", "is larger than %d bytes, or nested too deeply", w.limit)
 		}
 		return
 	}

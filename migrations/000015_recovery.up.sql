@@ -12,21 +12,32 @@ ALTER TABLE eventhook.delivery
     ADD COLUMN released_by uuid;
 
 -- Why the subscription is disabled; NULL: it is not, or an earlier version disabled it.
+-- recovered_at is when a subscription that failures had disabled became active again:
+-- deliveries of older events were held.
 ALTER TABLE eventhook.subscription
-    ADD COLUMN disabled_by text CHECK (disabled_by IN ('failures', 'gone', 'user', 'tenant'));
+    ADD COLUMN disabled_by  text CHECK (disabled_by IN ('failures', 'gone', 'user', 'tenant')),
+    ADD COLUMN recovered_at timestamptz;
 
--- The outage of a subscription: failing_since is the time of the first failure after a
--- success, and is only set if the circuit breaker opened or failures disabled the
--- subscription. While failures disable it, its receiver is probed at next_probe_at; probes
--- counts the probes.
+-- dead_since is the time of the first failure behind dead_in_row. The other columns are the
+-- outage of a subscription: failing_since is the time of the first failure after a success,
+-- and is only set if the circuit breaker of an instance opened or failures disabled the
+-- subscription. is_held: failures have disabled it, and its deliveries are held; only enabling
+-- it ends the outage. One instance, until probing_until, sends the oldest missed delivery as a
+-- probe at next_probe_at; probes counts the failed probes.
 ALTER TABLE eventhook.subscription_health
+    ADD COLUMN dead_since        timestamptz,
     ADD COLUMN failing_since     timestamptz,
     ADD COLUMN circuit_opened_at timestamptz,
+    ADD COLUMN is_held           boolean NOT NULL DEFAULT false,
     ADD COLUMN next_probe_at     timestamptz,
+    ADD COLUMN probing_until     timestamptz,
     ADD COLUMN probes            integer NOT NULL DEFAULT 0;
+CREATE INDEX subscription_health_probe ON eventhook.subscription_health (next_probe_at) WHERE next_probe_at IS NOT NULL;
 
 -- A replay releases deliveries of the events from "since" until "until", oldest first. The
--- gateway creates one of the kind recovery when an outage ends. cursor is the id of the last
+-- gateway creates one of the kind recovery when an outage ends: it releases the deliveries
+-- that became dead (completed_at) in the outage from "since" until "until", whatever the time
+-- of their events, if these are younger than recovery.max_age_hours. cursor is the id of the last
 -- event that was handled. A running replay is leased by one instance until due_at.
 -- matched counts events, queued deliveries; sent and failed count the queued deliveries that
 -- have ended.

@@ -19,7 +19,9 @@ type Destination struct {
 	DeadInRow int
 	// DisableGone says that an answer of 410 disables the destination.
 	DisableGone bool
-	Transport   Transport
+	// Held says that failures have disabled the subscription, and its receiver is probed.
+	Held      bool
+	Transport Transport
 }
 
 // Transport sends to one destination. Safe for concurrent use.
@@ -88,17 +90,22 @@ func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return 
 // transport.
 func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
-		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true, Transport: transport,
+		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true,
+		Held: s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
 	}
 }
 
 // schedulerDestination returns the part of a subscription's configuration that the
 // scheduler needs.
 func schedulerDestination(s *eventhook.Subscription) schedule.Destination {
-	return schedule.Destination{
+	to := schedule.Destination{
 		ID: eventhook.DestinationID(s.ID), TenantID: s.TenantID, Version: s.Version, Address: s.URL, Ready: isSendable(s),
 		Slots: s.InFlight(), PerSecond: s.RatePerSecond, Timeout: s.Timeout(),
 	}
+	if s.RecoveredAt != nil {
+		to.HeldBefore = s.RecoveredAt.UTC()
+	}
+	return to
 }
 
 // isSendable reports whether this gateway sends to a subscription.
@@ -110,7 +117,10 @@ func isSendable(s *eventhook.Subscription) bool {
 // destination, even on an error.
 func (d *Dispatcher) lookUp(ctx context.Context, of eventhook.Destination) (Destination, error) {
 	to, err := d.Directory.Destination(ctx, of)
-	to.ID, to.TenantID, to.RouteID, to.TargetIndex = of.ID(), of.TenantID, of.RouteID, of.TargetIndex
+	to.ID, to.RouteID, to.TargetIndex = of.ID(), of.RouteID, of.TargetIndex
+	if err != nil || to.TenantID.IsZero() {
+		to.TenantID = of.TenantID // of a delivery; an operator subscription has deliveries of many tenants
+	}
 	return to, err
 }
 

@@ -53,8 +53,11 @@ func (d *Dispatcher) startSends(start func(schedule.Job)) (next time.Time, isSet
 func (d *Dispatcher) work(ctx context.Context, j schedule.Job) {
 	for ok := true; ok; {
 		r, settlement := d.deliver(ctx, j)
-		d.scheduler.with(func(core *schedule.Scheduler) { j, ok = core.Finish(j, r) })
+		to := j.Destination.ID
+		var outage schedule.Outage
+		d.scheduler.with(func(core *schedule.Scheduler) { j, ok = core.Finish(j, r); outage = core.Outage(to) })
 		if settlement != nil {
+			settlement.FailingSince, settlement.CircuitOpen = outage.FailingSince, outage.IsOpen
 			_ = d.settlements.Add(settlement, 1, 0) // Add never fails: the queue has no bound, and the committer ends after the senders
 		}
 	}
@@ -81,7 +84,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	}
 	if reason := rules.unsendable(j.Delivery); reason != "" {
 		r.Settled = true
-		return r, unsent(to, j.Delivery, reason)
+		return r, rules.unsent(to, j.Delivery, reason)
 	}
 	if rules.now.Add(to.Timeout + d.margin()).After(j.Delivery.Lease.Until) {
 		r.IsLate = true
@@ -101,7 +104,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	rules.chance = d.Chance()
 	settlement = rules.settle(to, j.Delivery, &a)
 	r.Settled, r.RetryAt = true, settlement.DueAt
-	r.Attempt = &schedule.Attempt{Took: a.Duration, Failed: isOverload(a), RetryAfter: retryAfter(a)}
+	r.Attempt = &schedule.Attempt{Took: a.Duration, Succeeded: a.Succeeded(), Failed: isOverload(a), RetryAfter: retryAfter(a)}
 	return r, settlement
 }
 

@@ -27,6 +27,12 @@ func TestTheFakeQueueConforms(t *testing.T) {
 							q.store(&eventhook.Subscription{ID: to.SubscriptionID, TenantID: to.TenantID}, time.Time{})
 						}
 					},
+					StoreOrdered: func(to eventhook.Destination, values ...string) (ids []eventhook.DeliveryID) {
+						for _, v := range values {
+							ids = append(ids, q.storeOrdered(&eventhook.Subscription{ID: to.SubscriptionID, TenantID: to.TenantID}, v))
+						}
+						return ids
+					},
 					Delete: func(to eventhook.Destination) {
 						q.set(func(q *deliveryQueue) { q.deleted[to.SubscriptionID] = true })
 					},

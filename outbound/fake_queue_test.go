@@ -21,6 +21,7 @@ var errDown = errors.New("the database is away")
 type stored struct {
 	eventhook.Delivery
 	due        time.Time // zero: never
+	waits      bool      // for earlier deliveries of its key
 	dueVersion int       // counts changes of due, to detect outdated entries of the heap
 }
 
@@ -103,9 +104,26 @@ func (q *deliveryQueue) store(s *eventhook.Subscription, until time.Time) *event
 func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) *eventhook.Delivery {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	d := q.insert(s, at, until, eventhook.OrderKey{}).Delivery
+	return &d
+}
+
+// storeOrdered stores a delivery with the key of a value; "" is no value.
+func (q *deliveryQueue) storeOrdered(s *eventhook.Subscription, value string) eventhook.DeliveryID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	key := eventhook.OrderKey{}
+	if value != "" {
+		key = eventhook.OrderKeyOf(value)
+	}
+	return q.insert(s, time.Now(), time.Time{}, key).ID
+}
+
+func (q *deliveryQueue) insert(s *eventhook.Subscription, at, until time.Time, key eventhook.OrderKey) *stored {
 	e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](at), TenantID: s.TenantID, EventType: "order.made", Payload: eventhook.Payload{Body: []byte(`{"n":1}`)}}
 	to := eventhook.DestinationID(s.ID)
-	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
+	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e, OrderKey: key}}
+	isFirst := q.firstOpen(r) == nil
 	q.rows[r.ID] = r
 	q.destinations[s.ID] = append(q.destinations[s.ID], r)
 	if _, known := q.of[s.ID]; !known {
@@ -114,14 +132,37 @@ func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) 
 		q.order = slices.Insert(q.order, at, s.ID)
 		q.due[s.ID] = &dueHeap{}
 	}
-	if until.IsZero() {
+	switch {
+	case !isFirst:
+		r.waits = true
+	case until.IsZero():
 		q.setDue(r, time.Now())
-	} else {
+	default:
 		r.Status, r.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
 		q.setDue(r, until)
 	}
-	d := r.Delivery
-	return &d
+	return r
+}
+
+// firstOpen returns the first open delivery of the key of a delivery, or nil.
+func (q *deliveryQueue) firstOpen(of *stored) *stored {
+	if of.OrderKey.IsZero() {
+		return nil
+	}
+	for _, r := range q.destinations[of.SubscriptionID] {
+		if r.OrderKey == of.OrderKey && (r.waits || !r.due.IsZero()) {
+			return r
+		}
+	}
+	return nil
+}
+
+// advance makes the next delivery due of the key of a delivery that has ended.
+func (q *deliveryQueue) advance(ended *stored) {
+	if next := q.firstOpen(ended); next != nil && next.waits {
+		next.waits = false
+		q.setDue(next, time.Now())
+	}
 }
 
 func compareIDs(a, b eventhook.SubscriptionID) int { return bytes.Compare(a[:], b[:]) }
@@ -273,6 +314,9 @@ func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*outbound.
 			q.did.disabled[r.SubscriptionID] = s.Disable
 		}
 		q.setDue(r, s.DueAt)
+		if s.DueAt.IsZero() {
+			q.advance(r)
+		}
 	}
 	q.did.lost += len(lost)
 	return lost, nil
@@ -323,6 +367,7 @@ func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, to eventhook.Dest
 	for r := q.firstDue(to.SubscriptionID, true); r != nil; r = q.firstDue(to.SubscriptionID, true) {
 		r.Status, r.LastError = eventhook.DeliveryDead, reason
 		q.setDue(r, time.Time{})
+		q.advance(r)
 		if n++; n == limit {
 			break
 		}

@@ -101,6 +101,7 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e), Hops: s.Event.Hops()}
 		e.Envelope = p.Envelope
 		matched, tooSlow := matcher.Match(m, e)
+		keys := match.OrderKeys(m, e, matched)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("route %q target %d: not published: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
@@ -113,7 +114,7 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 			rows -= len(matched)
 			continue
 		}
-		p.Subscriptions, p.Deliveries = matched, newEventDeliveries(e, matched).deliveries
+		p.Subscriptions, p.Deliveries = matched, newEventDeliveries(e, matched, keys).deliveries
 	}
 }
 

@@ -33,8 +33,8 @@ type eventDeliveries struct {
 	deliveries    []*eventhook.Delivery
 }
 
-// newEventDeliveries creates the deliveries of an event.
-func newEventDeliveries(e *eventhook.Event, to []*eventhook.Subscription) eventDeliveries {
+// newEventDeliveries creates the deliveries of an event. keys are nil or order them.
+func newEventDeliveries(e *eventhook.Event, to []*eventhook.Subscription, keys []eventhook.OrderKey) eventDeliveries {
 	if len(to) == 0 {
 		return eventDeliveries{}
 	}
@@ -44,17 +44,32 @@ func newEventDeliveries(e *eventhook.Event, to []*eventhook.Subscription) eventD
 			ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 			Status: eventhook.DeliveryPending, Event: e,
 		}
+		if keys != nil {
+			all[i].OrderKey = keys[i]
+		}
 		list[i] = &all[i]
 	}
 	return eventDeliveries{to, list}
 }
 
+// visible counts the deliveries that the tenant of the event sees: all except deliveries to
+// operator subscriptions.
+func (a eventDeliveries) visible() (n int) {
+	for _, s := range a.subscriptions {
+		if !s.IsOperator() {
+			n++
+		}
+	}
+	return n
+}
+
 // reserve leases deliveries to this instance as far as the dispatcher has memory for them.
 // Deliveries of subscriptions that this gateway does not send to, such as paused ones and
-// the subscriptions of agents, stay unleased.
+// the subscriptions of agents, stay unleased. So do ordered deliveries: only the database
+// knows whether an earlier delivery of the key is open.
 func (a eventDeliveries) reserve(dispatcher LocalDispatcher) {
 	for i, s := range a.subscriptions {
-		if !isSendable(s) {
+		if !isSendable(s) || !a.deliveries[i].OrderKey.IsZero() {
 			continue
 		}
 		leaseTo(dispatcher, schedulerDestination(s), a.deliveries[i])

@@ -36,18 +36,28 @@ func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 // can be sent.
 func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	switch {
-	case !r.now.Before(r.staleAt(d)):
+	case r.isStale(d):
 		return "not sent: it is older than " + age(r.maxAge)
-	case d.Event == nil || d.Event.Body == nil && d.Event.BodySize > 0:
-		return "not sent: the event's data is past its retention"
+	case !hasData(d):
+		return dataExpired
 	}
 	return ""
 }
 
+// dataExpired is why a delivery without its event's data is dead.
+const dataExpired = "not sent: the event's data is past its retention"
+
+func hasData(d *eventhook.Delivery) bool {
+	return d.Event != nil && (d.Event.Body != nil || d.Event.BodySize == 0)
+}
+
+func (r outcomeRules) isStale(d *eventhook.Delivery) bool { return !r.now.Before(r.staleAt(d)) }
+
 // unsent returns the settlement of a delivery that becomes dead without an attempt, for a
 // reason of unsendable.
-func unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+func (r outcomeRules) unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow,
+		IsTest: isTest(d), IsStale: r.isStale(d)}
 }
 
 // age formats a duration without its zero parts, such as 24h or 1h30m.

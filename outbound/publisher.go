@@ -131,17 +131,21 @@ type PublishOutcome struct {
 	Err error
 }
 
-// match returns the subscriptions that receive an event. Its errors are errors of Publish.
-func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
+// match returns the subscriptions that receive an event, with the keys that order their
+// deliveries. Its errors are errors of Publish.
+func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, keys []eventhook.OrderKey, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
+	err = p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) {
+		matched, tooSlow = matcher.Match(m, e)
+		keys = match.OrderKeys(m, e, matched)
+	})
 	if errors.Is(err, meter.ErrLimit) {
-		return nil, errTooMuchMatching
+		return nil, nil, errTooMuchMatching
 	}
 	if err == nil {
 		match.LogTooSlow(p.Log, p.CPULimiter, e, tooSlow)
 	}
-	return matched, err
+	return matched, keys, err
 }
 
 // complete sets the fields of an event that its caller left empty, and checks the event
@@ -218,7 +222,7 @@ func (p *Publisher) finish(groups [][]*queuedItem) {
 				x.matched.release(p.Dispatcher)
 				continue
 			}
-			x.Count = len(x.Deliveries)
+			x.Count = x.matched.visible()
 			stored = append(stored, x.matched)
 		}
 	}

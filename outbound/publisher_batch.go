@@ -43,13 +43,13 @@ func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*
 	}
 	matched := open[:0]
 	for _, x := range open {
-		list, err := p.match(ctx, matcher, x.Event)
+		list, keys, err := p.match(ctx, matcher, x.Event)
 		if err != nil {
 			x.outcome.Err = err
 			continue
 		}
 		x.Event.Status = "" // the store sets it
-		x.matched = newEventDeliveries(x.Event, list)
+		x.matched = newEventDeliveries(x.Event, list, keys)
 		x.Deliveries, x.Generation = x.matched.deliveries, matcher.Generation()
 		matched = append(matched, x)
 	}

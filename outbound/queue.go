@@ -23,6 +23,17 @@ type DeliverySettlement struct {
 	// IsTest marks the delivery of a test event. Its outcome does not count for
 	// DeadInRow, and the store creates no system event for it.
 	IsTest bool
+	// IsProbe marks a delivery that was dead before its probe. If it is dead again, this
+	// does not count for DeadInRow, and the store creates no system event for it.
+	IsProbe bool
+	// IsStale says that the delivery is too old to be sent. If an outage explains its age,
+	// the store makes it due again instead.
+	IsStale bool
+	// FailingSince is the time of the destination's first failure on this instance since
+	// its last success; zero after a success and if it is unknown. CircuitOpen says that
+	// its circuit breaker is open: the store records an outage since then.
+	FailingSince time.Time
+	CircuitOpen  bool
 	// EventStatus is set by the store if the settlement completed the event of a
 	// route's delivery: EventDelivered or EventDead. If a batch has several
 	// settlements of one event, only one of them has it.

@@ -74,7 +74,7 @@ func (x createExecution) Effect(e *eventhook.Event, v *payload.View, now time.Ti
 		Kind:           x.kind,
 		Queue:          x.queue,
 		EventID:        e.ID,
-		IdempotencyKey: x.key.keyOf(v),
+		IdempotencyKey: x.key.ownKeyOf(e, v),
 		MaxAttempts:    x.maxAttempts,
 		Priority:       x.priority,
 		TraceID:        e.TraceID,

@@ -32,6 +32,17 @@ type keyPath struct {
 	prefix string
 }
 
+// ownKeyOf returns the idempotency key of an effect of e: that of keyOf, with the id of e at
+// its end if e processes the payload of an earlier event again. So the effect is created
+// again, and is still unique for e.
+func (k keyPath) ownKeyOf(e *eventhook.Event, v *payload.View) string {
+	key := k.keyOf(v)
+	if key == "" || e.ReprocessedFrom.IsZero() {
+		return key
+	}
+	return eventhook.NormalizeKey(key + ":" + e.ID.String())
+}
+
 // keyOf returns the idempotency key of an event, "" if no path is set or the path has no value.
 func (k keyPath) keyOf(v *payload.View) string {
 	if k.path.IsZero() {

@@ -36,11 +36,11 @@ type publishEffect struct {
 	key       keyPath
 }
 
-func (p publishEffect) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+func (p publishEffect) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
 	return effects.Effect{Publication: &effects.Publication{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		EventType:      p.eventType,
-		IdempotencyKey: p.key.keyOf(v),
+		IdempotencyKey: p.key.ownKeyOf(e, v),
 		Data:           v.Render(),
 	}}, nil
 }

@@ -40,6 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{"an extra argument", []string{"version", "now"}, 2, "", []string{"now"}},
 		{"an unknown action", []string{"migrate", "sideways"}, 2, "", []string{"sideways"}},
 		{"down without --yes", []string{"migrate", "down"}, 2, "", []string{"--yes"}},
+		{"--version", []string{"--version"}, 0, "eventhook dev", nil},
 		{"apply without a file", []string{"apply"}, 2, "", []string{"-f"}},
 		{"a valid configuration", []string{"check"}, 0, "is valid", nil},
 		{"a valid file of tenants", []string{"check", "-f", clitest.WriteFile(t, "ok.yaml", testTenants)}, 0, "is valid", nil},
@@ -50,7 +51,7 @@ func TestExitCodes(t *testing.T) {
 		{"a receiver at a private address", []string{"check", "-f", inside}, 2, "", []string{"  acme/in.url: the address of 10.0.0.1 is not public"}},
 		{"a missing file", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
-		{"apply with invalid tenants", []string{"apply", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
+		{"apply with invalid tenants", []string{"apply", "--database", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
 		{"--make-secrets without --apply", []string{"serve", "--make-secrets"}, 2, "", []string{"--apply"}},
 		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"github or stripe"}},
 		{"send without a URL", []string{"send", "github", "--secret", "s"}, 2, "", []string{"--url"}},
@@ -93,7 +94,7 @@ func TestMissingDatabase(t *testing.T) {
 		{"a URL that cannot be parsed", "postgres://u:" + password + "%zz@h/d", cli.ExitUsage},
 		{"a URL of another database", "mysql://u:" + password + "@h/d", cli.ExitUsage},
 	} {
-		for _, args := range [][]string{{"serve"}, {"migrate"}, {"apply", "-f", clitest.WriteFile(t, "t.yaml", testTenants)}} {
+		for _, args := range [][]string{{"serve"}, {"migrate"}, {"apply", "--database", "-f", clitest.WriteFile(t, "t.yaml", testTenants)}} {
 			t.Run(c.claim+", "+args[0], func(t *testing.T) {
 				configured(t, c.url)
 				got := runCommand(args...)

@@ -176,6 +176,7 @@ func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k 
 		Describe:    verify.Describe,
 		FaultsOfNew: verify.ValidateChange,
 		Matches:     match.FilterHolds,
+		OrderKey:    match.OrderKey,
 		Log:         log,
 	})
 }

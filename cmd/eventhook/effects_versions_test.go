@@ -42,7 +42,7 @@ func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
 	files := []string{clitest.WriteFile(t, "a.yaml", versioned("a")), clitest.WriteFile(t, "b.yaml", versioned("b"))}
 	apply := func(n int) {
 		t.Helper()
-		if got := runCommand("apply", "--prune", "-f", files[n%2]); got.Code != 0 {
+		if got := runCommand("apply", "--database", "--prune", "-f", files[n%2]); got.Code != 0 {
 			t.Fatalf("apply: got %+v", got)
 		}
 	}

@@ -76,10 +76,10 @@ func TestExamples(t *testing.T) {
 			dsn := pgtest.New(t)
 			configured(t, dsn)
 			env := exampleVariables(t, path)
-			if got := runCommand("apply", "-f", path); got.Code != 0 || !strings.Contains(got.Stdout, " 0 unchanged\n") {
+			if got := runCommand("apply", "--database", "-f", path); got.Code != 0 || !strings.Contains(got.Stdout, " 0 unchanged\n") {
 				t.Fatalf("got %+v, want the example to be applied", got)
 			}
-			if got := runCommand("apply", "-f", path, "--check", "--prune"); got.Code != 0 {
+			if got := runCommand("apply", "--database", "-f", path, "--check", "--prune"); got.Code != 0 {
 				t.Errorf("the applied example differs: %+v", got)
 			}
 			tenants, err := configs.LoadTenants(path, os.LookupEnv)

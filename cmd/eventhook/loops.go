@@ -30,6 +30,11 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
 		}),
+		g.every(500*time.Millisecond, "publish lifecycle events", func(ctx context.Context) (bool, error) {
+			n, err := g.db.PublishLifecycle(ctx)
+			return n > 0, err
+		}),
+		g.every(time.Second, "end the work of closed tenants", g.db.CleanUpTenants),
 		g.every(10*time.Second, "expire deliveries", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)
 			return n > 0, err
@@ -49,7 +54,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, counts := g.db.SweepUsage(ctx, retention(g.config))
 	_, audit := g.db.SweepAudit(ctx, days(keep.AuditDays))
 	_, rejections := g.db.SweepRejections(ctx)
-	return errors.Join(keys, executions, promises, counts, audit, rejections)
+	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.

@@ -78,7 +78,10 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"audit list --limit 3", "acme event_type.deleted admin key There are more items --cursor"},
 		{"audit list --action source.deleted", "crm"},
 		{"tenant close other", "! --yes"},
+		{"tenant purge other --yes", "! close it before"},
 		{"tenant close other --yes", "closed"},
+		{"tenant purge other", "! --yes"},
+		{"tenant purge other --yes", "purge"},
 		{"tenant activate other", "! 409"},
 	} {
 		got := runCommand(strings.Fields(step.command)...)

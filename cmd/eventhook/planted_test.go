@@ -235,12 +235,12 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exported := filepath.Join(t.TempDir(), "export")
+	exported := filepath.Join(t.TempDir(), "export", "--database")
 	var printed bytes.Buffer
 	t.Setenv("DATABASE_URL", dsn)
 	t.Setenv("EVENTHOOK_ADMIN_KEY", testAdminKey)
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", testEncryptionKey)
-	if code := run([]string{"export", "-o", exported}, &printed, &printed); code != 0 {
+	if code := run([]string{"export", "--database", "-o", exported}, &printed, &printed); code != 0 {
 		t.Errorf("export exits with %d: %s", code, printed.String())
 	}
 	files, err := filepath.Glob(exported + "/*")

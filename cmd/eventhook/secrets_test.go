@@ -31,7 +31,7 @@ func TestSecretsRotate(t *testing.T) {
 	ids := keyIDs(t, fresh, testEncryptionKey)
 	keys := func(list ...string) { t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", strings.Join(list, ",")) }
 	file := clitest.WriteFile(t, "t.yaml", exportedTenants)
-	if got := runCommand("apply", "-f", file); got.Code != 0 {
+	if got := runCommand("apply", "--database", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	said := "Secrets are bound to their rows"
@@ -65,7 +65,7 @@ func TestSecretsRotate(t *testing.T) {
 	keys(fresh)
 	said = "Secrets are bound to their rows; unbound ones are refused.\n"
 	status("only the new key is configured", ids[0]+" 3 source.verifier yes newest: seals")
-	wantRun(t, "the configuration has not changed", 0, noDrift, "apply", "--check", "-f", file)
+	wantRun(t, "the configuration has not changed", 0, noDrift, "apply", "--database", "--check", "-f", file)
 	keys(testEncryptionKey)
 	said = "The encryption keys of this instance do not fit this database"
 	status("only the old key is configured", ids[1]+" 0 newest: seals", ids[0]+" 3 source.verifier yes not configured: cannot be opened")
@@ -74,7 +74,7 @@ func TestSecretsRotate(t *testing.T) {
 func TestSecretsThatCannotBeOpenedAreReported(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
-	if got := runCommand("apply", "-f", clitest.WriteFile(t, "t.yaml", exportedTenants)); got.Code != 0 {
+	if got := runCommand("apply", "--database", "-f", clitest.WriteFile(t, "t.yaml", exportedTenants)); got.Code != 0 {
 		t.Fatal(got)
 	}
 	lost, err := seal.New(seal.NewKey())
@@ -110,7 +110,7 @@ func TestCommandsRequireAnEncryptionKey(t *testing.T) {
 	configured(t, pgtest.New(t))
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "")
 	file := clitest.WriteFile(t, "t.yaml", testTenants)
-	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0"}, {"apply", "-f", file}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}, {"secrets", "accept-keys", "--yes"}} {
+	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0"}, {"apply", "--database", "-f", file}, {"export", "--database"}, {"secrets", "status"}, {"secrets", "rotate"}, {"secrets", "accept-keys", "--yes"}} {
 		if got := runCommand(args...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "encryption_keys: is required") || got.Stdout != "" {
 			t.Errorf("%v: got %+v, want a refusal that names encryption_keys", args, got)
 		}
@@ -180,7 +180,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
 	file := clitest.WriteFile(t, "t.yaml", testTenants)
-	if got := runCommand("apply", "-f", file); got.Code != 0 {
+	if got := runCommand("apply", "--database", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	ready := func(i *instance) string { return i.ready() }
@@ -201,7 +201,7 @@ func TestInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 		t.Errorf("with the right key it answers %s, want 200", got)
 	}
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh)
-	for _, args := range [][]string{{"apply", "-f", file}, {"apply", "--check", "-f", file}, {"export"}, {"secrets", "rotate"}} {
+	for _, args := range [][]string{{"apply", "--database", "-f", file}, {"apply", "--database", "--check", "-f", file}, {"export", "--database"}, {"secrets", "rotate"}} {
 		if got := runCommand(args...); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "do not fit this database") {
 			t.Errorf("%v: got %+v, want a refusal with the reason", args, got)
 		}

@@ -38,6 +38,14 @@ func addSettings(cmd *cobra.Command) *settings {
 	return s
 }
 
+// names returns the names of the flags but --config.
+func (s *settings) names() (names []string) {
+	for _, f := range configFlags {
+		names = append(names, f.flag)
+	}
+	return names
+}
+
 // load reads the configuration and creates the logger that it describes.
 func (s *settings) load(cmd *cobra.Command) (configs.Config, *slog.Logger, error) {
 	over := map[string]string{}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
@@ -15,6 +16,19 @@ type store struct {
 	*pg.DB
 	keys   keys
 	config configs.Config
+}
+
+// withConfiguredStore is withStore without a migration, for a configured database only: it
+// neither starts the private PostgreSQL nor creates a schema.
+func (s *settings) withConfiguredStore(cmd *cobra.Command, do func(context.Context, *store) error) error {
+	c, _, err := s.load(cmd)
+	if err == nil && c.DatabaseURL == "" {
+		err = input.Usagef("--database requires DATABASE_URL or --database-url; without --database the command calls the gateway at --server")
+	}
+	if err != nil {
+		return err
+	}
+	return s.withStore(cmd, true, do)
 }
 
 // withStore opens the store, calls do, and closes the store. With noMigration,

@@ -30,6 +30,7 @@ type subscribers struct {
 	catalogue         *match.Catalogue
 	publisher         *outbound.Publisher
 	dispatcher        *outbound.Dispatcher
+	prober            *outbound.Prober
 	tester            *outbound.Tester
 	replays           *replay.Worker
 }
@@ -62,8 +63,10 @@ func (g *gateway) wireSubscribers() {
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.transforms(), g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
+	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
+	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now, Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: deliveryObserver{g.metrics, g.meter},
+		Queue: g.db, Directory: directory, Observer: observer,
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
 	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
@@ -97,6 +100,12 @@ func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 		}
 	}
 	return outcomes
+}
+
+// replayStore stores the replays of the API.
+type replayStore struct {
+	*pg.DB
+	*replay.Worker
 }
 
 // settler stores accepted and processed events and delivers the events that their
@@ -147,6 +156,9 @@ func (s *subscribers) invalidate(c pg.ConfigChange) {
 		s.subscriptionCache.InvalidateAll()
 		s.targets.InvalidateAll()
 		s.dispatcher.AllTenantsChanged()
+	case !c.SubscriptionID.IsZero() && c.TenantID == eventhook.OperatorTenant: // in the matchers of all tenants
+		s.subscriptionCache.InvalidateAll()
+		s.dispatcher.TenantChanged(c.TenantID)
 	case !c.SubscriptionID.IsZero():
 		s.subscriptionCache.Invalidate(c.TenantID)
 		s.dispatcher.TenantChanged(c.TenantID)

@@ -51,8 +51,11 @@ type Deps struct {
 	RouteStore RouteStore
 	EventTypes EventTypeStore
 
+	Configuration Configuration
+
 	Subscriptions SubscriptionStore
 	Deliveries    DeliveryStore
+	Replays       ReplayStore
 	Publisher     Publisher
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas
@@ -132,6 +135,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerPromises(api)
 	s.registerHandshake(api)
 	s.registerTenants(api)
+	s.registerConfiguration(api)
 	s.registerKeys(api)
 	s.registerAudit(api)
 	completeDocument(api.OpenAPI())
@@ -184,6 +188,7 @@ type operation struct {
 	alsoStatus int  // status of another success with the same response
 	alsoFails  int  // status of an error that other operations do not return
 	isRaw      bool // the response is bytes of any content type
+	isAccept   bool // creates work, so a tenant that is not active is refused as for publishing
 }
 
 // register adds an operation, whose handler receives the caller. Errors of handlers
@@ -203,7 +208,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf()},
+		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf(), acceptKey: op.isAccept},
 		Errors:           op.failures(),
 		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses bodies that reach the limit
 		BodyReadTimeout:  bodyGrace,          // extended by body while bytes arrive

@@ -32,6 +32,8 @@ const (
 	scopeKey = "scope"
 	costKey  = "cost"
 	classKey = "class"
+	// acceptKey is true for operations that create work.
+	acceptKey = "accept"
 	// schemaKey is for bodies of several schemas. Its value is a function that returns
 	// the schema for a content type and the bytes of a body, nil for a body that is not checked.
 	schemaKey = "schema"
@@ -130,16 +132,19 @@ func hasKeyForm(token string) bool {
 type requirement struct {
 	tenant   string          // slug in the path
 	scope    eventhook.Scope // "": only the admin key
-	isChange bool            // changes the configuration of the tenant, or publishes events
+	isChange bool            // changes the configuration of the tenant, publishes events, or starts work
+	isAccept bool            // publishes events, or starts work
 	isRead   bool            // changes nothing at all
 }
 
 func requirementOf(ctx huma.Context) requirement {
 	op := ctx.Operation()
 	scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
-	isChange := op.Method != http.MethodGet && (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish)
+	startsWork, _ := op.Metadata[acceptKey].(bool)
+	isAccept := startsWork || op.Method != http.MethodGet && scope == eventhook.ScopePublish
+	isChange := isAccept || op.Method != http.MethodGet && scope == eventhook.ScopeManage
 	isRead := op.Method == http.MethodGet || scope == eventhook.ScopeRead
-	return requirement{ctx.Param("tenant"), scope, isChange, isRead}
+	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead}
 }
 
 // permit returns the tenant on which an identity may run an operation; zero for
@@ -175,11 +180,11 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 	}
 	t, err := k.tenants.Get(ctx, n.tenant)
 	switch {
-	case err != nil || !n.isChange:
+	case err != nil || n.isRead:
 	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed and cannot be changed."}
-	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events."}
+	case t.Status == eventhook.TenantSuspended && n.isAccept:
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended and does not accept events and work."}
 	}
 	return t.ID, err
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/eventhook/eventhook"
 )
@@ -26,7 +27,7 @@ func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQu
 			return nil, err
 		}
 	}
-	for _, t := range eventhook.SystemEventTypes() {
+	for _, t := range builtinEventTypes() {
 		if t.Name > name && !t.IsHiddenFrom(by.actor()) {
 			found = append(found, t)
 		}
@@ -40,6 +41,13 @@ func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQu
 		out.Body.NextCursor = pages.encode(positionOf(found[in.Limit-1]))
 	}
 	return out, nil
+}
+
+// builtinEventTypes returns the types of the gateway's own events, sorted by name.
+func builtinEventTypes() []eventhook.EventType {
+	all := slices.Concat(eventhook.SystemEventTypes(), eventhook.LifecycleEventTypes())
+	slices.SortFunc(all, func(x, y eventhook.EventType) int { return strings.Compare(x.Name, y.Name) })
+	return all
 }
 
 // positionOf returns the position of an event type for a cursor: its id, or the marked

@@ -96,7 +96,11 @@ func (s *server) getEventType(ctx context.Context, by caller, in *EventTypePath)
 			return nil, errNoEventType
 		}
 		var err error
-		if t, err = s.EventTypes.EventType(ctx, by.tenant, in.Name); err != nil {
+		t, err = s.EventTypes.EventType(ctx, by.tenant, in.Name)
+		if lifecycle, ok := eventhook.FindLifecycleEventType(in.Name); ok && eventhook.KindOf(err) == eventhook.KindNotFound {
+			t, err = lifecycle, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -97,6 +97,21 @@ func TestBuiltinEventTypes(t *testing.T) {
 	}
 }
 
+// TestLifecycleEventTypesAreNotReserved describes a tenant's own events of such a type.
+func TestLifecycleEventTypesAreNotReserved(t *testing.T) {
+	r := setUp(t)
+	if got := r.admin("GET", eventTypePath("task.dead"), nil).want(http.StatusOK).object(); got["is_builtin"] != true || got["visibility"] != "tenant" {
+		t.Errorf("got %v, want a built-in entry", got)
+	}
+	r.admin("PUT", eventTypePath("task.dead"), `{"description":"Ours."}`).want(http.StatusCreated)
+	if got := r.admin("GET", eventTypePath("task.dead"), nil).want(http.StatusOK).object(); got["is_builtin"] != false || got["description"] != "Ours." {
+		t.Errorf("got %v, want the tenant's entry", got)
+	}
+	r.admin("DELETE", eventTypePath("task.dead"), nil).want(http.StatusNoContent)
+	r.admin("GET", eventTypePath("task.dead"), nil).want(http.StatusOK)
+	r.publish(map[string]any{"event_type": "task.dead", "data": 1}).want(http.StatusAccepted)
+}
+
 func TestEventTypesArePaged(t *testing.T) {
 	r := setUp(t)
 	var want []string
@@ -106,9 +121,11 @@ func TestEventTypesArePaged(t *testing.T) {
 		r.admin("PUT", eventTypePath(name), `{}`).want(http.StatusCreated)
 		want = slices.Insert(want, 0, name)
 	}
-	for _, builtin := range eventhook.SystemEventTypes() {
-		want = append(want, builtin.Name)
+	own := len(want)
+	for _, t := range slices.Concat(eventhook.SystemEventTypes(), eventhook.LifecycleEventTypes()) {
+		want = append(want, t.Name)
 	}
+	slices.Sort(want[own:])
 	for _, limit := range []int{1, 3, 4, 5, len(want), 250} {
 		var got []string
 		for path := fmt.Sprintf("%s/event-types?limit=%d&cursor=", T("acme"), limit); ; {

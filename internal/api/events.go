@@ -24,6 +24,8 @@ type EventStore interface {
 	// Actions returns at most limit actions of an event in the order in which they
 	// started, and their total number.
 	Actions(ctx context.Context, e *eventhook.Event, limit int) (list []eventhook.Action, count int, err error)
+	// EventOutcome returns the outcome of an event and the states of the effects of its actions.
+	EventOutcome(ctx context.Context, e *eventhook.Event, actions []eventhook.Action) (eventhook.EventOutcome, error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
 	// RoutedEvent returns an event with its payload in the form that routes evaluate.
 	// Headers is nil if the payload is past the retention period.
@@ -31,6 +33,9 @@ type EventStore interface {
 	// ReprocessEvents makes failed, dead and unrouted events due at once and returns
 	// their ids, newest first.
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
+	// ReprocessAgain creates a new event with the payload of each selected event in a final
+	// status.
+	ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) (eventhook.EventCopies, error)
 	// WatchEvents calls notify with changes of events until ctx ends or notify returns an
 	// error: once at the start, then for every change and at least every idle. Calls do
 	// not overlap.
@@ -71,6 +76,18 @@ type eventDetail struct {
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
 	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to http targets of routes, at most 1000."`
 	DeliveriesCount int          `json:"deliveries_count" doc:"Total number of deliveries."`
+
+	Outcome  string        `json:"outcome" enum:"succeeded,in_progress,failed" doc:"failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended."`
+	Failures []failureView `json:"failures" doc:"Why the outcome is failed, at most 100."`
+}
+
+// failureView is one cause of the outcome failed.
+type failureView struct {
+	Type    string `json:"type" enum:"execution,promise,delivery,action,event" doc:"What has failed. event: the event itself, for another reason than one of its actions."`
+	ID      string `json:"id" format:"uuid" doc:"Id of the execution, promise, delivery, action or event."`
+	EventID string `json:"event_id" format:"uuid" doc:"The event itself or, for a delivery, the event that it sends."`
+	Status  string `json:"status" example:"dead"`
+	Error   string `json:"error" doc:"The last error."`
 }
 
 // Maximum actions and deliveries in the response for one event.
@@ -97,6 +114,7 @@ type actionView struct {
 	TaskExecutionID     *string    `json:"task_execution_id" doc:"The created task; null for other target types."`
 	PromiseID           *string    `json:"promise_id" doc:"The settled promise; null for other target types."`
 	PublishedEventID    *string    `json:"published_event_id" doc:"The published event; null for other target types."`
+	EffectStatus        *string    `json:"effect_status" example:"completed" doc:"Current status of the workflow, task or promise, or outcome of the published event; null if it is past its retention, and for requests, whose status is that of their delivery."`
 	ErrorMessage        *string    `json:"error_message" doc:"Why the last attempt failed; null if it succeeded."`
 	StartedAt           time.Time  `json:"started_at"`
 	CompletedAt         *time.Time `json:"completed_at" doc:"Null while the action is pending."`
@@ -117,8 +135,10 @@ func (s *server) registerEvents(api huma.API) {
 	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Get the payload of an event", about: "Returns the exact bytes of the event's body."}, s.getPayload)
 	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true, class: bulks,
-		summary: "Reprocess failed, dead or unrouted events",
-		about: "Routes the events again with the current routes and resets their retries. Actions that succeeded are not repeated. " +
+		summary: "Reprocess events",
+		about: "Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. " +
+			"With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: " +
+			"reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. " +
 			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
 	s.registerStream(api)
 }
@@ -139,28 +159,6 @@ func viewEvent(e eventhook.Event) EventView {
 		ReprocessedFrom: optionalID(e.ReprocessedFrom), SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
 		ReceivedAt: e.ID.Time(), ProcessedAt: optionalUTC(e.ProcessedAt),
 	}
-}
-
-type eventAnswer struct{ Body eventDetail }
-
-func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*eventAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, by, in.ID, shownWeight)
-	if err != nil {
-		return nil, err
-	}
-	actions, count, err := s.Events.Actions(ctx, &e, maxActions)
-	if err != nil {
-		return nil, err
-	}
-	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, ActionsCount: count}
-	for _, a := range actions {
-		d.Actions = append(d.Actions, viewAction(a))
-	}
-	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, by, e.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &eventAnswer{d}, nil
 }
 
 // deliveriesOf returns the first deliveries of an event, and their total number.
@@ -221,20 +219,6 @@ func headerMap(block []byte) map[string]string {
 		headers[name] = value
 	}
 	return headers
-}
-
-func viewAction(a eventhook.Action) actionView {
-	v := actionView{
-		ID: a.ID.String(), RouteID: a.RouteID.String(), RouteName: a.RouteName, TargetType: a.TargetType, Status: string(a.Status),
-		Attempts: a.Attempts, PromiseID: optionalID(a.PromiseID), PublishedEventID: optionalID(a.PublishedEventID),
-		ErrorMessage: optional(a.ErrorMessage), StartedAt: utc(a.StartedAt), CompletedAt: optionalUTC(a.CompletedAt),
-	}
-	if a.TargetType == eventhook.TargetWorkflow {
-		v.WorkflowExecutionID = optionalID(a.ExecutionID)
-	} else {
-		v.TaskExecutionID = optionalID(a.ExecutionID)
-	}
-	return v
 }
 
 type payloadAnswer struct {

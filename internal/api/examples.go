@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -43,7 +44,7 @@ func exampleTime(seconds int) time.Time {
 // examples returns the examples of all operations by operation id.
 func examples() map[string]example {
 	all := map[string]example{}
-	for _, part := range []map[string]example{adminExamples(), sourceExamples(), subscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
+	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -65,6 +66,33 @@ func lastExamplePage[T any](items ...T) any {
 
 func exampleTarget(text string) Target { return Target{json.RawMessage(text)} }
 
+// configurationExamples returns the examples of apply and export.
+func configurationExamples() map[string]example {
+	const tenant = `{"slug":"acme","name":"Acme","sources":[{"slug":"github","provider":"github","secrets":["s3cr3t"],"routes":[{"name":"pushes","filter_event_types":["push"],"targets":[{"type":"task","task_kind":"build","queue":"ci"}]}]}]}`
+	const request = `{
+  "tenants": [{
+    "slug": "acme",
+    "name": "Acme",
+    "sources": [{
+      "slug": "github",
+      "provider": "github",
+      "secrets": ["s3cr3t"],
+      "routes": [{"name": "pushes", "filter_event_types": ["push"], "targets": [{"type": "task", "task_kind": "build", "queue": "ci"}]}]
+    }]
+  }]
+}`
+	plan := configurationPlan{Unchanged: 1, Applied: true, Changes: []configurationChange{
+		{"update", "source", "acme/github", []auditedChange{{Field: "secrets", From: json.RawMessage(`"[redacted]"`), To: json.RawMessage(`"[redacted, changed]"`)}}},
+		{"create", "route", "acme/github/pushes", []auditedChange{}}}}
+	exported := ConfigurationDocument{Tenants: []jsonObject{jsonObject(strings.ReplaceAll(tenant, "s3cr3t", "${ACME_GITHUB_SECRET_1}"))}, Variables: []string{"ACME_GITHUB_SECRET_1"}}
+	return map[string]example{
+		"apply-configuration":         {request: request, response: plan, query: "dry_run=true"},
+		"apply-tenant-configuration":  {request: request, response: plan, query: "prune=true"},
+		"export-configuration":        {response: exported},
+		"export-tenant-configuration": {response: exported},
+	}
+}
+
 func adminExamples() map[string]example {
 	tenant := tenantView{ID: exampleTenantID, Slug: "acme", Name: "Acme", Status: "active", MaxEventsPerDay: new(int64(1_000_000)),
 		Usage: tenantUsage{EventsToday: 18_204, StorageBytes: 73_400_320}, Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
@@ -72,6 +100,10 @@ func adminExamples() map[string]example {
 	created.Usage = tenantUsage{}
 	suspended.Status, suspended.Version, suspended.UpdatedAt = "suspended", 2, exampleTime(40)
 	closed.Status, closed.Version, closed.UpdatedAt = "closed", 3, exampleTime(50)
+	closed.Closing = &tenantClosing{Status: "running", CorrelationID: exampleAuditID}
+	purged := closed
+	purged.Closing = &tenantClosing{Status: "completed", CorrelationID: exampleAuditID, ExecutionsCancelled: 12, DeliveriesEnded: 3, CompletedAt: new(exampleTime(51))}
+	purged.Purge = &tenantPurge{Status: "running", RequestedAt: exampleTime(55), DeletedRows: 4000}
 
 	key := keyView{ID: exampleKeyID, Name: "ci", Prefix: "ehk_Zm9v", Scopes: []string{"read", "publish"}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0)),
 		LastUsedAt: new(exampleTime(30)), CreatedAt: exampleTime(0)}
@@ -88,6 +120,7 @@ func adminExamples() map[string]example {
 		"get-tenant":    {response: tenant},
 		"update-tenant": {request: `{"status": "suspended"}`, response: suspended},
 		"close-tenant":  {response: closed},
+		"purge-tenant":  {response: purged},
 		"list-keys":     {response: lastExamplePage(key)},
 		"create-key":    {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
 		"delete-key":    {},

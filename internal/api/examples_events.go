@@ -30,14 +30,14 @@ const examplePush = `{"ref":"refs/heads/main","after":"9fceb02"}`
 
 func eventExamples() map[string]example {
 	detail := eventDetail{EventView: exampleEvent(), Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
-		Body: json.RawMessage(examplePush), ActionsCount: 1, Deliveries: []Delivery{},
+		Body: json.RawMessage(examplePush), ActionsCount: 1, Deliveries: []Delivery{}, Outcome: "succeeded", Failures: []failureView{},
 		Actions: []actionView{{ID: exampleActionID, RouteID: exampleRouteID, RouteName: "pushes", TargetType: "task", Status: "success", Attempts: 1,
-			TaskExecutionID: new(exampleExecutionID), StartedAt: exampleTime(10), CompletedAt: new(exampleTime(11))}}}
+			TaskExecutionID: new(exampleExecutionID), EffectStatus: new("completed"), StartedAt: exampleTime(10), CompletedAt: new(exampleTime(11))}}}
 	return map[string]example{
 		"list-events":       {query: "status=failed&event_type=push", response: examplePage(exampleEvent())},
 		"get-event":         {response: detail},
 		"get-event-payload": {response: examplePush},
-		"reprocess-events":  {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`, response: EventsReprocessed{1, []string{exampleEventID}}},
+		"reprocess-events":  {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`, response: EventsReprocessed{ReprocessedCount: 1, EventIDs: []string{exampleEventID}}},
 		"test-event":        {response: eventTestView{exampleExplanation()}},
 		"stream-events":     {query: "source=github", response: string(appendEvent(nil, exampleStoredEvent()))},
 		"publish-event": {request: `{
@@ -76,7 +76,7 @@ func workExamples() map[string]example {
 	input := json.RawMessage(examplePush)
 	execution := func(status string, change func(*executionView)) executionView {
 		x := executionView{ID: exampleExecutionID, Type: "task", Kind: "build", Queue: "ci", Status: status, EventID: new(exampleEventID),
-			IdempotencyKey: new("72d3162e"), Attempt: 1, MaxAttempts: 4, CreatedAt: exampleTime(11)}
+			IdempotencyKey: new("72d3162e"), Attempt: 1, MaxAttempts: 4, TraceID: exampleTraceID, CreatedAt: exampleTime(11)}
 		change(&x)
 		return x
 	}
@@ -87,14 +87,18 @@ func workExamples() map[string]example {
 	})
 	var claimed claimAnswer
 	claimed.Body.Items = []workItem{{ID: exampleExecutionID, Type: "task", Kind: "build", Queue: "ci", EventID: new(exampleEventID), IdempotencyKey: new("72d3162e"),
-		Input: input, Attempt: 1, LeaseToken: 1, LeaseUntil: exampleTime(41)}}
+		Input: input, Attempt: 1, TraceID: exampleTraceID, LeaseToken: 1, LeaseUntil: exampleTime(41)}}
 	var extended heartbeatAnswer
 	extended.Body.LeaseUntil = exampleTime(51)
 	var completed completeManyAnswer
 	completed.Body.Items = []completion{{ID: exampleExecutionID, Status: "completed"}}
 	const output = `"lease_token": 1, "output": {"image": "acme/shop:9fceb02"}}`
 	return map[string]example{
-		"list-work":          {query: "status=dead&queue=ci", response: examplePage(execution("dead", func(x *executionView) { x.Attempt, x.Error = 4, new("exit status 2"); ended(x) }))},
+		"list-work": {query: "status=dead&queue=ci", response: examplePage(execution("dead", func(x *executionView) { x.Attempt, x.Error = 4, new("exit status 2"); ended(x) }))},
+		"start-work": {request: `{"type": "task", "kind": "build", "queue": "ci", "input": {"ref": "refs/heads/main"}, "idempotency_key": "nightly-2026-03-10", "priority": 10}`,
+			response: execution("pending", func(x *executionView) {
+				x.EventID, x.IdempotencyKey, x.Attempt, x.Priority, x.DueAt = nil, new("nightly-2026-03-10"), 0, 10, new(exampleTime(11))
+			})},
 		"claim-work":         {request: `{"queue": "ci", "kinds": ["build"], "max": 10, "wait_seconds": 20, "lease_seconds": 30}`, response: claimed.Body},
 		"complete-many-work": {request: `{"items": [{"id": "` + exampleExecutionID + `", ` + output + `]}`, response: completed.Body},
 		"get-work":           {response: execution("running", func(x *executionView) { x.Input = input })},

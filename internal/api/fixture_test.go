@@ -27,6 +27,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -82,13 +83,15 @@ const lostKeyMarker = "the-key-is-lost"
 // sources crm and shop; crm has a route.
 type fixture struct {
 	*testing.T
-	clock    *clocktest.Clock
-	db       *pg.DB
-	router   *echo.Echo
-	openAPI  *huma.OpenAPI
-	stopping chan struct{}
-	worked   map[string]int
-	routes   *routes
+	clock         *clocktest.Clock
+	db            *pg.DB
+	router        *echo.Echo
+	openAPI       *huma.OpenAPI
+	stopping      chan struct{}
+	worked        map[string]int
+	routes        *routes
+	configuration *configuration
+	replays       replays
 	*subscribers
 	acme  eventhook.TenantID
 	crm   eventhook.SourceID
@@ -99,7 +102,7 @@ type fixture struct {
 func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	t.Helper()
 	t.Parallel()
-	r := &fixture{T: t, clock: clocktest.New(noon), stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
+	r := &fixture{T: t, clock: clocktest.New(noon), stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}, configuration: &configuration{}}
 	dsn := pgtest.New(t)
 	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plainSealer{}, Describe: verify.Describe,
 		Log: slog.New(slog.DiscardHandler), Now: r.clock.Now})
@@ -113,11 +116,12 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	r.configure()
 	r.deleteSystemEvents()
 	var mu sync.Mutex
+	r.replays = replays{db, &replay.Worker{Store: db, Retention: 14 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}}
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
-		Subscriptions: r.subscribers, Deliveries: r.subscribers, Publisher: r.subscribers, Receivers: r.receivers(t),
-		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
+		Subscriptions: r.subscribers, Deliveries: r.subscribers, Replays: r.replays, Publisher: r.subscribers, Receivers: r.receivers(t),
+		Configuration: r.configuration, Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		OnWorkerAct: func(act string, n int) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -10,6 +11,7 @@ import (
 
 // EventReprocess selects events to reprocess.
 type EventReprocess struct {
+	Mode     string                `json:"mode,omitempty" enum:"retry,again" doc:"retry (default): route failed, dead and unrouted events again; actions that succeeded are not repeated. again: create a new event with the payload of each event that is dead, unrouted, delivered or a duplicate, and route it by the current routes; all its effects are created again."`
 	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"Events to reprocess. If given, filter is ignored."`
 	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"Events to reprocess. If more match than limit, the newest are reprocessed."`
 	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of events; required with filter."`
@@ -17,7 +19,7 @@ type EventReprocess struct {
 
 // EventReprocessFilter filters events. An omitted member does not filter.
 type EventReprocessFilter struct {
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"Statuses to reprocess; default all three."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted,delivered,duplicate" doc:"Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three."`
 	Source         string   `json:"source,omitempty" doc:"Slug of the source."`
 	SourceID       string   `json:"source_id,omitempty" doc:"Id of the source."`
 	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time" doc:"Events received after this time."`
@@ -27,7 +29,15 @@ type EventReprocessFilter struct {
 // EventsReprocessed lists the reprocessed events.
 type EventsReprocessed struct {
 	ReprocessedCount int      `json:"reprocessed_count" doc:"Number of reprocessed events."`
-	EventIDs         []string `json:"event_ids" doc:"Reprocessed events, newest first."`
+	EventIDs         []string `json:"event_ids" doc:"Mode retry: the reprocessed events, newest first. Mode again: the new events, in the order of their originals."`
+
+	Skipped []EventSkipped `json:"skipped,omitempty" doc:"Mode again: selected events for which no event was created."`
+}
+
+// EventSkipped is a selected event that was not reprocessed.
+type EventSkipped struct {
+	EventID string `json:"event_id" format:"uuid"`
+	Reason  string `json:"reason" example:"its payload is past the retention period"`
 }
 
 type reprocessRequest struct {
@@ -43,11 +53,42 @@ func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRe
 	if err != nil {
 		return nil, err
 	}
+	if body.Mode == modeAgain {
+		return s.reprocessAgain(ctx, by, which)
+	}
 	ids, err := s.Events.ReprocessEvents(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}
-	return &reprocessAnswer{EventsReprocessed{len(ids), idTexts(ids)}}, nil
+	return &reprocessAnswer{EventsReprocessed{ReprocessedCount: len(ids), EventIDs: idTexts(ids)}}, nil
+}
+
+// modeAgain is the mode that creates new events.
+const modeAgain = "again"
+
+func (s *server) reprocessAgain(ctx context.Context, by caller, which eventhook.EventSelection) (*reprocessAnswer, error) {
+	copies, err := s.Events.ReprocessAgain(ctx, by.actor(), by.tenant, which)
+	if err != nil {
+		return nil, err
+	}
+	out := EventsReprocessed{ReprocessedCount: len(copies.IDs), EventIDs: idTexts(copies.IDs)}
+	for _, x := range copies.Skipped {
+		out.Skipped = append(out.Skipped, EventSkipped{x.ID.String(), x.Reason})
+	}
+	return &reprocessAnswer{out}, nil
+}
+
+// checkStatuses adds a fault for each status that the mode cannot reprocess.
+func (b EventReprocess) checkStatuses(rules *eventhook.Faults) {
+	allowed, mode := eventhook.Reprocessable, "retry"
+	if b.Mode == modeAgain {
+		allowed, mode = eventhook.FinalEvents, modeAgain
+	}
+	for i, status := range b.Filter.Status {
+		if !slices.Contains(allowed, eventhook.EventStatus(status)) {
+			rules.Add(fmt.Sprintf("body.filter.status[%d]", i), "events that are %s cannot be reprocessed in mode %s", status, mode)
+		}
+	}
 }
 
 // selection returns the selected events. If an id cannot be parsed, the error is
@@ -62,6 +103,7 @@ func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.Event
 		checkText(&rules, "body.filter.source", f.Source)
 		which.Filter.Source = f.Source
 		which.Filter.ReceivedAfter, which.Filter.ReceivedBefore = moment(f.ReceivedAfter), moment(f.ReceivedBefore)
+		b.checkStatuses(&rules)
 		for _, status := range f.Status {
 			which.Statuses = append(which.Statuses, eventhook.EventStatus(status))
 		}

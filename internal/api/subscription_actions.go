@@ -32,7 +32,9 @@ func (s *server) registerSubscriptionActions(api huma.API) {
 	register(s, api, action("resume-subscription", "resume", "Resume a subscription",
 		"Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled."), s.resumeSubscription)
 	register(s, api, action("enable-subscription", "enable", "Enable a subscription",
-		"Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed."), s.enableSubscription)
+		"Makes a disabled or paused subscription active. Deliveries that were waiting or held are sent. If failures had disabled the subscription, the oldest missed delivery is sent at once; as soon as the receiver answers with 2xx, the deliveries that became dead in the outage are sent, too."), s.enableSubscription)
+	register(s, api, action("disable-subscription", "disable", "Disable a subscription",
+		"Creates no deliveries until the subscription is enabled; waiting deliveries are kept. Ends the probes of a subscription that failures have disabled."), s.disableSubscription)
 	test := action("test-subscription", "test", "Test a subscription by sending a test event",
 		"Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored.")
 	test.class = trials
@@ -65,7 +67,7 @@ func (s *server) applyToSubscription(ctx context.Context, by caller, in *Subscri
 // setStatus returns a change to a status.
 func setStatus(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
-		x.Status, x.DisabledReason = status, ""
+		x.Status, x.DisabledReason, x.DisabledBy = status, "", ""
 		return nil
 	}
 }
@@ -91,6 +93,10 @@ func (s *server) resumeSubscription(ctx context.Context, by caller, in *Subscrip
 
 func (s *server) enableSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
 	return s.applyToSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
+}
+
+func (s *server) disableSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.applyToSubscription(ctx, by, in, setStatus(eventhook.SubscriptionDisabled))
 }
 
 // SubscriptionTested is the outcome of a test event.

@@ -21,7 +21,7 @@ type SubscriptionPatch struct {
 	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Display name; need not be unique."`
 	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again."`
 	EventTypes    []string `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"Event types to deliver: exact, prefix.* or *. Replaces the existing list."`
-	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled."`
+	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription."`
 	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"Replaces all secrets at once. Use rotate-secret to give receivers time."`
 	SubscriptionFields
 }
@@ -112,7 +112,7 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 		x.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(b.SigningSecret)}}
 	}
 	if to := eventhook.SubscriptionStatus(b.Status); to != x.Status {
-		x.Status, x.DisabledReason = to, ""
+		x.Status, x.DisabledReason, x.DisabledBy = to, "", ""
 	}
 	if x.SecretsLost && (b.URL == "" || b.SigningSecret == "") {
 		return x // generating new secrets here would surprise the caller
@@ -148,12 +148,10 @@ func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 		return nil
 	case from == eventhook.SubscriptionDisabled && to == eventhook.SubscriptionPaused:
 		return errNotEnabled
-	case to == eventhook.SubscriptionActive || to == eventhook.SubscriptionPaused:
+	case to == eventhook.SubscriptionActive || to == eventhook.SubscriptionPaused || to == eventhook.SubscriptionDisabled:
 		return nil
-	case to == eventhook.SubscriptionDisabled:
-		return invalid("body.status", "can be set to disabled only by the gateway; pause or delete the subscription instead")
 	}
-	return invalid("body.status", "must be active or paused")
+	return invalid("body.status", "must be active, paused or disabled")
 }
 
 // errNotEnabled is the refusal of operations on a disabled subscription.

@@ -13,8 +13,9 @@ import (
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
 	Name                 string            `json:"name" doc:"Display name."`
-	Status               string            `json:"status" enum:"active,paused,disabled" doc:"active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created."`
-	DisabledReason       *string           `json:"disabled_reason" doc:"Why the gateway disabled the subscription."`
+	Status               string            `json:"status" enum:"active,paused,disabled" doc:"active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held."`
+	DisabledReason       *string           `json:"disabled_reason" doc:"Why the subscription is disabled; null if it is not."`
+	DisabledBy           *string           `json:"disabled_by" doc:"What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed."`
 	URL                  string            `json:"url" example:"https://billing.example/…" doc:"Receiver of the events. The part after the host is secret and shown as …."`
 	EventTypes           []string          `json:"event_types" doc:"Event types to deliver: exact, prefix.* or *."`
 	Filter               jsonObject        `json:"filter,omitempty" doc:"Conditions on the event, by path; absent if none."`
@@ -51,7 +52,7 @@ type SubscriptionCreated struct {
 func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 	signing := signingAt(x.Signing, s.Now())
 	v := Subscription{
-		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), URL: shownURL(x.URL),
+		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
 		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,

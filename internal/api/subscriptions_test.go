@@ -72,7 +72,7 @@ func TestCreateSubscription(t *testing.T) {
 		t.Error("the stored secret and URL are not the returned ones")
 	}
 	want := object{
-		"id": made["id"], "name": "billing", "status": "active", "disabled_reason": nil, "url": billing, "event_types": []any{"payment.*"},
+		"id": made["id"], "name": "billing", "status": "active", "disabled_reason": nil, "disabled_by": nil, "url": billing, "event_types": []any{"payment.*"},
 		"auth_header": nil, "headers": object{}, "target_labels": []any{}, "timeout_seconds": 30.0, "disable_after_failures": 10.0, "max_in_flight": 10.0, "rate_per_second": 0.0,
 		"retry":      object{"max_retries": 5.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"},
 		"signatures": []any{"v1"}, "signing_secrets_count": 1.0, "rotation_ends_at": nil, "warnings": []any{}, "signing_secret": secret,
@@ -193,7 +193,7 @@ func TestSubscriptionFaults(t *testing.T) {
 		})
 	}
 	r.wantFaults(r.admin("POST", T("acme")+subscriptions, object{"name": "n", "url": "https://a.example", "event_types": []string{"*"}, "auth_header": "[redacted]"}), 422, []string{"body.auth_header"})
-	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"status":"disabled"}`), 422, []string{"body.status"})
+	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"status":"deleted"}`), 422, []string{"body.status"})
 	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"url":null,"name":null}`), 422, []string{"body.name", "body.url"})
 	if n := len(r.list(T("acme") + subscriptions).Items); n != 1 {
 		t.Errorf("there are %d subscriptions, want no new one", n)
@@ -352,7 +352,8 @@ func TestSubscriptionStatuses(t *testing.T) {
 		{active, "resume", "", 200, active}, {paused, "resume", "", 200, active}, {disabled, "resume", "", 409, disabled},
 		{active, "enable", "", 200, active}, {paused, "enable", "", 200, active}, {disabled, "enable", "", 200, active},
 		{disabled, "", active, 200, active}, {disabled, "", disabled, 200, disabled}, {disabled, "", paused, 409, disabled},
-		{active, "", disabled, 422, active}, {paused, "", disabled, 422, paused},
+		{active, "", disabled, 200, disabled}, {paused, "", disabled, 200, disabled},
+		{active, "disable", "", 200, disabled}, {paused, "disable", "", 200, disabled}, {disabled, "disable", "", 200, disabled},
 	} {
 		t.Run(c.from+" "+c.act+c.patch, func(t *testing.T) {
 			r := setUp(t)

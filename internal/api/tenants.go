@@ -13,6 +13,7 @@ import (
 // AdminStore stores tenants, their keys and the audit log.
 type AdminStore interface {
 	TenantStore
+	TenantCleanupStore
 	TenantKeyStore
 	AuditStore
 }
@@ -31,16 +32,18 @@ type TenantStore interface {
 }
 
 type tenantView struct {
-	ID              string      `json:"id" format:"uuid"`
-	Slug            string      `json:"slug" doc:"Identifies the tenant in URLs."`
-	Name            string      `json:"name" doc:"Display name."`
-	Status          string      `json:"status" enum:"active,suspended,closed" doc:"active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled."`
-	MaxEventsPerDay *int64      `json:"max_events_per_day" doc:"Null: no limit."`
-	MaxStorageBytes *int64      `json:"max_storage_bytes" doc:"Null: no limit."`
-	Usage           tenantUsage `json:"usage" doc:"Used part of the quota."`
-	Version         int64       `json:"version" doc:"Increases with every change and is used as the ETag."`
-	CreatedAt       time.Time   `json:"created_at"`
-	UpdatedAt       time.Time   `json:"updated_at"`
+	ID              string         `json:"id" format:"uuid"`
+	Slug            string         `json:"slug" doc:"Identifies the tenant in URLs."`
+	Name            string         `json:"name" doc:"Display name."`
+	Status          string         `json:"status" enum:"active,suspended,closed" doc:"active: receives webhooks. suspended: receives no webhooks, and its keys cannot change anything. closed: permanently disabled."`
+	MaxEventsPerDay *int64         `json:"max_events_per_day" doc:"Null: no limit."`
+	MaxStorageBytes *int64         `json:"max_storage_bytes" doc:"Null: no limit."`
+	Usage           tenantUsage    `json:"usage" doc:"Used part of the quota."`
+	Closing         *tenantClosing `json:"closing,omitempty" doc:"Progress of the closing, for a closed tenant. Lists of tenants leave it out."`
+	Purge           *tenantPurge   `json:"purge,omitempty" doc:"Progress of the deletion of the tenant's data, if it was requested. Lists of tenants leave it out."`
+	Version         int64          `json:"version" doc:"Increases with every change and is used as the ETag."`
+	CreatedAt       time.Time      `json:"created_at"`
+	UpdatedAt       time.Time      `json:"updated_at"`
 }
 
 type tenantUsage struct {
@@ -68,12 +71,15 @@ func (s *server) registerTenants(api huma.API) {
 	update.skipsShape = true
 	update.about = "Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit."
 	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant")
-	end.about = "Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone."
+	end.about = "Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; " +
+		"the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. " +
+		"Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone."
 	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants"), s.listTenants)
 	register(s, api, create, s.createTenant)
 	register(s, api, op("get-tenant", http.MethodGet, "/{tenant}", "Get a tenant"), s.getTenant)
 	register(s, api, update, s.updateTenant)
 	register(s, api, end, s.closeTenant)
+	s.registerTenantPurge(api)
 }
 
 func (s *server) listTenants(ctx context.Context, _ caller, in *PageQuery) (*page[tenantView], error) {
@@ -109,7 +115,15 @@ func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantA
 	if err != nil {
 		return nil, err
 	}
-	return &tenantAnswer{etag(t.Version), viewTenant(t, used[t.ID])}, nil
+	answer := &tenantAnswer{etag(t.Version), viewTenant(t, used[t.ID])}
+	if t.Status == eventhook.TenantClosed {
+		progress, err := s.Admin.TenantCleanup(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		answer.Body.addCleanup(progress)
+	}
+	return answer, nil
 }
 
 type tenantCreate struct {

@@ -244,7 +244,7 @@ func TestClosedTenant(t *testing.T) {
 		r.admin(c.method, c.path, c.body).want(http.StatusConflict)
 	}
 	for _, op := range r.operations() {
-		if scope := op.Metadata["scope"].(eventhook.Scope); (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish) && op.Method != "GET" {
+		if scope := op.Metadata["scope"].(eventhook.Scope); (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish || scope == eventhook.ScopeWork) && op.Method != "GET" {
 			r.admin(op.Method, pathOf(op, "acme"), `{}`).want(http.StatusConflict)
 		}
 	}
@@ -266,4 +266,39 @@ func TestClosedTenant(t *testing.T) {
 	if keys := r.list(tenants + "/acme/keys").Items; keys[0]["expires_at"] != "2026-03-10T15:01:00Z" {
 		t.Errorf("the key is listed as %v, want it ended by the closing", keys[0])
 	}
+}
+
+func TestPurge(t *testing.T) {
+	r := setUp(t)
+	progress := func(a *answer) (closing, purge map[string]any) {
+		o := a.object()
+		closing, _ = o["closing"].(map[string]any)
+		purge, _ = o["purge"].(map[string]any)
+		return closing, purge
+	}
+	if closing, purge := progress(r.admin("GET", tenants+"/acme", nil).want(http.StatusOK)); closing != nil || purge != nil {
+		t.Errorf("an active tenant shows %v and %v, want neither", closing, purge)
+	}
+	r.admin("POST", tenants+"/acme/purge", nil).want(http.StatusConflict)
+	r.admin("POST", tenants+"/unknown/purge", nil).want(http.StatusNotFound)
+	closing, purge := progress(r.admin("POST", tenants+"/acme/close", nil).want(http.StatusOK))
+	if closing["status"] != "running" || closing["completed_at"] != nil || closing["correlation_id"] == "" || purge != nil {
+		t.Errorf("closed: got %v and %v, want a running closing", closing, purge)
+	}
+	if _, purge := progress(r.admin("POST", tenants+"/acme/purge", nil).want(http.StatusAccepted)); purge["status"] != "running" {
+		t.Errorf("got the purge %v, want a running one", purge)
+	}
+	for more := true; more; {
+		var err error
+		more, err = r.db.CleanUpTenants(t.Context())
+		r.must(err)
+	}
+	closing, purge = progress(r.admin("GET", tenants+"/acme", nil).want(http.StatusOK))
+	if closing["status"] != "completed" || purge["status"] != "completed" || purge["deleted_rows"].(float64) < 4 || purge["completed_at"] == nil {
+		t.Errorf("got %v and %v, want both completed", closing, purge)
+	}
+	if list := r.list(T("acme") + "/sources").Items; len(list) != 0 {
+		t.Errorf("got the sources %v, want none", list)
+	}
+	r.admin("POST", tenants+"/acme/purge", nil).want(http.StatusAccepted)
 }

@@ -22,6 +22,9 @@ import (
 type WorkStore interface {
 	ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error)
 	NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error)
+	// StartWork stores an execution. If its idempotency key is taken, it returns the
+	// existing one.
+	StartWork(ctx context.Context, x eventhook.Execution) (_ eventhook.Execution, started bool, err error)
 	WorkWake(tenant eventhook.TenantID, queue string) <-chan struct{}
 	Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (time.Time, error)
 	Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error)
@@ -51,10 +54,12 @@ type workItem struct {
 	Type           string          `json:"type" enum:"workflow,task"`
 	Kind           string          `json:"kind" doc:"Kind of the task or workflow."`
 	Queue          string          `json:"queue" doc:"Queue of the execution."`
-	EventID        *string         `json:"event_id" doc:"Event whose route created the execution."`
+	EventID        *string         `json:"event_id" doc:"Event whose route created the execution; null if a caller started it."`
 	IdempotencyKey *string         `json:"idempotency_key" doc:"Null if the execution has no key."`
 	Input          json.RawMessage `json:"input" doc:"The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64."`
 	Attempt        int             `json:"attempt" doc:"Number of this attempt, starting at 1."`
+	Priority       int             `json:"priority" doc:"Priority in the queue, -100 to 100."`
+	TraceID        string          `json:"trace_id" doc:"W3C trace id of the request that led to the execution."`
 	LeaseToken     int64           `json:"lease_token" doc:"Token of the lease, required by complete, fail, suspend and heartbeat."`
 	LeaseUntil     time.Time       `json:"lease_until" doc:"When the lease expires, unless a heartbeat extends it."`
 	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
@@ -73,10 +78,12 @@ type executionView struct {
 	Kind           string          `json:"kind" doc:"Kind of the task or workflow."`
 	Queue          string          `json:"queue"`
 	Status         string          `json:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled" doc:"pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user."`
-	EventID        *string         `json:"event_id" doc:"Event whose route created the execution."`
+	EventID        *string         `json:"event_id" doc:"Event whose route created the execution; null if a caller started it."`
 	IdempotencyKey *string         `json:"idempotency_key" doc:"Null if the execution has no key."`
 	Attempt        int             `json:"attempt" doc:"Number of attempts so far."`
 	MaxAttempts    int             `json:"max_attempts" doc:"Maximum number of attempts."`
+	Priority       int             `json:"priority" doc:"Priority in the queue, -100 to 100."`
+	TraceID        string          `json:"trace_id" doc:"W3C trace id of the request that led to the execution."`
 	Input          json.RawMessage `json:"input,omitempty" doc:"Input; not included in lists."`
 	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
 	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaits or last awaited; not included in lists."`
@@ -105,6 +112,7 @@ type workQuery struct {
 }
 
 func (s *server) registerWork(api huma.API) {
+	s.registerStartWork(api)
 	post := func(id, path, summary string) operation {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
@@ -216,7 +224,7 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 	for _, x := range list {
 		item := workItem{
 			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
-			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, LeaseToken: x.Lease.Token,
+			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, Priority: x.Priority, TraceID: x.Trace(), LeaseToken: x.Lease.Token,
 			LeaseUntil: utc(x.Lease.Until), State: x.State,
 		}
 		item.Promises = viewPromises(x.Promises)
@@ -458,7 +466,7 @@ func (s *server) execution(ctx context.Context, by caller, id eventhook.Executio
 func viewExecution(x eventhook.Execution) executionView {
 	return executionView{
 		ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: string(x.Status), EventID: optionalID(x.EventID),
-		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, State: x.State, Output: x.Output,
+		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, Priority: x.Priority, TraceID: x.Trace(), State: x.State, Output: x.Output,
 		Error: optional(x.Error), DueAt: optionalUTC(x.DueAt), CreatedAt: utc(x.CreatedAt), CompletedAt: optionalUTC(x.CompletedAt),
 	}
 }

@@ -37,7 +37,7 @@ func TestClaimedWorkHasAllMembers(t *testing.T) {
 	answered.into(&got)
 	want := []map[string]any{{
 		"id": got.Items[0]["id"], "type": "task", "kind": "build", "queue": "default", "event_id": e.ID.String(), "idempotency_key": "k",
-		"input": map[string]any{"order": 7.0}, "attempt": 1.0, "lease_token": 1.0, "lease_until": "2026-03-10T15:01:30.001Z",
+		"input": map[string]any{"order": 7.0}, "attempt": 1.0, "priority": 0.0, "trace_id": e.Trace(), "lease_token": 1.0, "lease_until": "2026-03-10T15:01:30.001Z",
 	}}
 	if diff := cmp.Diff(want, got.Items); diff != "" {
 		t.Errorf("claimed (-want +got):\n%s", diff)
@@ -46,7 +46,7 @@ func TestClaimedWorkHasAllMembers(t *testing.T) {
 	delete(x, "id")
 	if diff := cmp.Diff(map[string]any{
 		"type": "task", "kind": "build", "queue": "default", "status": "running", "event_id": e.ID.String(), "idempotency_key": "k",
-		"attempt": 1.0, "max_attempts": 3.0, "input": map[string]any{"order": 7.0}, "error": nil, "due_at": "2026-03-10T15:01:30.001Z",
+		"attempt": 1.0, "max_attempts": 3.0, "priority": 0.0, "trace_id": e.Trace(), "input": map[string]any{"order": 7.0}, "error": nil, "due_at": "2026-03-10T15:01:30.001Z",
 		"created_at": "2026-03-10T15:00:00.001Z", "completed_at": nil,
 	}, x); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)

@@ -120,8 +120,25 @@ func showEvent(w io.Writer, e client.EventDetail) error {
 	}
 	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"origin", from}, field{"received", terminal.Time(e.ReceivedAt)},
 		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, cmp.Or(e.ContentType, "unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
-		field{"status", string(e.Status)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", timeOr(e.ProcessedAt, "")},
+		field{"status", string(e.Status)}, field{"outcome", outcomeText(e)}, field{"reprocessed from", textOf(e.ReprocessedFrom)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", timeOr(e.ProcessedAt, "")},
 		field{"retries", retriesText(e)}, field{"last error", textOf(e.LastError)}, field{"trace", e.TraceID})
+}
+
+// outcomeText returns what the event has led to, and the first failure.
+func outcomeText(e client.EventDetail) string {
+	text := string(e.Outcome)
+	if len(e.Failures) == 0 {
+		return text
+	}
+	first := e.Failures[0]
+	text += fmt.Sprintf(": %s %s is %s", first.Type, first.ID, first.Status)
+	if first.Error != "" {
+		text += ": " + terminal.Printable(first.Error)
+	}
+	if more := len(e.Failures) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
 }
 
 // originOf returns the source that received an event, or how it was published.
@@ -164,6 +181,7 @@ var actionColumns = []column[client.Action]{
 	{"ROUTE", func(a client.Action) string { return a.RouteName }},
 	{"TARGET", func(a client.Action) string { return a.TargetType }},
 	{"STATUS", func(a client.Action) string { return string(a.Status) }},
+	{"EFFECT", func(a client.Action) string { return textOf(a.EffectStatus) }},
 	{"ATTEMPTS", func(a client.Action) string { return fmt.Sprint(a.Attempts) }},
 	{"CREATED", func(a client.Action) string {
 		return cmp.Or(textOf(a.TaskExecutionID), textOf(a.WorkflowExecutionID), textOf(a.PromiseID), textOf(a.PublishedEventID))

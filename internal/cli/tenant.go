@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 
@@ -12,14 +13,14 @@ import (
 
 func newTenant(version string) *cobra.Command {
 	r := &remote{version: version}
-	return newNoun("tenant", "Create, list, update, suspend and close tenants (requires the admin key)", `Create, list, update, suspend and close tenants. The admin key is required.
+	return newNoun("tenant", "Create, list, update, suspend, close and purge tenants (requires the admin key)", `Create, list, update, suspend, close and purge tenants. The admin key is required.
 
   eventhook tenant create shop --name "Shop" --max-events-per-day 1000000
   eventhook tenant list
   eventhook tenant suspend shop`, r,
 		newTenantList(r), newTenantGet(r), newTenantCreate(r), newTenantUpdate(r),
 		newTenantStatus(r, "suspend", client.TenantStatusSuspended, "Suspend a tenant: refuse its webhooks and changes; accepted events are processed"),
-		newTenantStatus(r, "activate", client.TenantStatusActive, "Activate a suspended tenant"), newTenantClose(r))
+		newTenantStatus(r, "activate", client.TenantStatusActive, "Activate a suspended tenant"), newTenantClose(r), newTenantPurge(r))
 }
 
 var tenantColumns = []column[client.Tenant]{
@@ -53,6 +54,7 @@ func (s *session) showTenant(t client.Tenant, err error) error {
 		return printFields(w, field{"slug", t.Slug}, field{"name", t.Name}, field{"status", string(t.Status)}, field{"id", t.ID},
 			field{"events today", strconv.FormatInt(t.Usage.EventsToday, 10) + " of " + numberOr(t.MaxEventsPerDay, "unlimited")},
 			field{"bytes stored", strconv.FormatInt(t.Usage.StorageBytes, 10) + " of " + numberOr(t.MaxStorageBytes, "unlimited")},
+			field{"closing", closingText(t.Closing)}, field{"purge", purgeText(t.Purge)},
 			field{"created", terminal.Time(t.CreatedAt)}, field{"updated", terminal.Time(t.UpdatedAt)})
 	})
 }
@@ -114,9 +116,33 @@ func newTenantStatus(r *remote, verb string, status client.TenantStatus, short s
 	})
 }
 
+// closingText describes the progress of closing a tenant, "" if the tenant is not closed.
+func closingText(c *client.TenantClosing) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d executions cancelled, %d promises rejected, %d deliveries and %d events ended",
+		c.Status, c.ExecutionsCancelled, c.PromisesRejected, c.DeliveriesEnded, c.EventsEnded)
+}
+
+// purgeText describes the progress of a purge, "" if there was no request.
+func purgeText(p *client.TenantPurge) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d rows deleted", p.Status, p.DeletedRows)
+}
+
 func newTenantClose(r *remote) *cobra.Command {
-	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working, and its open work ends", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
 	})
 	return confirmed(cmd, func(args []string) string { return "close the tenant " + args[0] + " permanently" })
+}
+
+func newTenantPurge(r *remote) *cobra.Command {
+	cmd := r.verb("purge SLUG", "Delete the data of a closed tenant in the background; `tenant get` shows the progress", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showTenant(s.PurgeTenant(cmd.Context(), args[0], s.keepBody()))
+	})
+	return confirmed(cmd, func(args []string) string { return "delete all data of the tenant " + args[0] })
 }

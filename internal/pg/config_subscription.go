@@ -16,7 +16,7 @@ import (
 )
 
 const subscriptionColumns = `s.id, s.tenant_id, t.slug, s.name, s.status, coalesce(s.disabled_reason, ''), coalesce(s.disabled_by, ''), s.event_types, s.filter, s.settings, s.secrets,
-s.version, s.created_at, s.updated_at`
+s.version, s.recovered_at, s.created_at, s.updated_at`
 
 const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = s.tenant_id`
 
@@ -31,18 +31,32 @@ func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id ev
 	return s, translate("find subscription", notFound(err, "subscription"))
 }
 
-// generationSQL reads the generation of a tenant's configuration, 0 if that has never changed.
-const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`
+// generationSQL reads the generation of a tenant's configuration, 0 if that has never changed,
+// with the generation of the operator's.
+const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0) + ` + operatorGeneration
 
-// TenantSubscriptions returns all of a tenant's subscriptions, oldest first, and their
-// generation, both from one snapshot. Subscriptions whose secrets do not open have
+// receivingOperatorSQL reads the operator subscriptions that receive events of tenant $1.
+// Index subscription_tenant.
+const receivingOperatorSQL = `SELECT ` + subscriptionColumns + subscriptionTables + ` JOIN eventhook.tenant t2 ON t2.id = $1
+	WHERE s.tenant_id = ` + operatorID + ` AND $1 <> ` + operatorID + ` AND (NOT s.settings ? 'tenants' OR s.settings->'tenants' ? t2.slug) ORDER BY s.id`
+
+// TenantSubscriptions returns all of a tenant's subscriptions, oldest first, then the operator
+// subscriptions that receive its events, and their generation, all from one snapshot. Subscriptions whose secrets do not open have
 // SecretsLost. An unknown tenant has no subscriptions.
 func (db *DB) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error) {
 	err = db.inSnapshot(ctx, "read subscriptions", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&generation); err != nil {
 			return err
 		}
-		list, err = db.subscriptionsOf(ctx, tx, tenant, "")
+		if list, err = db.subscriptionsOf(ctx, tx, tenant, ""); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, receivingOperatorSQL, [16]byte(tenant))
+		if err != nil {
+			return err
+		}
+		operators, err := db.collectSubscriptions(rows)
+		list = append(list, operators...)
 		return err
 	})
 	return generation, list, err
@@ -89,7 +103,7 @@ func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened,
 	var sealed string
 	var settings, filter []byte
 	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason, (*string)(&s.DisabledBy), &s.EventTypes,
-		&filter, &settings, &sealed, &s.Version, &s.CreatedAt, &s.UpdatedAt)
+		&filter, &settings, &sealed, &s.Version, &s.RecoveredAt, &s.CreatedAt, &s.UpdatedAt)
 	if err != nil {
 		return s, nil, err
 	}

@@ -13,7 +13,11 @@ import (
 func (f *fixture) disable(db *DB, reasons map[eventhook.SubscriptionID]string) {
 	f.Helper()
 	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error {
-		_, _, err := db.disableSubscriptions(f.Context(), tx, reasons)
+		why := map[eventhook.SubscriptionID]disabling{}
+		for id, reason := range reasons {
+			why[id] = disabling{eventhook.DisabledByFailures, reason}
+		}
+		_, _, err := db.disableSubscriptions(f.Context(), tx, why)
 		return err
 	}))
 }
@@ -43,7 +47,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	entry := f.audit(eventhook.AuditFilter{Tenant: umbrella, Action: "webhook.disabled"})[0]
 	same(t, "the actor", entry.Actor, eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"})
 	same(t, "events for the subscription that stays enabled", f.deliveredTypes(kept), "webhook.disabled webhook.disabled")
-	same(t, "events for the disabled subscription", f.deliveredTypes(failing), "")
+	same(t, "events for the disabled subscription, which are held", f.deliveredTypes(failing), "webhook.disabled webhook.disabled")
 
 	entries := len(f.audit(eventhook.AuditFilter{}))
 	f.disable(f.other, reasons)

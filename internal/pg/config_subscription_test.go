@@ -196,9 +196,9 @@ func TestUpdateSubscription(t *testing.T) {
 		{"resumed", 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b status:"paused">"active"`}, 0},
 		{"disabled", 0, func(s *eventhook.Subscription) {
 			s.Status, s.DisabledReason = eventhook.SubscriptionDisabled, "by hand"
-		}, []string{`webhook.disabled b disabled_reason:null>"by hand" status:"active">"disabled"`}, 0},
+		}, []string{`webhook.disabled b disabled_by:null>"user" disabled_reason:null>"by hand" status:"active">"disabled"`}, 0},
 		{"another reason", 0, func(s *eventhook.Subscription) { s.DisabledReason = "why" }, []string{`webhook.updated b disabled_reason:"by hand">"why"`}, 0},
-		{"active again", 11, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b disabled_reason:"why">null status:"disabled">"active"`}, 0},
+		{"active again", 11, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b disabled_by:"user">null disabled_reason:"why">null status:"disabled">"active"`}, 0},
 	} {
 		f.clock.Advance(time.Second)
 		before := len(f.audit(eventhook.AuditFilter{}))

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,9 @@ func (m *mutation) checkSubscriptionLimit(ctx context.Context) error {
 	if err := m.tx.QueryRow(ctx, countSubscriptionsSQL, [16]byte(m.tenant.ID)).Scan(&n); err != nil {
 		return err
 	}
+	if m.tenant.ID == eventhook.OperatorTenant && n > eventhook.MaxOperatorSubscriptions {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The operator has %d subscriptions, the maximum.", n-1)}
+	}
 	if n > eventhook.MaxSubscriptions {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant has %d subscriptions, the maximum.", n-1)}
 	}
@@ -64,8 +68,8 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 		return s, err
 	}
 	args["secrets"], args["tenant"] = sealed, [16]byte(s.TenantID)
-	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, disabled_by, event_types, filter, settings, version, updated_at, secrets, tenant_id, created_at)
-		VALUES (@id, @name, @status, @disabled_reason, @disabled_by, @event_types, @filter, @settings, @version, @updated_at, @secrets, @tenant, @updated_at)`, args)
+	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, disabled_by, event_types, filter, settings, version, updated_at, recovered_at, secrets, tenant_id, created_at)
+		VALUES (@id, @name, @status, @disabled_reason, @disabled_by, @event_types, @filter, @settings, @version, @updated_at, @recovered_at, @secrets, @tenant, @updated_at)`, args)
 	if err != nil {
 		return s, err
 	}
@@ -81,13 +85,15 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 func subscriptionArgs(s eventhook.Subscription) (pgx.StrictNamedArgs, error) {
 	settings, err := json.Marshal(s.SubscriptionSettings)
 	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status), "disabled_reason": textArg(s.DisabledReason), "disabled_by": textArg(string(s.DisabledBy)),
-		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version, "updated_at": s.UpdatedAt}, err
+		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version, "updated_at": s.UpdatedAt,
+		"recovered_at": s.RecoveredAt}, err
 }
 
 // UpdateSubscription updates a subscription in one transaction. change receives the current
 // subscription, with its secrets in plain text, and returns the wanted one. A version other
 // than 0 must be the current one, otherwise the error is ErrStale. A subscription that becomes
-// active starts with no dead deliveries in a row. If the secrets do not open, because their
+// active starts with no dead deliveries in a row, and is probed at once if its outage has not
+// ended. A subscription that is disabled without a cause is disabled by a user. If the secrets do not open, because their
 // encryption key is lost, the other fields can still be changed; new secrets must then be
 // complete, otherwise the error is KindConflict. change must not block, since other
 // transactions wait for the subscription.
@@ -118,13 +124,18 @@ func (m *mutation) lockSubscription(ctx context.Context, id eventhook.Subscripti
 	return s, notFound(err, "subscription")
 }
 
-// resetHealthSQL resets a subscription's count of dead deliveries in a row. Primary key.
-const resetHealthSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = $1 AND dead_in_row > 0`
-
 // updateSubscription stores the wanted state of a subscription, and returns the changes. The
 // caller holds the lock of the subscription.
 func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
-	if want.Status != eventhook.SubscriptionDisabled {
+	switch {
+	case want.Status == eventhook.SubscriptionDisabled:
+		if want.DisabledBy = cmp.Or(want.DisabledBy, eventhook.DisabledByUser); want.DisabledBy == eventhook.DisabledByUser {
+			want.DisabledReason = cmp.Or(want.DisabledReason, "a user disabled it")
+		}
+	case have.Status == eventhook.SubscriptionDisabled:
+		want.RecoveredAt = new(m.db.now())
+		fallthrough
+	default:
 		want.DisabledReason, want.DisabledBy = "", ""
 	}
 	var err error
@@ -148,14 +159,12 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 	if err != nil {
 		return have, nil, err
 	}
-	if have.Status != want.Status && want.Status == eventhook.SubscriptionActive {
-		if err := m.exec(ctx, resetHealthSQL, [16]byte(have.ID)); err != nil {
-			return have, nil, err
-		}
+	if err := m.updateOutage(ctx, have, want); err != nil {
+		return have, nil, err
 	}
 	args["secrets"], args["keep_secrets"] = sealed, keepsSecrets
 	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = @name, status = @status, disabled_reason = @disabled_reason, disabled_by = @disabled_by,
-		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at,
+		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at, recovered_at = @recovered_at,
 		secrets = CASE WHEN @keep_secrets THEN secrets ELSE @secrets END WHERE id = @id`, args)
 	return want, changes, err
 }
@@ -249,14 +258,15 @@ var gatewayActor = eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook
 // lockFailingSQL skips subscriptions that another transaction is changing: the caller holds
 // further locks by now, for which that transaction may wait. Primary key.
 const lockFailingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
-WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + lockSubscriptionsClause + ` SKIP LOCKED`
+WHERE s.id = ANY($1) AND (s.status <> 'disabled' OR s.disabled_by = 'failures') ORDER BY s.tenant_id, s.id` + lockSubscriptionsClause + ` SKIP LOCKED`
 
 // disableSubscriptions disables subscriptions on behalf of the gateway, within tx. Each has a
 // reason that users can read. It records the changes and publishes webhook.disabled events. It
 // skips subscriptions that are disabled already, do not exist any more, or are locked by
-// another transaction: the next dead delivery disables them. After the commit, the caller must
+// another transaction: the next dead delivery disables them. A subscription that failures have
+// disabled can still be disabled by an answer of 410, which ends its probes. After the commit, the caller must
 // call notifyAnnounced with each element of announcements.
-func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (announcements []announced, disabled []eventhook.Subscription, err error) {
+func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]disabling) (announcements []announced, disabled []eventhook.Subscription, err error) {
 	if len(reasons) == 0 {
 		return nil, nil, nil
 	}
@@ -269,6 +279,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 	if err != nil {
 		return nil, nil, err
 	}
+	list = slices.DeleteFunc(list, func(s eventhook.Subscription) bool { return s.DisabledBy == reasons[s.ID].by })
 	disabled = list
 	for len(list) > 0 { // one tenant after the other, so that all transactions lock generations in one order
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
@@ -285,11 +296,11 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 	return announcements, disabled, nil
 }
 
-func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {
+func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]disabling) (announced, error) {
 	m := &mutation{db: db, tx: tx, by: gatewayActor, tenant: tenant, batch: &pgx.Batch{}}
 	for _, s := range list {
 		want := s
-		want.Status, want.DisabledReason = eventhook.SubscriptionDisabled, reasons[s.ID]
+		want.Status, want.DisabledReason, want.DisabledBy = eventhook.SubscriptionDisabled, reasons[s.ID].reason, reasons[s.ID].by
 		if _, _, err := m.updateSubscription(ctx, s, want); err != nil {
 			return announced{}, err
 		}

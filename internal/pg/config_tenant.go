@@ -42,10 +42,10 @@ func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 	return t, translate("find tenant", notFound(err, "tenant"))
 }
 
-// Tenants lists all tenants, newest first. Primary key.
+// Tenants lists all tenants, newest first, except the operator tenant. Primary key.
 func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
-		WHERE id < $1 ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
+		WHERE id < $1 AND id <> `+operatorID+` ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list tenants", err)
 	}
@@ -141,8 +141,9 @@ func tenantAction(have, want eventhook.Tenant) string {
 
 // CloseTenant closes a tenant permanently: it disables its sources and subscriptions and expires
 // its API keys. Each of these has a system event and an audit entry, which share the
-// correlation id of the closing. Stored data stays until its retention ends. The error is
-// KindConflict if the tenant is closed already.
+// correlation id of the closing. CleanUpTenants ends its open work in the background. Stored
+// data stays until its retention ends or PurgeTenant deletes it. The error is KindConflict if
+// the tenant is closed already.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
 	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
 	err = m.run(ctx, "close tenant", func() error {
@@ -157,10 +158,22 @@ func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) 
 		if err := m.updateTenant(ctx, want); err != nil {
 			return err
 		}
+		if err := m.exec(ctx, nameCleanupSQL, [16]byte(want.ID), m.correlation); err != nil {
+			return err
+		}
 		return m.disableOwned(ctx)
 	})
 	return m.tenant, err
 }
+
+// nameCleanupSQL completes the row that the trigger on tenant has inserted, and ends the
+// tenant's replays. Primary key, and replay_due.
+const nameCleanupSQL = `
+WITH cancelled AS (
+    UPDATE eventhook.replay SET status = 'cancelled', due_at = NULL, finished_at = now(), lease_token = lease_token + 1
+    WHERE tenant_id = $1 AND due_at IS NOT NULL
+)
+UPDATE eventhook.tenant_cleanup SET correlation_id = $2 WHERE tenant_id = $1`
 
 // disableSourcesSQL disables the sources of a tenant. Index on tenant and id.
 const disableSourcesSQL = `

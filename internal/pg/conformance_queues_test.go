@@ -22,6 +22,9 @@ func TestTheQueueConforms(t *testing.T) {
 					return eventhook.Destination{TenantID: f.tenant, SubscriptionID: s.ID}
 				},
 				Store: func(to eventhook.Destination, n int) { f.publishTo(n, subs[to.SubscriptionID]) },
+				StoreOrdered: func(to eventhook.Destination, values ...string) []eventhook.DeliveryID {
+					return f.publishOrdered(subs[to.SubscriptionID], values...)
+				},
 				Delete: func(to eventhook.Destination) {
 					f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, to.SubscriptionID, 0))
 				},

@@ -59,8 +59,11 @@ type Options struct {
 	// Matches reports whether a subscription's filter matches a system event. An invalid
 	// filter matches no event. If nil, every filter matches.
 	Matches func(filter json.RawMessage, e *eventhook.Event) bool
-	Log     *slog.Logger
-	Now     func() time.Time // nil means time.Now
+	// OrderKey returns the key of a system event for a subscription's OrderedBy, or zero. If
+	// nil, deliveries of system events are not ordered.
+	OrderKey func(orderedBy string, e *eventhook.Event) eventhook.OrderKey
+	Log      *slog.Logger
+	Now      func() time.Time // nil means time.Now
 }
 
 // DB is the gateway's store. It has three pools of connections: one for accepting events,
@@ -78,6 +81,7 @@ type DB struct {
 	sealer      Sealer
 	describe    func(eventhook.Secret) (json.RawMessage, string, error)
 	matches     func(json.RawMessage, *eventhook.Event) bool
+	orderKey    func(string, *eventhook.Event) eventhook.OrderKey
 	faultsOfNew func(have, want eventhook.Secret) eventhook.Faults
 	log         *slog.Logger
 	now         func() time.Time
@@ -96,6 +100,8 @@ type DB struct {
 	sweptPromises              sweepPosition
 
 	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
+
+	lifecycleAfter atomic.Pointer[eventhook.TenantID] // where PublishLifecycle continues
 
 	lockWait time.Duration // the constant lockWait; shorter in tests
 }
@@ -117,14 +123,17 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Matches == nil {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
+	if o.OrderKey == nil {
+		o.OrderKey = func(string, *eventhook.Event) eventhook.OrderKey { return eventhook.OrderKey{} }
+	}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, orderKey: o.OrderKey, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimSlotShare, 1))
 	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeSlotShare, maxWaitingChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
-	db.publishBufs.New = func() any { return newColumns(publishSQL) }
+	db.publishBufs.New = func() any { return newPublishColumns() }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
@@ -222,7 +231,7 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 }
 
 // workStatements are prepared on each connection of the work pool.
-var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
+var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
 
 var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
 	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +

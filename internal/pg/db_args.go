@@ -98,3 +98,11 @@ func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T
 	rows.Close() // discards the remaining rows
 	return list, rows.Err()
 }
+
+// timeArg returns a time as a parameter; the zero time becomes NULL.
+func timeArg(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

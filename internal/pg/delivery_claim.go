@@ -91,7 +91,7 @@ UPDATE eventhook.delivery d
 SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
 FROM c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
-RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
+RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, d.order_key, d.released_by IS NOT NULL`
 )
 
 // ClaimDeliveries leases due deliveries of the claimed destinations, in the order that each
@@ -138,9 +138,13 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
 		var to destinationColumns
 		var hasBody bool
+		var order *[16]byte
 		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, &hasBody, (*[16]byte)(&d.EventID), &d.EventType,
-			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt, &order, &d.IsReleased)
 		to.set(d)
+		if order != nil {
+			d.OrderKey = *order
+		}
 		if hasBody {
 			d.Body = []byte{} // readBodies reads it
 		}
@@ -170,11 +174,11 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 // deliveries of disabled routes.
 const deliveryAgeSQL = `
 WITH RECURSIVE first AS (
-    (SELECT destination_id, route_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
+    (SELECT destination_id, route_id, tenant_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
      ORDER BY destination_id, due_at LIMIT 1)
     UNION ALL
-    SELECT d.destination_id, d.route_id, d.due_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
-        SELECT destination_id, route_id, due_at FROM eventhook.delivery
+    SELECT d.destination_id, d.route_id, d.tenant_id, d.due_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
+        SELECT destination_id, route_id, tenant_id, due_at FROM eventhook.delivery
         WHERE due_at IS NOT NULL AND destination_id > f.destination_id
         ORDER BY destination_id, due_at LIMIT 1) d
     WHERE f.n < 1000
@@ -182,7 +186,8 @@ WITH RECURSIVE first AS (
 SELECT min(f.due_at) FROM first f
 LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
 LEFT JOIN eventhook.route r ON r.id = f.route_id
-WHERE s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR r.is_enabled`
+WHERE f.due_at < 'infinity' AND (s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0
+    OR r.is_enabled AND f.tenant_id <> ALL(` + closingTenants + `))`
 
 // DeliveryQueueAge returns the age of the oldest due delivery that the gateway itself sends, or
 // 0 if no such delivery is due.

@@ -24,6 +24,7 @@ type deadCount struct {
 	longest       int  // the longest series after the first success
 	hasSuccess    bool // the batch has a successful delivery
 
+	since   time.Time                      // the first failure behind the dead deliveries since the last success; zero: none is dead
 	limit   int                            // the count that disables the subscription; 0: never
 	disable string                         // the reason to disable the subscription at once; "" to leave it enabled
 	list    []*outbound.DeliverySettlement // the dead deliveries
@@ -53,9 +54,12 @@ func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	}
 	switch s.Status { //nolint:exhaustive // the other states do not count
 	case eventhook.DeliverySuccess:
-		d.hasSuccess, d.sinceSuccess = true, 0
+		d.hasSuccess, d.sinceSuccess, d.since = true, 0, time.Time{}
 	case eventhook.DeliveryDead:
 		d.list = append(d.list, s)
+		if d.since.IsZero() {
+			d.since = failingSince(s)
+		}
 		if s.Attempt == nil || isAboutOwnFailure(s.Delivery) {
 			return // it was too old to be sent, or it reported failures that are counted already
 		}
@@ -68,36 +72,58 @@ func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	}
 }
 
-// reason returns why the subscription must be disabled, or "" if it stays enabled. inRow is the
-// length of its longest series of dead deliveries.
-func (d *deadCount) reason(inRow int) string {
+// failingSince returns when the failures behind a dead delivery began, as far as the settlement
+// says; the zero time if nothing was sent.
+func failingSince(s *outbound.DeliverySettlement) time.Time {
+	if s.FailingSince.IsZero() && s.Attempt != nil {
+		return s.Attempt.StartedAt
+	}
+	return s.FailingSince
+}
+
+// disabling is why the gateway disables a subscription.
+type disabling struct {
+	by     eventhook.DisabledBy
+	reason string // readable by users
+}
+
+// disabling returns why the subscription must be disabled. ok is false if it stays as it is.
+// inRow is the length of its longest series of dead deliveries.
+func (d *deadCount) disabling(inRow int) (why disabling, ok bool) {
 	switch {
 	case d.disable != "":
-		return d.disable
+		return disabling{eventhook.DisabledByGone, d.disable}, true
 	case d.limit > 0 && inRow >= d.limit:
-		return fmt.Sprintf("%d consecutive deliveries are dead", inRow)
+		return disabling{eventhook.DisabledByFailures, fmt.Sprintf("%d consecutive deliveries are dead", inRow)}, true
 	}
-	return ""
+	return disabling{}, false
 }
 
 // lockSubscriptionsSQL locks subscriptions in the order of their ids. Lock order:
 // subscription, then subscription_health (see CreateSubscription). Primary key.
 const lockSubscriptionsSQL = `
-SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+SELECT id, tenant_id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+
+// lockedSubscription is a subscription that lockSubscriptionsSQL has locked.
+type lockedSubscription struct {
+	tenant eventhook.TenantID
+	name   string
+}
 
 // addDeadSQL adds to the counts of dead deliveries in a row. If the batch has a success for a
 // subscription, it sets the final count instead. It returns the previous count plus the dead
 // deliveries before the first success. Primary key; the rows change in place (HOT).
 const addDeadSQL = `
 WITH u AS MATERIALIZED (
-    SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[]) AS u (id, before_success, since_success, has_success)
+    SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[], $5::timestamptz[]) AS u (id, before_success, since_success, has_success, since)
 ), was AS MATERIALIZED (
     SELECT u.id, coalesce(h.dead_in_row, 0) AS dead FROM u LEFT JOIN eventhook.subscription_health h ON h.subscription_id = u.id
 ), counted AS (
-    INSERT INTO eventhook.subscription_health AS h (subscription_id, dead_in_row)
-    SELECT u.id, CASE WHEN u.has_success THEN u.since_success ELSE u.before_success END FROM u ORDER BY u.id
+    INSERT INTO eventhook.subscription_health AS h (subscription_id, dead_in_row, dead_since)
+    SELECT u.id, CASE WHEN u.has_success THEN u.since_success ELSE u.before_success END, u.since FROM u ORDER BY u.id
     ON CONFLICT (subscription_id) DO UPDATE SET dead_in_row = excluded.dead_in_row
-        + CASE WHEN (SELECT u.has_success FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END
+        + CASE WHEN (SELECT u.has_success FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END,
+        dead_since = coalesce(CASE WHEN (SELECT NOT u.has_success FROM u WHERE u.id = h.subscription_id) THEN h.dead_since END, excluded.dead_since)
 )
 SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 
@@ -107,8 +133,13 @@ SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	var announcements []announced
 	var disabled []eventhook.Subscription
-	var reasons map[eventhook.SubscriptionID]string
+	var reasons map[eventhook.SubscriptionID]disabling
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		batch, err := renewStale(ctx, tx, batch, db.now())
+		if err != nil || len(batch) == 0 {
+			done = settleResult{}
+			return err
+		}
 		done, err = db.settleOnConn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
 			return err
@@ -118,7 +149,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		if err != nil {
 			return err
 		}
-		if err := resetDead(ctx, tx, succeededIn(batch, done.lost), counts); err != nil {
+		if err := endOutages(ctx, tx, succeededIn(batch, done.lost), counts, db.now()); err != nil {
 			return err
 		}
 		if reasons, err = addDead(ctx, tx, counts); err != nil {
@@ -139,27 +170,27 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		db.notifyAnnounced(a)
 	}
 	for _, s := range disabled {
-		db.log.Warn("a subscription was disabled; nothing is sent to it until a user enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
+		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason, "by", reasons[s.ID].by)
 	}
 	return done, nil
 }
 
-// lockSubscriptions locks the subscriptions of counts and returns their names. It removes the
+// lockSubscriptions locks the subscriptions of counts and returns them. It removes the
 // counts of subscriptions that do not exist any more.
-func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
+func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]lockedSubscription, error) {
 	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(counts))))
 	if err != nil {
 		return nil, err
 	}
-	names := map[eventhook.SubscriptionID]string{}
+	found := map[eventhook.SubscriptionID]lockedSubscription{}
 	var id eventhook.SubscriptionID
-	var name string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name}, func() error {
-		names[id] = name
+	var s lockedSubscription
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), (*[16]byte)(&s.tenant), &s.name}, func() error {
+		found[id] = s
 		return nil
 	})
-	maps.DeleteFunc(counts, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := names[id]; return !exists })
-	return names, err
+	maps.DeleteFunc(counts, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := found[id]; return !exists })
+	return found, err
 }
 
 // succeededIn returns the subscriptions with a successful delivery in the batch. It ignores
@@ -174,45 +205,27 @@ func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subsc
 	return succeeded
 }
 
-// resetDeadSQL resets counts of dead deliveries in a row. Primary key; the rows change in
-// place (HOT).
-const resetDeadSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
-
-// resetDead resets the counts of the subscriptions in succeeded that are not in
-// counted. It locks the subscription_health rows of both in one statement, so that
-// all transactions lock these rows in the same order.
-func resetDead(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount) error {
-	maps.DeleteFunc(succeeded, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
-	if len(succeeded) == 0 {
-		return nil
-	}
-	ids := uuids(slices.Collect(maps.Keys(succeeded)))
-	if _, err := tx.Exec(ctx, lockHealthSQL, slices.Concat(ids, uuids(slices.Collect(maps.Keys(counted))))); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, resetDeadSQL, ids)
-	return err
-}
-
 // addDead writes the counts. It returns the subscriptions to disable, with the reasons.
-func addDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
+func addDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]disabling, error) {
 	var ids [][16]byte
+	var since []*time.Time
 	var beforeSuccess, sinceSuccess []int32
 	var hasSuccess []bool
 	for id, d := range counts {
 		ids, hasSuccess = append(ids, id), append(hasSuccess, d.hasSuccess)
 		beforeSuccess, sinceSuccess = append(beforeSuccess, int32(d.beforeSuccess)), append(sinceSuccess, int32(d.sinceSuccess))
+		since = append(since, timeArg(d.since))
 	}
-	rows, err := tx.Query(ctx, addDeadSQL, ids, beforeSuccess, sinceSuccess, hasSuccess)
+	rows, err := tx.Query(ctx, addDeadSQL, ids, beforeSuccess, sinceSuccess, hasSuccess, since)
 	if err != nil {
 		return nil, err
 	}
-	reasons := map[eventhook.SubscriptionID]string{}
+	reasons := map[eventhook.SubscriptionID]disabling{}
 	var id eventhook.SubscriptionID
 	var inRow int
 	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow}, func() error {
-		if reason := counts[id].reason(max(inRow, counts[id].longest)); reason != "" {
-			reasons[id] = reason
+		if why, ok := counts[id].disabling(max(inRow, counts[id].longest)); ok {
+			reasons[id] = why
 		}
 		return nil
 	})
@@ -238,18 +251,18 @@ type failedDeliveries struct {
 // announceDead stores one system event for each subscription with dead deliveries. It skips
 // deliveries of these events themselves; otherwise each event that cannot be delivered would
 // create the next.
-func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
+func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, locked map[eventhook.SubscriptionID]lockedSubscription) (announced, error) {
 	var events []*eventhook.Event
 	for id, d := range counts {
 		reported := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
 		if len(reported) == 0 {
 			continue
 		}
-		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), names[id]}, reported))
+		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), locked[id].name}, reported))
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
-		events = append(events, newSystemEvent(reported[0].Delivery.TenantID, deliveryFailedType, body))
+		events = append(events, newSystemEvent(locked[id].tenant, deliveryFailedType, body))
 	}
 	return db.announceIn(ctx, tx, events, nil)
 }
@@ -289,11 +302,11 @@ RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 const abandonDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.due_at <= @now
+    WHERE d.destination_id = @destination AND (d.due_at <= @now OR d.due_at = 'infinity')
       AND NOT EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = @destination)
       AND NOT EXISTS (SELECT FROM eventhook.route r JOIN eventhook.tenant t ON t.id = r.tenant_id
           WHERE r.id = @route AND r.targets->(@target_index::int)->>'type' = 'http' AND t.status <> 'closed')
-    ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
+    ORDER BY d.due_at DESC LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
 // AbandonDeliveries ends up to limit due deliveries as dead if their destination does not
@@ -311,7 +324,7 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.due_at IS NOT NULL AND d.due_at <= @now AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
+    WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
@@ -340,6 +353,9 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 func (db *DB) markDead(ctx context.Context, sql string, args pgx.StrictNamedArgs) (n int, err error) {
 	var ended []concluded
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockAllOrderSQL); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err

@@ -160,7 +160,7 @@ type rowWithMore struct {
 func (r rowWithMore) Scan(to ...any) error { return r.Row.Scan(append(to, r.more...)...) }
 
 const deliveryColumns = `d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
-    CASE WHEN d.status IN ('pending', 'failed') THEN d.due_at END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
+    CASE WHEN d.status IN ('pending', 'failed') THEN nullif(d.due_at, 'infinity') END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
 
 func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 	return scanDeliveryAnd(row)
@@ -182,7 +182,7 @@ func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery,
 // the tenant has no such delivery. Primary key.
 func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error) {
 	rows, err := db.work.Query(ctx, `SELECT `+deliveryColumns+`, coalesce(d.history, '')
-		FROM eventhook.delivery d WHERE d.tenant_id = $1 AND d.id = $2`, [16]byte(tenant), [16]byte(id))
+		FROM eventhook.delivery d WHERE d.id = $2 AND (d.tenant_id = $1 AND d.destination_id <> ALL(`+operatorSubscriptions+`))`, [16]byte(tenant), [16]byte(id))
 	if err != nil {
 		return eventhook.Delivery{}, nil, translate("read delivery", err)
 	}
@@ -200,7 +200,7 @@ func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventh
 const eventDeliveriesSQL = `
 SELECT ` + deliveryColumns + `, count(*) OVER ()
 FROM eventhook.delivery d
-WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE
+WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE AND d.destination_id <> ALL(` + operatorSubscriptions + `)
 ORDER BY d.id LIMIT $5`
 
 // EventDeliveries lists the first limit deliveries of one of the tenant's events. count is the
@@ -224,7 +224,8 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 const deliveryFilterSQL = `
     AND (d.tenant_id = @tenant) IS TRUE AND (@subscription::uuid IS NULL OR (d.destination_id = @subscription) IS TRUE)
     AND (@status = '' OR (d.status = @status) IS TRUE) AND (@event::uuid IS NULL OR (d.event_id = @event) IS TRUE)
-    AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)`
+    AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)
+    AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE`
 
 const (
 	inBounds    = `d.id >= @from AND d.id < @before`
@@ -402,7 +403,7 @@ CROSS JOIN LATERAL (
         sum(dead) AS dead, sum(dead) FILTER (WHERE at >= $4) AS dead_hour, sum(duration_ms) AS duration_ms
     FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= $3) u
 CROSS JOIN LATERAL (
-    SELECT count(*) AS waiting, min(due_at) AS oldest FROM (
+    SELECT count(*) AS waiting, nullif(min(due_at), 'infinity') AS oldest FROM (
         SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
 WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
 

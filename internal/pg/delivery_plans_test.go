@@ -33,6 +33,7 @@ const (
 	deliveryDestination       = "destination_id_id_idx"
 	deliveryStatus            = "tenant_id_status_id_idx"
 	deliveryDestinationStatus = "destination_id_status_id_idx"
+	deliveryOrder             = "destination_id_order_key_due_at_order_seq_idx"
 	deliveryReleased          = "released_by_status_idx"
 )
 
@@ -44,8 +45,9 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	f.must(err)
 	defer conn.Release()
 	want := map[string][]string{
+		"insert ordered": {deliveryOrder}, "lock all order": {deliveryOrder}, "lock order of": {primaryKey},
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
-		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
+		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey}, "claim missed": {deliveryDue, deliveryDestinationStatus, primaryKey}, "reject missed": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 		"open of replay": {deliveryReleased}, "count replay": {deliveryReleased}, "replay undelivered": {deliveryDestinationStatus}, "replay delivered": {deliveryDestination},
 		"deliveries by id": {primaryKey},

@@ -157,6 +157,9 @@ func (r restart) args() pgx.StrictNamedArgs {
 // restartInTx restarts deliveries. It returns their ids, and the events of those that belong
 // to routes.
 func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
+	if _, err := tx.Exec(ctx, lockOrderOfSQL, slices.Repeat([][16]byte{r.tenant}, len(r.ids)), uuids(r.ids)); err != nil {
+		return nil, nil, err
+	}
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, r.args())
 	if err != nil {
 		return nil, nil, err

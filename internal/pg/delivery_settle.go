@@ -19,8 +19,8 @@ import (
 // settleDeliveriesSQL requires each delivery's lease token, so that an instance which
 // continues after its lease has expired changes nothing. It appends a line to the delivery's
 // history and drops the oldest lines of a history that has become long. A success resets the
-// subscription's count of dead deliveries in a row; if the count is 0, the statement reads an
-// index and writes nothing. Primary key lookups, one partition each.
+// subscription's count of dead deliveries in a row and ends its outage; without either, the
+// statement reads an index and writes nothing. Primary key lookups, one partition each.
 var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
@@ -35,11 +35,13 @@ WITH settled AS (
     WHERE d.tenant_id = settlements.tenant_id AND d.id = settlements.id AND d.lease_token = settlements.lease_token AND d.status = 'acquired'
     RETURNING d.id, settlements.resets
 ), failing AS MATERIALIZED (
-    SELECT h.subscription_id FROM eventhook.subscription_health h
-    WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT resets FROM settled WHERE resets IS NOT NULL)) AND h.dead_in_row > 0
+    SELECT h.subscription_id, h.failing_since, h.is_held FROM eventhook.subscription_health h
+    WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT resets FROM settled WHERE resets IS NOT NULL)) AND (h.dead_in_row > 0 OR h.failing_since IS NOT NULL)
     ORDER BY h.subscription_id FOR UPDATE
 ), reset AS (
-    UPDATE eventhook.subscription_health h SET dead_in_row = 0 FROM failing f WHERE h.subscription_id = f.subscription_id
+    UPDATE eventhook.subscription_health h SET dead_in_row = 0, dead_since = NULL, `+endOutageSet+`
+    FROM failing f WHERE h.subscription_id = f.subscription_id
+), recovery AS (`+insertRecoveries+`
 )
 SELECT id FROM settled`)
 
@@ -59,10 +61,10 @@ var (
 )
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
-type deliverySettleColumns struct{ deliveries, events *columns }
+type deliverySettleColumns struct{ keys, deliveries, outages, events *columns }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
+	return &deliverySettleColumns{newColumns(lockOrderSQL), newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL)}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -75,7 +77,7 @@ func newDeliverySettleColumns() *deliverySettleColumns {
 // settlements is set.
 //
 // Dead deliveries are counted per subscription, in the order of the batch; a success resets
-// the count. When the count reaches DeadInRow, or a settlement has Disable, the subscription
+// the count and ends the outage. When the count reaches DeadInRow, or a settlement has Disable, the subscription
 // is disabled in the same transaction. The tenant is notified of dead deliveries by system
 // events, one per subscription. Test deliveries are neither counted nor reported.
 func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
@@ -150,7 +152,7 @@ func endsRouteDelivery(s *outbound.DeliverySettlement) bool {
 
 // affectsSubscription reports whether a settlement may disable its subscription.
 func affectsSubscription(s *outbound.DeliverySettlement) bool {
-	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead || s.Disable != "")
+	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead && !s.IsProbe || s.Disable != "")
 }
 
 // resetsDeadCount reports whether a settlement resets its subscription's count of dead
@@ -176,7 +178,9 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
+	locks := queueOrderLocks(b, c.keys, batch)
 	queueSettlements(b, c.deliveries, batch, resets, now)
+	queueOutages(b, c.outages, batch, now)
 	concludes := queueConclusion(b, c.events, batch, now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
 	if err != nil {
@@ -185,7 +189,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = lostSettlements(batch, results[0].Rows)
+	done.lost = lostSettlements(batch, results[locks].Rows)
 	return done, nil
 }
 

@@ -63,7 +63,7 @@ WITH sent AS (
 // was planned at the current generation of its tenant.
 const storeChecked = `, planned AS MATERIALIZED (
     SELECT c.*, c.generation IS NOT NULL AND c.generation
-        = coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = c.tenant_id), 0) AS is_current
+        = coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = c.tenant_id), 0) + ` + operatorGeneration + ` AS is_current
     FROM checked c
 ), stored AS (
     INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,

@@ -32,7 +32,7 @@ FROM c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''), coalesce(e.correlation_id, ''),
-    coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), '')`
+    coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), ''), e.reprocessed_from`
 
 // readPayloadsSQL reads payloads. It uses a join instead of ANY of an array, so that each
 // id is looked up in its own partition only. Primary key.
@@ -58,11 +58,14 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 	}
 	events, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Event, error) {
 		e := &eventhook.Event{Status: eventhook.EventProcessing, Lease: eventhook.Lease{Until: until}}
-		var source *[16]byte
+		var source, reprocessed *[16]byte
 		var origin string
 		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.LostLeases, &e.RetryCount, &e.BodySize, &origin,
-			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug)
+			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug, &reprocessed)
 		e.Origin = eventhook.Origin(origin)
+		if reprocessed != nil {
+			e.ReprocessedFrom = *reprocessed
+		}
 		if source != nil {
 			e.SourceID = *source
 		}
@@ -77,11 +80,11 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 func (db *DB) readPayloads(ctx context.Context, events []*eventhook.Event) error {
 	ids := make([]eventhook.EventID, len(events))
 	for i, e := range events {
-		ids[i] = e.ID
+		ids[i] = e.PayloadID()
 	}
 	payloads, err := db.Payloads(ctx, ids)
 	for _, e := range events {
-		e.Payload = payloads[e.ID]
+		e.Payload = payloads[e.PayloadID()]
 	}
 	return err
 }
@@ -110,9 +113,13 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 	return translate("release events", err)
 }
 
+// closingTenants lists the closed tenants whose open work has not ended yet. It counts in no
+// queue metric. The table has one row per closed tenant.
+const closingTenants = `ARRAY(SELECT tenant_id FROM eventhook.tenant_cleanup WHERE close_completed_at IS NULL)`
+
 // EventQueueAge returns the age of the oldest due event, 0 if no event is due.
 func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
+	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL AND tenant_id <> ALL(`+closingTenants+`)`)
 }
 
 func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {

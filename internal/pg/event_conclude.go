@@ -46,21 +46,27 @@ JOIN eventhook.event e ON e.tenant_id = events.tenant_id AND e.id = events.id
 ORDER BY e.id FOR UPDATE OF e`)
 
 // concludeEventsSQL ends events whose status follows from the deliveries of their
-// routes: dead if one of these is dead, delivered if all have ended. The ids of an event's
+// routes: dead if one of these is dead, delivered if all have ended. A delivery that died
+// before the event was reprocessed, and that the routes of today have not restarted, does
+// not count: its route or target was replaced. The ids of an event's
 // deliveries lie between first_id and last_id. It returns the events that it ended.
 // Primary keys, one partition each.
 var concludeEventsSQL = lockEventsSQL.extend("conclude_events", `
 UPDATE eventhook.event e
-SET status = CASE WHEN s.dead THEN 'dead' ELSE 'delivered' END, processed_at = @now::timestamptz, last_error = s.error
+SET status = CASE WHEN `+isDeadSQL+` THEN 'dead' ELSE 'delivered' END, processed_at = @now::timestamptz,
+    last_error = CASE WHEN `+isDeadSQL+` THEN s.error END
 FROM @events(tenant_id uuid, id uuid, first_id uuid, last_id uuid)
 CROSS JOIN LATERAL (
-    SELECT coalesce(bool_or(d.status = 'dead'), false) AS dead, coalesce(bool_or(d.status NOT IN ('success', 'dead')), false) AS open,
-        (array_agg('target ' || d.target_index + 1 || ': ' || d.last_error ORDER BY d.completed_at, d.id) FILTER (WHERE d.status = 'dead'))[1] AS error
+    SELECT max(d.completed_at) FILTER (WHERE d.status = 'dead') AS died_at, coalesce(bool_or(d.status NOT IN ('success', 'dead')), false) AS open,
+        (array_agg('target ' || d.target_index + 1 || ': ' || d.last_error ORDER BY d.completed_at DESC, d.id) FILTER (WHERE d.status = 'dead'))[1] AS error
     FROM eventhook.delivery d
     WHERE d.tenant_id = events.tenant_id AND d.id >= events.first_id AND d.id <= events.last_id AND d.event_id = events.id AND d.route_id IS NOT NULL
 ) s
-WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.status = 'processing' AND e.due_at IS NULL AND (s.dead OR NOT s.open)
+WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.status = 'processing' AND e.due_at IS NULL AND (`+isDeadSQL+` OR NOT s.open)
 RETURNING e.tenant_id, e.id, e.status`)
+
+// isDeadSQL says whether a delivery s of the current routing of event e is dead.
+const isDeadSQL = `coalesce(s.died_at >= coalesce(e.rerouted_at, '-infinity'), false)`
 
 // Parameters of lockEventsSQL and concludeEventsSQL.
 var (

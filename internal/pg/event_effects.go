@@ -2,6 +2,7 @@ package pg
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -134,10 +135,14 @@ var (
 )
 
 // effectStatements are prepared on each connection that stores effects.
-var effectStatements = []*statement{claimKeysSQL, insertExecutionsSQL, insertPublishedSQL, insertPayloadsSQL, insertDeliveriesSQL, setActionsSQL}
+var effectStatements = slices.Concat(orderStatements,
+	[]*statement{claimKeysSQL, insertExecutionsSQL, insertPublishedSQL, insertPayloadsSQL, insertDeliveriesSQL, setActionsSQL})
 
 // effectColumns are the parameters of the statements that store effects.
-type effectColumns struct{ keys, executions, published, payloads, deliveries, actions *columns }
+type effectColumns struct {
+	keys, executions, published, payloads, deliveries, actions *columns
+	ordered                                                    orderedColumns
+}
 
 func newEffectColumns() effectColumns {
 	return effectColumns{
@@ -147,6 +152,7 @@ func newEffectColumns() effectColumns {
 		payloads:   newColumns(insertPayloadsSQL),
 		deliveries: newColumns(insertDeliveriesSQL),
 		actions:    newColumns(setActionsSQL),
+		ordered:    newOrderedColumns(),
 	}
 }
 
@@ -174,6 +180,7 @@ func (c *effectColumns) store(send statementSender, batch []*effects.Settlement,
 	c.published.reset()
 	c.payloads.reset()
 	c.deliveries.reset()
+	c.ordered.reset()
 	for _, s := range batch {
 		for i := range s.Actions {
 			c.add(s, &s.Actions[i])
@@ -186,6 +193,7 @@ func (c *effectColumns) store(send statementSender, batch []*effects.Settlement,
 	send.rows(insertPublishedSQL, c.published)
 	send.rows(insertPayloadsSQL, c.payloads)
 	send.rows(insertDeliveriesSQL, c.deliveries)
+	c.ordered.store(send, now)
 }
 
 // add encodes the rows of an action's effect, if it has one.
@@ -267,6 +275,10 @@ func (c *effectColumns) addRequest(r *effects.Request, of *eventhook.Event) {
 }
 
 func (c *effectColumns) addDelivery(d *eventhook.Delivery) {
+	if isOrdered(d) {
+		c.ordered.add(d.TenantID, d.EventID, d.EventType, d)
+		return
+	}
 	to := c.deliveries
 	to.uuid(insertDeliveryID, d.ID)
 	to.uuid(insertDeliveryTenant, d.TenantID)

@@ -123,15 +123,22 @@ func (db *DB) Actions(ctx context.Context, e *eventhook.Event, limit int) (list 
 // routedColumns are the columns that routes evaluate, as ClaimEvents returns them:
 // without the defaults that eventColumns has for missing texts.
 const routedColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, e.content_type, e.body_size,
-    coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, '')`
+    coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''),
+    coalesce(e.correlation_id, ''), e.payload_of, e.reprocessed_from`
 
 func scanRouted(row pgx.CollectableRow) (*eventhook.Event, error) {
 	e := &eventhook.Event{}
-	var source *[16]byte
+	var source, payload, reprocessed *[16]byte
 	var origin, status string
 	err := row.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.SourceSlug, &origin, &status, &e.EventType, &e.ContentType, &e.BodySize,
-		&e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID)
+		&e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &payload, &reprocessed)
 	e.Origin, e.Status = eventhook.Origin(origin), eventhook.EventStatus(status)
+	if payload != nil {
+		e.PayloadOf = *payload
+	}
+	if reprocessed != nil {
+		e.ReprocessedFrom = *reprocessed
+	}
 	if source != nil {
 		e.SourceID = *source
 	}

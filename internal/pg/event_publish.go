@@ -33,7 +33,7 @@ const publishScope = "publish"
 var publishSQL = newStatement("publish", `
 WITH sent AS MATERIALIZED (
     SELECT events.*,
-        events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) AS is_stale
+        events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) + `+operatorGeneration+` AS is_stale
     FROM @events(id uuid, tenant_id uuid, generation int8, key text, body_size int4, origin text, event_type text,
                  content_type text, source_ip text, trace_id text, request_id text, correlation_id text, n ordinality)
 ), claimed AS (
@@ -135,25 +135,37 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error 
 }
 
 func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.PublishItem) error {
-	c := db.publishBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
+	c := db.publishBufs.Get().(*publishColumns) //nolint:forcetypeassert // the pool holds nothing else
 	c.reset()
+	c.ordered.reset()
 	defer db.publishBufs.Put(c)
-	now := db.now()
-	if err := encodePublish(c, batch); err != nil {
+	now, b := db.now(), &pgconn.Batch{}
+	if err := c.encode(batch); err != nil {
 		return err
 	}
 	c.moment(publishNow, now)
 	c.moment(publishExpires, db.keyExpiry(now))
-	params, formats := c.values(publishSQL)
-	result := conn.ExecPrepared(ctx, publishSQL.name, params, formats, binaryResults).Read()
-	if result.Err != nil {
-		return result.Err
+	batchSender(b)(publishSQL, c.columns)
+	c.ordered.store(batchSender(b), now)
+	results, err := conn.ExecBatch(ctx, b).ReadAll()
+	if err != nil {
+		return err
 	}
-	concludePublished(batch, result.Rows, now)
+	concludePublished(batch, results[0].Rows, now)
 	return nil
 }
 
-func encodePublish(c *columns, batch []*outbound.PublishItem) error {
+// publishColumns are the parameters of the statements of Publish.
+type publishColumns struct {
+	*columns
+	ordered orderedColumns
+}
+
+func newPublishColumns() *publishColumns {
+	return &publishColumns{newColumns(publishSQL), newOrderedColumns()}
+}
+
+func (c *publishColumns) encode(batch []*outbound.PublishItem) error {
 	for _, p := range batch {
 		e := p.Event
 		envelope, err := envelopeJSON(e.Envelope)
@@ -176,6 +188,10 @@ func encodePublish(c *columns, batch []*outbound.PublishItem) error {
 		c.bytes(publishBody, e.Body)
 		c.optionalText(publishEnvelope, envelope)
 		for _, d := range p.Deliveries {
+			if isOrdered(d) {
+				c.ordered.add(e.TenantID, e.ID, e.EventType, d)
+				continue
+			}
 			c.uuid(publishDeliveryID, d.ID)
 			c.uuid(publishDeliveryTenant, e.TenantID)
 			c.uuid(publishDeliveryDestination, d.Destination().ID())
@@ -239,7 +255,7 @@ func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, even
 // event.
 const countDeliveriesSQL = `
 SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
-    WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id AND d.event_id = u.event_id)
+    WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id AND d.event_id = u.event_id AND d.destination_id <> ALL(` + operatorSubscriptions + `))
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, first_id, last_id)`
 
 // countOriginalDeliveries sets Count of each duplicate to the number of deliveries of its

@@ -23,7 +23,7 @@ WITH chosen AS MATERIALIZED (
     FOR UPDATE OF e SKIP LOCKED
 )
 UPDATE eventhook.event e
-SET status = 'pending', due_at = $3, lease_token = e.lease_token + 1, retry_count = 0, last_error = NULL, processed_at = NULL
+SET status = 'pending', due_at = $3, lease_token = e.lease_token + 1, retry_count = 0, last_error = NULL, processed_at = NULL, rerouted_at = $3
 FROM chosen c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id`
@@ -35,7 +35,7 @@ RETURNING e.id`
 // locked. The change and its audit entry are one transaction.
 func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, selection eventhook.EventSelection) ([]eventhook.EventID, error) {
 	const act = "reprocess events"
-	candidates, err := db.selectEvents(ctx, tenant, selection)
+	candidates, err := db.selectEvents(ctx, tenant, selection, eventhook.Reprocessable)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +62,18 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 }
 
 // selectEvents returns the ids of the events that a selection may include. It prefers the
-// newest, since these are most likely to have their payloads.
-func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection) ([]eventhook.EventID, error) {
+// newest, since these are most likely to have their payloads. A selection without statuses
+// includes the statuses byDefault.
+func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection, byDefault []eventhook.EventStatus) ([]eventhook.EventID, error) {
 	if len(selection.IDs) > 0 {
 		return selection.IDs, nil
 	}
 	var all []eventhook.EventID
-	for _, status := range eventhook.Reprocessable {
-		if len(selection.Statuses) > 0 && !slices.Contains(selection.Statuses, status) {
-			continue
-		}
+	statuses := slices.Compact(slices.Sorted(slices.Values(selection.Statuses)))
+	if len(statuses) == 0 {
+		statuses = byDefault
+	}
+	for _, status := range statuses {
 		f := selection.Filter
 		f.Status, f.Before = status, eventhook.EventID{}
 		ids, err := readEvents(ctx, db, tenant, f, `e.id`, scanEventID)

@@ -45,10 +45,10 @@ var (
 	settleEventNow        = settleEventsSQL.moment("now")
 )
 
-// generationsSQL reads the generations of tenants' configurations. It omits tenants that
-// have no generation yet. Primary key.
+// generationsSQL reads the generations of tenants' configurations, 0 for a tenant that has no
+// generation yet. Primary key.
 var generationsSQL = newStatement("generations", `
-SELECT g.tenant_id, g.generation FROM @tenants(id uuid) JOIN eventhook.tenant_generation g ON g.tenant_id = tenants.id`)
+SELECT tenants.id, coalesce(g.generation, 0) + `+operatorGeneration+` FROM @tenants(id uuid) LEFT JOIN eventhook.tenant_generation g ON g.tenant_id = tenants.id`)
 
 var generationTenant = generationsSQL.uuid("tenants.id")
 

@@ -109,7 +109,7 @@ func TestChangesOfOneTransactionCountOnce(t *testing.T) {
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	for _, sql := range []string{`UPDATE eventhook.route SET priority = 7`, `UPDATE eventhook.source SET is_enabled = false`,
-		`UPDATE eventhook.subscription SET status = 'paused'`, `UPDATE eventhook.tenant SET status = 'suspended'`, `DELETE FROM eventhook.route`} {
+		`UPDATE eventhook.subscription SET status = 'paused'`, `UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`, `DELETE FROM eventhook.route`} {
 		_, err := tx.Exec(t.Context(), sql)
 		f.must(err)
 	}

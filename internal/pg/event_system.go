@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,10 @@ func (db *DB) notifyAnnounced(a announced) {
 
 // newSystemEvent returns a system event about a tenant for announceIn.
 func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
-	of, _ := eventhook.FindSystemEventType(kind)
+	of, isKnown := eventhook.FindSystemEventType(kind)
+	if !isKnown {
+		of, _ = eventhook.FindLifecycleEventType(kind)
+	}
 	return &eventhook.Event{
 		TenantID: tenant, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered, EventType: kind, ContentType: "application/json",
 		BodySize: len(data), Envelope: &eventhook.Envelope{Category: of.Category}, Payload: eventhook.Payload{Body: data},
@@ -53,8 +57,8 @@ func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventh
 }
 
 // announceIn publishes system events in the transaction whose changes they report. The
-// events may belong to several tenants. They get new ids in their order and a common
-// trace, and each matching subscription that is not in excluded gets a delivery. The
+// events may belong to several tenants. They get new ids in their order and, unless they
+// have a trace, a common one, and each matching subscription that is not in excluded gets a delivery. The
 // caller calls notifyAnnounced after the commit.
 func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, excluded map[eventhook.SubscriptionID]bool) (announced, error) {
 	published := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
@@ -63,7 +67,7 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
 	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
-		events[i].ID, events[i].TraceID = id, trace
+		events[i].ID, events[i].TraceID = id, cmp.Or(events[i].TraceID, trace)
 		published.events[events[i].TenantID] = append(published.events[events[i].TenantID], id)
 	}
 	const maxRows = 1000 // of a statement
@@ -100,6 +104,9 @@ type announcement struct {
 	Tenant   string          `json:"tenant"`
 	Resource announcedObject `json:"resource"`
 	Actor    announcedObject `json:"actor"`
+	// DisabledBy and DisabledReason say why a subscription was disabled.
+	DisabledBy     json.RawMessage `json:"disabled_by,omitempty"`
+	DisabledReason json.RawMessage `json:"disabled_reason,omitempty"`
 }
 
 type announcedObject struct {
@@ -134,7 +141,11 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()
 	}
-	body, err := json.Marshal(announcement{m.tenant.Slug, announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, actor})
+	data := announcement{Tenant: m.tenant.Slug, Resource: announcedObject{of.ResourceType, of.ResourceID, of.ResourceName}, Actor: actor}
+	if of.Action == statusAction(eventhook.SubscriptionDisabled) {
+		data.DisabledBy, data.DisabledReason = of.NewValue("disabled_by"), of.NewValue("disabled_reason")
+	}
+	body, err := json.Marshal(data)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +160,20 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 
 // subscribersSQL finds subscriptions that may match events whose types have patterns $2.
 // System events have no scope, so a subscription with a scope_filter does not match them.
-// Index on tenant and id, or subscription_event_types.
+// Operator subscriptions are returned for each tenant whose events they receive. Index on
+// tenant and id, or subscription_event_types.
 const subscribersSQL = `
-SELECT tenant_id, id, event_types, filter FROM eventhook.subscription
-WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled' AND NOT settings ? 'scope_filter'`
+SELECT s.tenant_id, s.id, false, ` + subscriberColumns + ` FROM eventhook.subscription s
+WHERE s.tenant_id = ANY($1) AND s.tenant_id <> ` + operatorID + subscriberConditions + `
+UNION ALL
+SELECT t.id, s.id, true, ` + subscriberColumns + ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = ANY($1)
+WHERE ` + receivesFrom + subscriberConditions
+
+const (
+	subscriberColumns    = `s.event_types, s.filter::text, coalesce(s.settings->>'ordered_by', '')`
+	subscriberConditions = ` AND s.event_types && $2 AND NOT s.settings ? 'scope_filter'
+  AND (s.status <> 'disabled' OR s.disabled_by = 'failures' AND (s.settings->'recovery'->>'enabled' = 'false') IS NOT TRUE)`
+)
 
 // insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `
@@ -160,11 +181,13 @@ INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at,
 SELECT id, tenant_id, destination_id, event_id, @now, 'pending', event_type
 FROM unnest(@ids::uuid[], @tenants::uuid[], @destinations::uuid[], @events::uuid[], @types::text[]) AS u (id, tenant_id, destination_id, event_id, event_type)`
 
-// subscriber is a subscription that may match events of its tenant.
+// subscriber is a subscription that may match events of a tenant.
 type subscriber struct {
-	id       eventhook.SubscriptionID
-	patterns []string
-	filter   json.RawMessage
+	id         eventhook.SubscriptionID
+	isOperator bool // also receives events that are not visible to tenants
+	patterns   []string
+	filter     json.RawMessage
+	order      string // SubscriptionSettings.OrderedBy
 }
 
 // hasPattern reports whether the subscription has one of the patterns.
@@ -172,9 +195,13 @@ func (s subscriber) hasPattern(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return slices.Contains(s.patterns, p) })
 }
 
-// patternsOf returns all patterns that match an event type.
+// patternsOf returns all patterns that match system events of a type. Subscriptions must
+// name lifecycle events: "*" does not match them.
 func patternsOf(eventType string) []string {
-	patterns := []string{eventType, "*"}
+	patterns := []string{eventType}
+	if _, isLifecycle := eventhook.FindLifecycleEventType(eventType); !isLifecycle {
+		patterns = append(patterns, "*")
+	}
 	for i, c := range eventType {
 		if c == '.' {
 			patterns = append(patterns, eventType[:i]+".*")
@@ -210,7 +237,8 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 		for _, s := range matching[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
 				to := eventhook.DestinationID(s.id)
-				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType})
+				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType,
+					OrderKey: db.orderKey(s.order, e)})
 			}
 		}
 		if err := insert(maxRows); err != nil {
@@ -228,26 +256,20 @@ type tenantType struct {
 // matchingSubscribers returns the subscribers whose patterns match an event type, except
 // subscribers in excluded. It does not evaluate their filters.
 func matchingSubscribers(list []subscriber, eventType string, excluded map[eventhook.SubscriptionID]bool) (matching []subscriber) {
-	if !eventhook.IsVisibleToTenants(eventType) {
-		return nil
-	}
-	patterns := patternsOf(eventType)
+	patterns, isVisible := patternsOf(eventType), eventhook.IsVisibleToTenants(eventType)
 	for _, s := range list {
-		if s.hasPattern(patterns) && !excluded[s.id] {
+		if (isVisible || s.isOperator) && s.hasPattern(patterns) && !excluded[s.id] {
 			matching = append(matching, s)
 		}
 	}
 	return matching
 }
 
-// subscribers returns the subscriptions of the events' tenants whose patterns match one
-// of the event types.
+// subscribers returns the subscriptions of the events' tenants, and the operator
+// subscriptions, whose patterns match one of the event types.
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
-		if !eventhook.IsVisibleToTenants(e.EventType) {
-			continue
-		}
 		tenants[e.TenantID] = true
 		for _, p := range patternsOf(e.EventType) {
 			patterns[p] = true
@@ -271,16 +293,22 @@ func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Ev
 	found := map[eventhook.TenantID][]subscriber{}
 	var tenant eventhook.TenantID
 	var id eventhook.SubscriptionID
+	var isOperator bool
 	var types []string
 	var filter []byte
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &types, &filter}, func() error {
-		found[tenant] = append(found[tenant], subscriber{id, types, bytes.Clone(filter)})
+	var order string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), (*[16]byte)(&id), &isOperator, &types, &filter, &order}, func() error {
+		found[tenant] = append(found[tenant], subscriber{id, isOperator, types, bytes.Clone(filter), order})
 		return nil
 	})
 	return found, err
 }
 
 func insertAnnouncedDeliveries(ctx context.Context, tx pgx.Tx, list []*eventhook.Delivery, now time.Time) error {
+	list, ordered := splitOrdered(list)
+	if err := insertOrdered(ctx, tx, ordered, now); err != nil {
+		return err
+	}
 	n := len(list)
 	ids, tenants, subscriptions, events, types := make([][16]byte, n), make([][16]byte, n), make([][16]byte, n), make([][16]byte, n), make([]string, n)
 	for i, d := range list {

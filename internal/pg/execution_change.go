@@ -15,34 +15,47 @@ import (
 // Cancel ends an execution that has not ended; its worker loses the lease. If the execution
 // has ended, the error is of KindConflict.
 func (db *DB) Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
-	return db.transition(ctx, tenant, id, "an execution that has ended cannot be cancelled",
-		`status = 'cancelled', due_at = NULL, completed_at = $3, lease_token = lease_token + 1`,
-		`status NOT IN ('completed', 'dead', 'cancelled')`)
+	return db.transition(ctx, tenant, id, "an execution that has ended cannot be cancelled", cancelSQL)
 }
+
+// cancelSQL and retrySQL change an execution, if its status allows it, and return it. $3 is
+// now. Primary key.
+var cancelSQL = `
+WITH changed AS (
+    UPDATE eventhook.execution e SET status = 'cancelled', due_at = NULL, completed_at = $3, lease_token = lease_token + 1
+    WHERE id = $1 AND tenant_id = $2 AND status NOT IN ('completed', 'dead', 'cancelled')
+    RETURNING ` + executionColumns + `
+)` + logExecutionsSQL("changed", "status", "$3") + `
+SELECT count(*) FROM changed`
+
+const retrySQL = `
+WITH changed AS (
+    UPDATE eventhook.execution SET status = 'pending', due_at = $3::timestamptz + ` + behindByPriority + `, completed_at = NULL, attempt = 0, lease_token = lease_token + 1
+    WHERE id = $1 AND tenant_id = $2 AND status IN ('failed', 'dead', 'cancelled')
+    RETURNING id
+)
+SELECT count(*) FROM changed`
 
 // Retry makes a failed, dead or cancelled execution due, with all its attempts left. If the
 // execution has another status, the error is of KindConflict. A workflow keeps its state and the
 // promises that it awaited, which may still be pending.
 func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
-	x, err := db.transition(ctx, tenant, id, "only a failed, dead or cancelled execution can be retried",
-		`status = 'pending', due_at = $3::timestamptz + `+behindByPriority+`, completed_at = NULL, attempt = 0, lease_token = lease_token + 1`,
-		`status IN ('failed', 'dead', 'cancelled')`)
+	x, err := db.transition(ctx, tenant, id, "only a failed, dead or cancelled execution can be retried", retrySQL)
 	if err == nil {
 		db.hub.wake(workTopic(tenant, x.Queue))
 	}
 	return x, err
 }
 
-// transition updates an execution if its status satisfies where. Otherwise it returns
-// KindConflict with the message refusal. In set, $3 is now.
-func (db *DB) transition(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID, refusal, set, where string) (eventhook.Execution, error) {
-	tag, err := db.work.Exec(ctx, `UPDATE eventhook.execution SET `+set+`
-		WHERE id = $1 AND tenant_id = $2 AND $3::timestamptz IS NOT NULL AND `+where, [16]byte(id), [16]byte(tenant), db.now())
-	if err != nil {
+// transition changes an execution by a statement that returns the number of changed rows. If
+// that is 0, it returns KindConflict with the message refusal.
+func (db *DB) transition(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID, refusal, sql string) (eventhook.Execution, error) {
+	var changed int
+	if err := db.work.QueryRow(ctx, sql, [16]byte(id), [16]byte(tenant), db.now()).Scan(&changed); err != nil {
 		return eventhook.Execution{}, translate("change execution", err)
 	}
 	x, err := db.Execution(ctx, tenant, id)
-	if err == nil && tag.RowsAffected() == 0 {
+	if err == nil && changed == 0 {
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: refusal}
 	}
 	return x, err
@@ -53,10 +66,14 @@ func (db *DB) transition(ctx context.Context, tenant eventhook.TenantID, id even
 const lockPromisesSQL = `SELECT id, status FROM eventhook.promise
 	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
-const suspendSQL = `UPDATE eventhook.execution
-	SET status = 'suspended', state = coalesce($4, state), due_at = $5
-	WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'
-	RETURNING queue`
+// suspendSQL ends the lease of a workflow. $6 is now. Primary key.
+var suspendSQL = `
+WITH changed AS (
+    UPDATE eventhook.execution e SET status = 'suspended', state = coalesce($4, state), due_at = $5
+    WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'
+    RETURNING ` + executionColumns + `
+)` + logExecutionsSQL("changed", "status", "$6") + `
+SELECT queue FROM changed`
 
 const awaitSQL = `WITH removed AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
@@ -86,8 +103,9 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 		if err := checkAwaited(s.Await, states); err != nil {
 			return false, err
 		}
-		due := suspensionDueAt(db.now(), states, s.Timeout)
-		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due).Scan(&queue)
+		now := db.now()
+		due := suspensionDueAt(now, states, s.Timeout)
+		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due, now).Scan(&queue)
 		if isLost = errors.Is(err, pgx.ErrNoRows); isLost {
 			return false, nil
 		}

@@ -55,7 +55,7 @@ SELECT count(*) FROM first`
 // limit holds. If the input is the event's payload, the statement returns it. The first
 // column says whether executions with a priority wait in the queue; if there is no
 // execution to return, the statement returns one row with only this column. Primary keys.
-const leaseWorkSQL = `, c AS MATERIALIZED (
+var leaseWorkSQL = `, c AS MATERIALIZED (
     SELECT id, spent, next, status AS was, due_at AS was_due FROM (
         SELECT id, status, due_at, status = 'running' AND attempt >= max_attempts AS spent,
             CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next,
@@ -74,11 +74,11 @@ const leaseWorkSQL = `, c AS MATERIALIZED (
     FROM c
     WHERE e.id = c.id
     RETURNING ` + executionColumns + `, c.was, c.was_due
-)
+)` + logExecutionsSQL("claimed", "CASE WHEN status = 'dead' THEN 'dead' WHEN was = 'suspended' THEN 'resumed' ELSE 'started' END", "@now") + `
 SELECT g.is_open, claimed.*, p.headers, p.body
 FROM priority_gate g LEFT JOIN claimed ON true LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
 
-const (
+var (
 	claimWorkSQL  = dueWorkSQL + leaseWorkSQL
 	claimKindsSQL = dueKindsSQL + leaseWorkSQL
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, ''),
-    e.attempt, e.max_attempts, e.priority, coalesce(e.trace_id, ''), e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at,
+const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, '') AS idempotency_key,
+    e.attempt, e.max_attempts, e.priority, coalesce(e.trace_id, '') AS trace_id, e.input, e.state, e.output, coalesce(e.error, '') AS error, e.lease_token, e.due_at,
     e.created_at, e.completed_at`
 
 // Execution returns one of the tenant's executions, or KindNotFound.
@@ -106,7 +106,7 @@ WITH RECURSIVE first AS (
         WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
         ORDER BY tenant_id, queue, due_at LIMIT 1) n
 )
-SELECT min(due_at) FROM first`
+SELECT min(due_at) FROM first WHERE tenant_id <> ALL(` + closingTenants + `)`
 
 // ExecutionQueueAge returns the age of the oldest due execution, 0 if no execution is due.
 func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {

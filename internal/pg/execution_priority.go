@@ -99,9 +99,12 @@ SELECT count(*) FROM first`
 )
 
 // The statements of a queue in which executions with a priority wait.
-const (
+var (
 	claimByPlaceSQL      = dueByPlaceSQL + lockByPlaceSQL + leaseWorkSQL
 	claimKindsByPlaceSQL = dueKindsByPlaceSQL + lockByPlaceSQL + leaseWorkSQL
+)
+
+const (
 	countByPlaceSQL      = dueByPlaceSQL + countFirst
 	countKindsByPlaceSQL = dueKindsByPlaceSQL + countFirst
 )

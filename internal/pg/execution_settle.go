@@ -16,16 +16,19 @@ import (
 // the tenant in an expression that no index supports: in a small table the planner would
 // otherwise read all executions of the tenant, and keep that plan while the table grows.
 // Primary key.
-const completeSQL = `
+var completeSQL = `
+WITH changed AS (
 UPDATE eventhook.execution e
 SET status = 'completed', due_at = NULL, completed_at = $5, output = u.output::json, error = NULL
 FROM unnest($2::uuid[], $3::int8[], $4::text[]) AS u (id, lease_token, output)
 WHERE e.id = ANY($2) AND e.id = u.id AND (e.tenant_id = $1) IS TRUE AND e.lease_token = u.lease_token AND e.status = 'running'
-RETURNING `
+RETURNING ` + executionColumns + `
+)` + logExecutionsSQL("changed", "'completed'", "$5") + `
+SELECT `
 
-const (
-	completeOneSQL  = completeSQL + executionColumns
-	completeManySQL = completeSQL + `e.id, e.lease_token`
+var (
+	completeOneSQL  = completeSQL + `* FROM changed`
+	completeManySQL = completeSQL + `id, lease_token FROM changed`
 )
 
 // completeArgs returns the parameters of completeSQL. list must be sorted by id.
@@ -173,23 +176,6 @@ func (db *DB) releaseClaims(ctx context.Context, q eventhook.WorkQuery, list []c
 	return nil
 }
 
-// updateLeased updates an execution whose lease is current. It returns ErrLeaseLost if
-// the lease was lost, and KindNotFound if there is no such execution. A lease whose
-// time is over is not lost until another worker claims the execution or it has ended, so
-// a late result still counts.
-func (db *DB) updateLeased(ctx context.Context, act string, x eventhook.Execution, set string, args ...any) error {
-	args = append([]any{[16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token}, args...)
-	tag, err := db.work.Exec(ctx, `UPDATE eventhook.execution SET `+set+`
-		WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running'`, args...)
-	if err != nil {
-		return translate(act, err)
-	}
-	if tag.RowsAffected() == 0 {
-		return db.leaseError(ctx, x)
-	}
-	return nil
-}
-
 // leaseError returns ErrLeaseLost, or KindNotFound if the execution does not exist.
 func (db *DB) leaseError(ctx context.Context, x eventhook.Execution) error {
 	if _, err := db.Execution(ctx, x.TenantID, x.ID); err != nil {
@@ -233,14 +219,28 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 	}
 	now := db.now()
 	policy.MaxRetries = new(current.MaxAttempts - 1)
+	args := pgx.StrictNamedArgs{"id": [16]byte(x.ID), "tenant": [16]byte(x.TenantID), "token": x.Lease.Token, "now": now, "error": textArg(message),
+		"status": string(eventhook.ExecutionDead), "due_at": (*time.Time)(nil), "completed_at": &now}
 	if delay, more := policy.Delay(current.Attempt); retryable && more {
 		next = now.Add(delay)
-		err := db.updateLeased(ctx, "fail execution", x, `status = 'failed', due_at = $4, error = $5`, next.Add(behind(current.Priority)), textArg(message))
-		if err != nil {
-			return time.Time{}, err
-		}
-		return next, nil
+		args["status"], args["due_at"], args["completed_at"] = string(eventhook.ExecutionFailed), new(next.Add(behind(current.Priority))), (*time.Time)(nil)
 	}
-	return time.Time{}, db.updateLeased(ctx, "fail execution", x,
-		`status = 'dead', due_at = NULL, completed_at = $4, error = $5`, now, textArg(message))
+	var failed int
+	if err := db.work.QueryRow(ctx, failSQL, args).Scan(&failed); err != nil {
+		return time.Time{}, translate("fail execution", err)
+	}
+	if failed == 0 {
+		return time.Time{}, db.leaseError(ctx, x)
+	}
+	return next, nil
 }
+
+// failSQL ends an attempt. A lease whose time is over is not lost until another worker
+// claims the execution or it has ended, so a late result still counts. Primary key.
+var failSQL = `
+WITH changed AS (
+    UPDATE eventhook.execution e SET status = @status, due_at = @due_at::timestamptz, completed_at = @completed_at::timestamptz, error = @error
+    WHERE id = @id AND tenant_id = @tenant AND lease_token = @token AND status = 'running'
+    RETURNING ` + executionColumns + `
+)` + logExecutionsSQL("changed", "status", "@now") + `
+SELECT count(*) FROM changed`

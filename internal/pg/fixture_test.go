@@ -468,6 +468,9 @@ func concurrently(acts ...func()) {
 
 // invariants are queries for rows that violate docs/states.md.
 var invariants = map[string]string{
+	"one open delivery of each key is due": `SELECT FROM eventhook.delivery WHERE order_key IS NOT NULL AND due_at IS NOT NULL
+		GROUP BY destination_id, order_key HAVING count(*) FILTER (WHERE due_at < 'infinity') <> 1`,
+	"only ordered deliveries wait": `SELECT FROM eventhook.delivery WHERE due_at = 'infinity' AND (order_key IS NULL OR status NOT IN ('pending', 'failed'))`,
 	"an event is due exactly if it is pending, processing or failed, unless it waits for deliveries of its routes": `SELECT id FROM eventhook.event e
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND EXISTS (
 			SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.due_at IS NOT NULL)
@@ -487,7 +490,7 @@ var invariants = map[string]string{
 	"a delivered event has no open or failed action": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a
 		WHERE e.status = 'delivered' AND coalesce(a->>'s', 'success') NOT IN ('success', 'skipped', 'request')`,
 	"a delivered event has no open or dead request": `SELECT e.id FROM eventhook.event e JOIN eventhook.delivery d ON d.event_id = e.id AND d.route_id IS NOT NULL
-		WHERE e.status = 'delivered' AND d.status <> 'success'`,
+		WHERE e.status = 'delivered' AND d.status <> 'success' AND (d.status <> 'dead' OR d.completed_at >= coalesce(e.rerouted_at, '-infinity'))`,
 	"each request has a delivery, and each delivery of a route a request": `SELECT coalesce(r.id, d.event_id)
 		FROM (SELECT e.id, coalesce((a->>'i')::int, 0) AS target_index FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE a->>'s' = 'request') r
 		FULL JOIN (SELECT event_id, target_index FROM eventhook.delivery WHERE route_id IS NOT NULL) d ON d.event_id = r.id AND d.target_index = r.target_index

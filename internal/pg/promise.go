@@ -26,17 +26,19 @@ type promiseResult struct {
 // locks promises in the order of their keys, like holdOutcomesSQL, and waits for
 // concurrent transactions that settle them; expirePromisesSQL skips locked promises
 // instead. Unique index, then primary key.
-const settlePromisesSQL = `
+var settlePromisesSQL = `
 WITH pending AS MATERIALIZED (
     SELECT p.id, o.status, o.value, o.error
     FROM unnest(@tenants::uuid[], @keys::text[], @statuses::text[], @values::text[], @errors::text[]) AS o (tenant_id, key, status, value, error)
     JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"
     WHERE p.status = 'pending'
     ORDER BY p.tenant_id, p.idempotency_key FOR UPDATE OF p
-)
-UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = @now, due_at = NULL
-FROM pending o WHERE p.id = o.id
-RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
+), changed AS (
+    UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = @now, due_at = NULL
+    FROM pending o WHERE p.id = o.id
+    RETURNING p.tenant_id, p.idempotency_key, p.id, p.status, p.error, p.workflow_execution_id
+)` + logPromisesSQL("changed", "ARRAY[c.status]", "@now") + `
+SELECT tenant_id, idempotency_key, id, status FROM changed`
 
 // holdOutcomesSQL stores outcomes that came before their promises (is_held), in the
 // order of their keys. It waits for a concurrent insert of the same key and then changes
@@ -173,13 +175,16 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 
 // createPromiseSQL creates a promise, or turns a held outcome for its key into the
 // promise. It returns no row if the promise exists.
-const createPromiseSQL = `
+var createPromiseSQL = `
+WITH changed AS (
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, workflow_execution_id, expires_at, due_at, created_at)
 VALUES (@id, @tenant, @key, 'pending', @workflow, @expires_at, @expires_at, @now)
 ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
     SET is_held = false, workflow_execution_id = excluded.workflow_execution_id, created_at = excluded.created_at
     WHERE p.is_held
-RETURNING ` + promiseColumns
+RETURNING *
+)` + logPromisesSQL("changed", "CASE c.status WHEN 'pending' THEN ARRAY['created'] ELSE ARRAY['created', c.status] END", "@now") + `
+SELECT ` + promiseColumns + ` FROM changed`
 
 const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
 
@@ -260,14 +265,16 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 }
 
 // expirePromisesSQL expires promises that are due. Index promise_due.
-const expirePromisesSQL = `
+var expirePromisesSQL = `
 WITH expired AS MATERIALIZED (
     SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED
-)
-UPDATE eventhook.promise p SET status = 'expired', settled_at = $1, due_at = NULL
-FROM expired
-WHERE p.id = expired.id AND p.status = 'pending'
-RETURNING p.id, p.tenant_id`
+), changed AS (
+    UPDATE eventhook.promise p SET status = 'expired', settled_at = $1, due_at = NULL
+    FROM expired
+    WHERE p.id = expired.id AND p.status = 'pending'
+    RETURNING p.*
+)` + logPromisesSQL("changed", "ARRAY['expired']", "$1") + `
+SELECT id, tenant_id FROM changed`
 
 // ExpirePromises expires up to 500 promises whose expires_at has passed, resumes the
 // workflows that await no other pending promise, and returns the number of expired promises.

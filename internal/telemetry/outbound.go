@@ -19,6 +19,7 @@ type outboundMetrics struct {
 	deliveries     *prometheus.CounterVec
 	deliveriesLost prometheus.Counter
 	settleSeconds  prometheus.Histogram
+	probes         *prometheus.CounterVec
 }
 
 func newOutboundMetrics() outboundMetrics {
@@ -32,11 +33,12 @@ func newOutboundMetrics() outboundMetrics {
 		deliveries:     counters("deliveries_settled_total", "Settled deliveries, by their status afterwards.", "status"),
 		deliveriesLost: counter("deliveries_lease_lost_total", "Deliveries whose lease ran out before their outcome was written; they are sent again."),
 		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of delivery outcomes.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		probes:         counters("probes_total", "Probes of subscriptions during an outage, by result: success, failed, rejected, gone or empty.", "result"),
 	}
 }
 
 func (o outboundMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds}
+	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds, o.probes}
 }
 
 // Published counts a commit of published events.
@@ -79,6 +81,11 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 	for status, n := range states {
 		m.outbound.deliveries.WithLabelValues(string(status)).Add(float64(n))
 	}
+}
+
+// Probed counts a probe.
+func (m *Metrics) Probed(result outbound.ProbeResult) {
+	m.outbound.probes.WithLabelValues(string(result)).Inc()
 }
 
 // httpTarget is the type of the targets whose actions are deliveries.

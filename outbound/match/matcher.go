@@ -3,6 +3,8 @@ package match
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/eventhook/eventhook"
@@ -40,7 +42,7 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, onFault fun
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
-		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
+		if s.Status == eventhook.SubscriptionDisabled && !s.HoldsDeliveries() || len(s.EventTypes) == 0 {
 			continue
 		}
 		f, fault := compileFilter(s.Filter, &r.fields)
@@ -127,8 +129,12 @@ func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []
 		return nil, nil
 	}
 	var s *filter.Subject
+	isLifecycle := e.IsLifecycle()
 	r.index.each(e, func(i int) {
 		t := &r.receiving[i]
+		if isLifecycle && !namesType(t.EventTypes, e.EventType) {
+			return
+		}
 		if t.filter == nil {
 			matched = append(matched, t.Subscription)
 			return
@@ -153,6 +159,12 @@ func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []
 		publishedSubjects.Put(s)
 	}
 	return matched, tooSlow
+}
+
+// namesType reports whether a pattern other than "*" matches an event type of two parts.
+func namesType(patterns []string, eventType string) bool {
+	first, _, _ := strings.Cut(eventType, ".")
+	return slices.Contains(patterns, eventType) || slices.Contains(patterns, first+".*")
 }
 
 // publishedSubjects reuses the memory of filter subjects.

@@ -232,3 +232,28 @@ func BenchmarkMatcher(b *testing.B) {
 		}
 	})
 }
+
+// TestAllTypesDoNotMatchLifecycleEvents matches a stored event about a task, as a replay does.
+func TestAllTypesDoNotMatchLifecycleEvents(t *testing.T) {
+	var list []eventhook.Subscription
+	for _, pattern := range []string{"*", "task.*", "task.dead", "task.started"} {
+		list = append(list, subscriber(pattern, pattern, ""))
+	}
+	for claim, c := range map[string]struct {
+		e    eventhook.Event
+		want []string
+	}{
+		"the gateway's event": {eventhook.Event{EventType: "task.dead", Origin: eventhook.OriginSystem}, []string{"task.*", "task.dead"}},
+		"a tenant's event":    {eventhook.Event{EventType: "task.dead", Origin: eventhook.OriginAPI}, []string{"*", "task.*", "task.dead"}},
+	} {
+		matched, _ := match.CompileMatcher(1, list, nil).Match(nil, &c.e)
+		var got []string
+		for _, s := range matched {
+			got = append(got, s.Name)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: matched (-want +got):\n%s", claim, diff)
+		}
+	}
+}

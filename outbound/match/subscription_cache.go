@@ -15,8 +15,9 @@ import (
 
 // Subscriptions reads the subscriptions of tenants.
 type Subscriptions interface {
-	// TenantSubscriptions returns all subscriptions of a tenant, with their secrets, and
-	// their generation, both from one snapshot. A tenant that does not exist has no
+	// TenantSubscriptions returns all subscriptions of a tenant, with their secrets, the
+	// operator subscriptions that receive its events, and their generation, all from one
+	// snapshot. A tenant that does not exist has no
 	// subscriptions.
 	TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error)
 }
@@ -86,8 +87,9 @@ func (r *SubscriptionCache) Get(ctx context.Context, tenant eventhook.TenantID) 
 	return matcher, nil
 }
 
-// Subscription returns a subscription of a tenant, or an error of KindNotFound if it was
-// deleted. If the cached Matcher does not have the subscription, it is read again. The
+// Subscription returns a subscription of a tenant or of the operator, or an error of
+// KindNotFound if it was deleted. If the cached Matchers do not have the subscription, they
+// are read again. The
 // pointer stays the same until the tenant's subscriptions are read again. Callers must not
 // change the subscription.
 func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
@@ -99,11 +101,19 @@ func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.T
 		if err != nil {
 			return nil, err
 		}
-		if s, ok := matcher.byID[id]; ok {
+		if s, ok := matcher.byID[id]; ok && (!s.IsOperator() || tenant == eventhook.OperatorTenant) {
+			return s, nil
+		}
+		operator, err := r.Get(ctx, eventhook.OperatorTenant)
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := operator.byID[id]; ok {
 			return s, nil
 		}
 		if try == 0 {
 			r.InvalidateOld(tenant, matcher.generation)
+			r.InvalidateOld(eventhook.OperatorTenant, operator.generation)
 		}
 	}
 	r.deleted.Add(id, struct{}{})

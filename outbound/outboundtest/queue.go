@@ -14,13 +14,16 @@ import (
 // Queue is an outbound.Queue to check, with functions that control its environment.
 type Queue struct {
 	outbound.Queue
-	Create  func() eventhook.Destination                        // returns a new destination without deliveries
-	Store   func(to eventhook.Destination, n int)               // stores n deliveries that are due now
-	Delete  func(to eventhook.Destination)                      // deletes the destination, not its deliveries
-	Status  func(id eventhook.DeliveryID) eventhook.Delivery    // as it is stored
-	All     func(to eventhook.Destination) []eventhook.Delivery // as they are stored
-	Now     func() time.Time
-	Advance func(by time.Duration)
+	Create func() eventhook.Destination          // returns a new destination without deliveries
+	Store  func(to eventhook.Destination, n int) // stores n deliveries that are due now
+	// StoreOrdered stores a delivery for each value, in their order, and returns their ids;
+	// "" is no value.
+	StoreOrdered func(to eventhook.Destination, values ...string) []eventhook.DeliveryID
+	Delete       func(to eventhook.Destination)                      // deletes the destination, not its deliveries
+	Status       func(id eventhook.DeliveryID) eventhook.Delivery    // as it is stored
+	All          func(to eventhook.Destination) []eventhook.Delivery // as they are stored
+	Now          func() time.Time
+	Advance      func(by time.Duration)
 }
 
 // lease is the duration of the leases in all cases.
@@ -29,17 +32,21 @@ const lease = 30 * time.Second
 // QueueCases maps each rule of outbound.Queue to the test that checks it. Each test needs
 // a new queue.
 var QueueCases = map[string]func(t *testing.T, q Queue){
-	"a destination is listed while a delivery is due":          listed,
-	"pages follow the order of ids":                            paged,
-	"a claimed delivery is claimed once while its lease lasts": claimedOnce,
-	"a claim gets no more than it asks for":                    bounded,
-	"a probe asks for tried deliveries first":                  triedFirst,
-	"settling ends a delivery or schedules its retry":          settled,
-	"a settlement without its lease changes nothing":           leaseLost,
-	"a released delivery is due now":                           released,
-	"a release without its lease changes nothing":              releasedLate,
-	"reserved sends keep the rate":                             paced,
-	"deliveries of a deleted destination are abandoned":        abandoned,
+	"a destination is listed while a delivery is due":           listed,
+	"pages follow the order of ids":                             paged,
+	"a claimed delivery is claimed once while its lease lasts":  claimedOnce,
+	"a claim gets no more than it asks for":                     bounded,
+	"a probe asks for tried deliveries first":                   triedFirst,
+	"settling ends a delivery or schedules its retry":           settled,
+	"a settlement without its lease changes nothing":            leaseLost,
+	"a released delivery is due now":                            released,
+	"a release without its lease changes nothing":               releasedLate,
+	"reserved sends keep the rate":                              paced,
+	"deliveries of a deleted destination are abandoned":         abandoned,
+	"deliveries of a key are claimed one after another":         ordered,
+	"a retry precedes the deliveries that wait":                 orderedRetry,
+	"a dead delivery makes the next one of its key due":         orderedDead,
+	"ordered deliveries of a deleted destination are abandoned": orderedAbandoned,
 }
 
 func (q Queue) due(t *testing.T, after eventhook.DestinationID, limit int) (ids []eventhook.DestinationID) {
@@ -80,9 +87,12 @@ func (q Queue) settle(t *testing.T, status eventhook.DeliveryStatus, list ...*ev
 	var batch []*outbound.DeliverySettlement
 	for _, d := range list {
 		s := &outbound.DeliverySettlement{Delivery: d, Status: status, Attempt: &eventhook.Attempt{StartedAt: q.Now(), StatusCode: 200}}
-		if status == eventhook.DeliveryFailed {
+		if status != eventhook.DeliverySuccess {
 			s.Attempt = &eventhook.Attempt{StartedAt: q.Now(), StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "it answered 503"}
-			s.LastError, s.RetryCount, s.DueAt = s.Attempt.Error, d.RetryCount+1, q.Now().Add(time.Minute)
+			s.LastError = s.Attempt.Error
+		}
+		if status == eventhook.DeliveryFailed {
+			s.RetryCount, s.DueAt = d.RetryCount+1, q.Now().Add(time.Minute)
 		}
 		batch = append(batch, s)
 	}

@@ -24,6 +24,7 @@ type Result struct {
 // Attempt is the part of an attempt that the scheduler uses.
 type Attempt struct {
 	Took       time.Duration
+	Succeeded  bool
 	Failed     bool          // the destination should get fewer sends: no answer, 5xx or 429
 	RetryAfter time.Duration // the backoff that the receiver requested; 0: none
 }
@@ -35,6 +36,9 @@ func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	q.sending--
 	q.tenant.sending[j.class]--
 	s.sending[j.class]--
+	if j.class == recovered {
+		q.recovery.sending--
+	}
 	q.subtract(1, size(j.Delivery))
 	if r.Settled {
 		s.unsettled++
@@ -60,6 +64,7 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 		q.hasBacklog = false
 	case r.Backoff > 0:
 		s.delayQueue(q, r.At.Add(r.Backoff))
+	case r.IsLate && j.class == recovered: // it waited for new deliveries
 	case r.IsLate:
 		// The queue held more deliveries than it could send within their leases.
 		q.window = max(q.slots(), q.window/2)
@@ -74,9 +79,20 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	q := j.queue
 	before := q.breaker.state
-	if !a.Failed {
+	if a.Succeeded {
+		q.failingSince = time.Time{}
+	} else if q.failingSince.IsZero() {
+		q.failingSince = now.Add(-a.Took)
+	}
+	if j.class == recovered {
+		q.recovery.finish(a.Succeeded, q.Slots)
+	}
+	switch {
+	case !a.Failed:
 		q.breaker.succeed(j.epoch, q.Slots)
-	} else if q.breaker.fail(j.epoch) {
+	case before != Open && isKnownFailure(j.Delivery):
+	case q.breaker.fail(j.epoch):
+		q.recovery.restart()
 		s.delayQueue(q, now.Add(q.breaker.probeDelay(s.chance())))
 	}
 	if a.RetryAfter > 0 {

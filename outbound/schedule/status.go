@@ -66,7 +66,7 @@ type Stats struct {
 
 // Stats returns the current counts.
 func (s *Scheduler) Stats() Stats {
-	return Stats{Waiting: s.waiting, Sending: s.sending[first] + s.sending[retry], Unsettled: s.unsettled, Open: s.open}
+	return Stats{Waiting: s.waiting, Sending: s.sending.all(), Unsettled: s.unsettled, Open: s.open}
 }
 
 // Status describes the queue of a destination.
@@ -85,4 +85,18 @@ func (s *Scheduler) Status(id eventhook.DestinationID) (Status, bool) {
 		return Status{}, false
 	}
 	return Status{Circuit: q.breaker.state, Slots: q.slots(), Waiting: q.count(), Sending: q.sending, BackoffUntil: q.backoffUntil}, true
+}
+
+// Outage is the current series of failures of a destination.
+type Outage struct {
+	FailingSince time.Time // zero: the last attempt succeeded
+	IsOpen       bool      // the circuit is open
+}
+
+// Outage returns the current series of failures of a destination on this instance.
+func (s *Scheduler) Outage(id eventhook.DestinationID) (o Outage) {
+	if q := s.queues[id]; q != nil && !q.failingSince.IsZero() {
+		o = Outage{q.failingSince, q.breaker.state == Open}
+	}
+	return o
 }

@@ -40,6 +40,9 @@ func (p *Plan) Add(changes []eventhook.Change) {
 	}
 }
 
+// AddUnchanged counts objects that are not changed and that no change names.
+func (p *Plan) AddUnchanged(n int) { p.counts[eventhook.ChangeUnchanged] += n }
+
 // Differs reports whether a change would create, update or delete an object.
 func (p *Plan) Differs() bool {
 	return p.counts[eventhook.ChangeCreate]+p.counts[eventhook.ChangeUpdate]+p.counts[eventhook.ChangeDelete] > 0
