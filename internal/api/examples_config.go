@@ -99,7 +99,7 @@ func exampleSubscription() Subscription {
 		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), AuthHeader: new(eventhook.Redacted), Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
 		Retry:          DeliveryRetry{MaxRetries: new(5), InitialDelayMS: 1000, BackoffMultiplier: 2, MaxDelayMS: 60_000, Jitter: "some"},
 		TimeoutSeconds: 30, DisableAfterFailures: 10, MaxInFlight: 10, Signatures: []string{"v1"}, SigningSecretsCount: 1, Warnings: []string{},
-		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours},
+		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
 		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 
@@ -124,7 +124,8 @@ func subscriptionExamples() map[string]example {
 	cancelled := exampleReplay()
 	cancelled.Status, cancelled.FinishedAt = "cancelled", new(exampleTime(30))
 	return map[string]example{
-		"list-subscriptions": {response: lastExamplePage(subscription)},
+		"list-all-subscriptions": {query: "status=disabled", response: lastExamplePage(SubscriptionOfTenant{"acme", subscription})},
+		"list-subscriptions":     {response: lastExamplePage(subscription)},
 		"create-subscription": {request: `{
   "name": "billing",
   "url": "https://billing.example/hooks",
