@@ -64,7 +64,7 @@ func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e
 }
 
 func (x *routes) ExplainRoute(ctx context.Context, r eventhook.Route, e *eventhook.Event) (api.RouteExplanation, error) {
-	compile := func(t eventhook.Target) (targets.Effector, error) { return targets.New(t, targets.Deps{}) }
+	compile := func(t eventhook.Target) (route.Effector, error) { return targets.New(t, targets.Deps{}) }
 	list, err := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, compile).Explain(ctx, cpushare.New(cpushare.DefaultConfig(), nil, time.Now), e, time.Now())
 	if err != nil {
 		return api.RouteExplanation{}, err
