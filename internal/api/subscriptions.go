@@ -55,6 +55,7 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
 	s.registerReplay(api)
+	s.registerOperatorSubscriptions(api)
 }
 
 func subscriptionOperation(id, method, path, summary string, scope eventhook.Scope) operation {
