@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/eventhook/eventhook"
 )
@@ -20,6 +21,7 @@ func TestOperatorSubscriptions(t *testing.T) {
 	if created["is_operator"] != true || created["signing_secret"] == "" || a.Header().Get("Location") != at {
 		t.Errorf("created %v at %s", created, a.Header().Get("Location"))
 	}
+	r.clock.Advance(time.Second) // lists are newest first
 	own := r.admin("POST", T("acme")+"/subscriptions", map[string]any{"name": "own", "url": "https://own.example/", "event_types": []string{"*"}}).want(http.StatusCreated).object()
 
 	for query, want := range map[string][]any{"": {own["id"], id}, "?tenant=acme": {own["id"]}, "?tenant=umbrella": {}, "?event_type=tenant.closed&status=active": {own["id"], id}} {
