@@ -41,6 +41,7 @@ type Delivery struct {
 	StatusCode     int    // of the last attempt; 0 without a response
 	LastError      string // of the last attempt, readable by users
 	CompletedAt    *time.Time
+	IsReleased     bool       // a recovery or a replay released it; set for the holder of the lease
 	RestartedAt    *time.Time // when a user last restarted it
 	Lease          Lease      // set for the holder of the lease
 	OrderKey       OrderKey   // zero: the delivery is not ordered

@@ -58,6 +58,14 @@ type ReplayRequest struct {
 	Limit      int              // maximum number of deliveries; 0 means no limit
 }
 
+// ReplayFilter narrows a list of replays of a subscription.
+type ReplayFilter struct {
+	SubscriptionID SubscriptionID
+	Status         ReplayStatus // "" matches every status
+	Before         ReplayID
+	Limit          int
+}
+
 // Limits of replays.
 const (
 	MaxReplayEstimate = 10_000
@@ -79,9 +87,9 @@ func (r ReplayRequest) Validate(now time.Time) (f Faults) {
 	case !r.Until.IsZero() && !r.Until.After(r.Since):
 		f.Add("until", "must be later than since")
 	}
-	for _, s := range r.Statuses {
+	for i, s := range r.Statuses {
 		if !slices.Contains(ReplayStatuses, s) {
-			f.Add("status", "must be of dead, failed and success")
+			f.Add(fmt.Sprintf("status[%d]", i), "must be dead, failed or success")
 		}
 	}
 	if r.Limit < 0 {

@@ -103,6 +103,7 @@ type subscription struct {
 	URL                  string     `json:"url"`
 	EventTypes           []string   `json:"event_types"`
 	MaxInFlight          int        `json:"max_in_flight,omitempty"`
+	OrderedBy            string     `json:"ordered_by,omitempty"`
 	TimeoutSeconds       int        `json:"timeout_seconds,omitempty"`
 	DisableAfterFailures *int       `json:"disable_after_failures,omitempty"`
 	Retry                *slowRetry `json:"retry,omitempty"`

@@ -37,6 +37,9 @@ type requestSpec struct {
 	eventType, key string
 	timestamped    bool   // each body has the time of sending, for a sink
 	body           []byte // of each request; nil means 1 KB
+	// If customers is set, each event has the member "customer": one of as many customers of
+	// the connection, which sends the events of each of these in the order of their ids.
+	customers int
 }
 
 // benchPath is the path of the bench's source.
@@ -52,6 +55,9 @@ type message struct {
 	// signature of the body, 0 if there is none.
 	stampAt, bodyAt, signatureAt int
 	answer                       string // first bytes of a successful response
+	// In an event with a customer: its offset, and the number of the first customer of the
+	// connection.
+	customerAt, firstCustomer int
 }
 
 const method = "POST "
@@ -85,13 +91,20 @@ var zeros = strings.Repeat("0", idDigits)
 // unique id.
 func (t requestSpec) publishMessage() message {
 	data := t.stamped()
-	const id = `,"id":"`
+	const id, customer = `,"id":"`, `,"customer":"c`
+	if t.customers > 0 {
+		data = append(data[:len(data)-1:len(data)-1], customer+zeros+`"}`...)
+	}
 	data = append(data[:len(data)-1:len(data)-1], id+zeros+`"}`...)
 	event := fmt.Appendf(nil, `{"event_type":%q,"data":%s}`, t.eventType, data)
 	m := message{pathAt: len(method), answer: "HTTP/1.1 202"}
 	m.raw = fmt.Appendf(nil, method+"%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		t.paths[0], t.address, t.key, len(event), event)
 	m.idAt = bytes.LastIndex(m.raw, []byte(id)) + len(id)
+	if t.customers > 0 {
+		m.customerAt = bytes.LastIndex(m.raw, []byte(customer)) + len(customer)
+		m.firstCustomer = int(serial.Add(1)) * t.customers
+	}
 	if t.timestamped {
 		m.stamp(len(event))
 	}
@@ -131,6 +144,9 @@ func (m message) next(t requestSpec) error {
 		return fmt.Errorf("id %q or path %q has another length", id, path)
 	}
 	copy(m.raw[m.pathAt:], path)
+	if m.customerAt > 0 {
+		copy(m.raw[m.customerAt:], fmt.Sprintf("%0*x", idDigits, m.firstCustomer+int(n)%t.customers))
+	}
 	if m.stampAt > 0 {
 		strconv.AppendInt(m.raw[m.stampAt:m.stampAt], time.Now().UnixNano(), 10)
 	}

@@ -45,6 +45,7 @@ var parts = []part{
 	{"latency", (*run).latency},
 	{"dead", (*run).dead},
 	{"backlog", (*run).backlog},
+	{"ordered", (*run).ordered},
 	{"exactly", (*run).exactly},
 	{"hostile", (*run).hostile},
 }

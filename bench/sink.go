@@ -19,6 +19,7 @@ import (
 type sink struct {
 	mu    sync.Mutex
 	seen  map[string]bool
+	last  map[string]string // the last event of each customer
 	times []time.Duration
 	tally
 }
@@ -29,6 +30,7 @@ type tally struct {
 	Requests   int `json:"requests"`
 	Distinct   int `json:"distinct"`   // distinct delivery ids
 	Duplicates int `json:"duplicates"` // requests that repeat a delivery id
+	Reordered  int `json:"reordered"`  // first requests of events after a later event of their customer
 	// P50 and P99 are the times from sending to arrival of the Timed requests, whose
 	// bodies have the time of sending.
 	P50   time.Duration `json:"p50"`
@@ -38,7 +40,7 @@ type tally struct {
 
 const never = "never"
 
-func newSink() *sink { return &sink{seen: map[string]bool{}} }
+func newSink() *sink { return &sink{seen: map[string]bool{}, last: map[string]string{}} }
 
 // ServeHTTP receives a delivery by POST. GET returns the tally and DELETE resets it.
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -88,10 +90,30 @@ func (s *sink) count(delivery string, body []byte, arrived time.Time) {
 	default:
 		s.seen[strings.Clone(delivery)] = true // a copy, to release the header
 		s.Distinct++
+		s.follow(body)
 	}
 	if !sent.IsZero() {
 		s.times = append(s.times, arrived.Sub(sent))
 	}
+}
+
+// follow compares an event of a customer with the one before it.
+func (s *sink) follow(body []byte) {
+	customer, id := textMember(body, "customer"), textMember(body, "id")
+	if customer == "" {
+		return
+	}
+	if id < s.last[customer] {
+		s.Reordered++
+	}
+	s.last[customer] = id
+}
+
+// textMember returns a text in an event's data, or "". The text must have no escapes.
+func textMember(body []byte, name string) string {
+	_, rest, _ := bytes.Cut(body, []byte(`,"`+name+`":"`))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(text)
 }
 
 // sentAt returns the time of sending in a body, or zero if the body has none.
@@ -119,5 +141,6 @@ func (s *sink) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.seen)
+	clear(s.last)
 	s.times, s.tally = nil, tally{}
 }

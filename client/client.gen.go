@@ -155,6 +155,19 @@ const (
 	PublicKeyAlgorithmEd25519 PublicKeyAlgorithm = "ed25519"
 )
 
+// Defines values for ReplayKind.
+const (
+	ReplayKindRecovery ReplayKind = "recovery"
+	ReplayKindReplay   ReplayKind = "replay"
+)
+
+// Defines values for ReplayStatus.
+const (
+	ReplayStatusCancelled ReplayStatus = "cancelled"
+	ReplayStatusCompleted ReplayStatus = "completed"
+	ReplayStatusRunning   ReplayStatus = "running"
+)
+
 // Defines values for SourceReplayProtection.
 const (
 	SourceReplayProtectionBody SourceReplayProtection = "body"
@@ -311,6 +324,13 @@ const (
 	ListSubscriptionsParamsStatusActive   ListSubscriptionsParamsStatus = "active"
 	ListSubscriptionsParamsStatusDisabled ListSubscriptionsParamsStatus = "disabled"
 	ListSubscriptionsParamsStatusPaused   ListSubscriptionsParamsStatus = "paused"
+)
+
+// Defines values for ListReplaysParamsStatus.
+const (
+	ListReplaysParamsStatusCancelled ListReplaysParamsStatus = "cancelled"
+	ListReplaysParamsStatusCompleted ListReplaysParamsStatus = "completed"
+	ListReplaysParamsStatusRunning   ListReplaysParamsStatus = "running"
 )
 
 // Action defines model for Action.
@@ -1609,6 +1629,77 @@ type RejectionsAnswer struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// Replay defines model for Replay.
+type Replay struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// DeliveryStatus Statuses of deliveries that are sent again.
+	DeliveryStatus []string `json:"delivery_status"`
+
+	// Estimated The estimate when the replay was created.
+	Estimated int64 `json:"estimated"`
+
+	// EventTypes Types and patterns of the request; empty for all types of the subscription.
+	EventTypes []string `json:"event_types"`
+
+	// Failed Queued deliveries that are dead again. It may lag behind by seconds, and is not updated after the end.
+	Failed int64 `json:"failed"`
+
+	// FinishedAt When the replay was completed or cancelled; null while it is running.
+	FinishedAt *time.Time `json:"finished_at"`
+	ID         string     `json:"id"`
+
+	// Kind replay: requested. recovery: started by the gateway when an outage of the receiver ended.
+	Kind ReplayKind `json:"kind"`
+
+	// Limit Maximum number of deliveries; null without a limit.
+	Limit *int64 `json:"limit"`
+
+	// Matched Events that matched so far.
+	Matched int64 `json:"matched"`
+
+	// Missing Whether events without a delivery are sent, too.
+	Missing bool `json:"missing"`
+
+	// Queued Deliveries that were queued so far. A matching event whose delivery another request is queuing, or whose data is past its retention, is not queued.
+	Queued int64 `json:"queued"`
+
+	// ReplayID The same as id.
+	ReplayID string `json:"replay_id"`
+
+	// Sent Queued deliveries that were answered with 2xx. It may lag behind by seconds, and is not updated after the end.
+	Sent  int64     `json:"sent"`
+	Since time.Time `json:"since"`
+
+	// Status running: queues deliveries, waits because the subscription is paused or disabled, or waits until the queued deliveries have ended. completed: all queued deliveries have ended. cancelled: ended before that.
+	Status         ReplayStatus `json:"status"`
+	SubscriptionID string       `json:"subscription_id"`
+	Until          time.Time    `json:"until"`
+}
+
+// ReplayKind replay: requested. recovery: started by the gateway when an outage of the receiver ended.
+type ReplayKind string
+
+// ReplayStatus running: queues deliveries, waits because the subscription is paused or disabled, or waits until the queued deliveries have ended. completed: all queued deliveries have ended. cancelled: ended before that.
+type ReplayStatus string
+
+// ReplayPage defines model for ReplayPage.
+type ReplayPage struct {
+	Items []Replay `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ReplayStarted defines model for ReplayStarted.
+type ReplayStarted struct {
+	// Estimated Estimated number of events to send, without the subscription's filter. It counts within the first 10,000 stored events or deliveries of the time range.
+	Estimated int64 `json:"estimated"`
+
+	// ReplayID The replay. Its progress is at …/replays/{replay_id}.
+	ReplayID string `json:"replay_id"`
+}
+
 // ResolveRequest defines model for ResolveRequest.
 type ResolveRequest struct {
 	// Value Any JSON value; default null.
@@ -2454,29 +2545,25 @@ type SubscriptionPatchFormat string
 
 // SubscriptionReplay defines model for SubscriptionReplay.
 type SubscriptionReplay struct {
-	// Limit Maximum number of deliveries to replay; default 1000.
+	// EventTypes Replay only events of these types or patterns; default all types of the subscription.
+	//
+	// Examples: ["payment.*"]
+	EventTypes []string `json:"event_types,omitempty"`
+
+	// Limit Maximum number of deliveries, oldest event first; default no limit.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Since Replay deliveries of events published at or after this time.
+	// Missing Also send events that have no delivery to the subscription, because it was disabled or did not exist yet.
+	Missing *bool `json:"missing,omitempty"`
+
+	// Since Replay events published at or after this time.
 	Since time.Time `json:"since"`
 
-	// Status Statuses to replay; default dead. success sends delivered events again.
+	// Status Statuses of deliveries to send again; default dead. success sends delivered events again.
 	Status []DeliveryStatus `json:"status,omitempty"`
 
-	// Until Replay deliveries of events published before this time; default no upper bound.
+	// Until Replay events published before this time; default, and at most, the time of the request.
 	Until *time.Time `json:"until,omitempty"`
-}
-
-// SubscriptionReplayed defines model for SubscriptionReplayed.
-type SubscriptionReplayed struct {
-	// DeliveryIDs The first 100 replayed deliveries, newest event first.
-	DeliveryIDs []string `json:"delivery_ids"`
-
-	// More True if the limit was reached. Repeat the request to replay the rest.
-	More bool `json:"more"`
-
-	// ReplayedCount Number of replayed deliveries.
-	ReplayedCount int64 `json:"replayed_count"`
 }
 
 // SubscriptionStats defines model for SubscriptionStats.
@@ -3350,6 +3437,21 @@ type ListSubscriptionDeliveriesParams struct {
 	// CreatedBefore Return only deliveries created before this time.
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
+
+// ListReplaysParams defines parameters for ListReplays.
+type ListReplaysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only replays with this status.
+	Status *ListReplaysParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListReplaysParamsStatus defines parameters for ListReplays.
+type ListReplaysParamsStatus string
 
 // ListWorkParams defines parameters for ListWork.
 type ListWorkParams struct {
@@ -4429,14 +4531,53 @@ func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id
 
 // ReplaySubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replay.
 //
-// Replay deliveries of a subscription. Sends the dead deliveries of a time range again, or deliveries with the given statuses: they are due at once, and their retries are reset. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
-func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
-	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+// Replay events to a subscription. Sends stored events of a time range again, in the background, oldest first: events whose deliveries are dead or have the given statuses, and with missing also events that have no delivery to the subscription, because it was disabled or did not exist yet. The events are matched against the subscription as it is now. A request that is identical to a running replay returns the id of that replay. A replay of a paused subscription waits. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
+func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
 // ReplaySubscriptionFrom is like ReplaySubscription, but sends body unchanged.
-func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionReplayed, error) {
-	return callJSON[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// ListReplays calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays.
+//
+// List replays of a subscription. Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends. Requires a key with the scope read, or the admin key.
+func (c *Client) ListReplays(ctx context.Context, tenant string, id string, params ListReplaysParams, options ...CallOption) (ReplayPage, error) {
+	return callJSON[ReplayPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays", tenant, id), query: params.query(), header: nil}, options)
+}
+
+// AllReplays returns an iterator over the items of all pages of ListReplays, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllReplays(ctx context.Context, tenant string, id string, params ListReplaysParams, options ...CallOption) iter.Seq2[Replay, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Replay, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListReplays(ctx, tenant, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListReplaysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	return values
+}
+
+// GetReplay calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays/{replay_id}.
+//
+// Get a replay. Requires a key with the scope read, or the admin key.
+func (c *Client) GetReplay(ctx context.Context, tenant string, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays/%s", tenant, id, replayID), query: nil, header: nil}, options)
+}
+
+// CancelReplay calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/replays/{replay_id}/cancel.
+//
+// Cancel a replay. Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended. Requires a key with the scope manage, or the admin key.
+func (c *Client) CancelReplay(ctx context.Context, tenant string, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replays/%s/cancel", tenant, id, replayID), query: nil, header: nil}, options)
 }
 
 // ResumeSubscription calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/resume.
@@ -4612,4 +4753,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "4900ced65a26358faeb01d75386eea286270cacce93a0ed8e8950ffdac0b98d7"
+const generatedFrom = "4be6f983e579cfb076884fd022aa7108d52d03ab20ade72d05037fe46f429511"

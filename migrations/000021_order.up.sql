@@ -19,8 +19,8 @@ CREATE INDEX delivery_order ON eventhook.delivery (destination_id, order_key, du
 
 -- Transactions that insert, end or reopen deliveries of a key hold the lock of the key until
 -- they end. Keys share 256 locks, so a transaction holds few locks, whatever its keys. A
--- transaction that needs several takes them in ascending order, before it locks rows of
--- deliveries.
+-- transaction that needs several takes them in ascending order. With a lock, it waits for no
+-- row of a leased delivery, as these are settled before the lock is taken.
 CREATE FUNCTION eventhook.lock_order(slot integer) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT pg_advisory_xact_lock(1702258796, slot)
 $$;
@@ -29,7 +29,9 @@ CREATE FUNCTION eventhook.order_slot(order_key uuid) RETURNS integer LANGUAGE sq
 $$;
 
 -- order_deliveries is a trigger, so that no statement can end a delivery without making the
--- next one of its key due, whichever version of the gateway runs it. A delivery that is
+-- next one of its key due, whichever version of the gateway runs it. The settlement of
+-- deliveries makes the next ones due by a single statement, and turns the trigger off for its
+-- transaction by the setting eventhook.orders, as the trigger takes longer. A delivery that is
 -- opened again precedes the deliveries that wait, and the next one too unless that is
 -- leased. The next one is due at once for instances whose clocks are behind this one's.
 CREATE FUNCTION eventhook.order_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -37,7 +39,7 @@ BEGIN
     PERFORM eventhook.lock_order(eventhook.order_slot(NEW.order_key));
     IF NEW.due_at IS NOT NULL THEN
         PERFORM FROM eventhook.delivery d -- waits for a claim that is about to commit
-        WHERE d.destination_id = NEW.destination_id AND d.order_key = NEW.order_key AND d.due_at < 'infinity' FOR UPDATE;
+        WHERE d.destination_id = NEW.destination_id AND d.order_key = NEW.order_key AND d.due_at < 'infinity' AND d.status <> 'acquired' FOR UPDATE;
         UPDATE eventhook.delivery d SET due_at = 'infinity'
         WHERE d.destination_id = NEW.destination_id AND d.order_key = NEW.order_key AND d.due_at < 'infinity' AND d.status <> 'acquired'
           AND EXISTS (SELECT FROM eventhook.delivery o
@@ -53,6 +55,6 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER delivery_order AFTER UPDATE ON eventhook.delivery FOR EACH ROW
-    WHEN (NEW.order_key IS NOT NULL
+    WHEN (NEW.order_key IS NOT NULL AND current_setting('eventhook.orders', true) IS DISTINCT FROM 'off'
         AND ((OLD.due_at IS NULL) <> (NEW.due_at IS NULL) OR OLD.due_at = 'infinity' AND NEW.due_at < 'infinity' AND pg_trigger_depth() = 0))
     EXECUTE FUNCTION eventhook.order_deliveries();

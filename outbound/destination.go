@@ -98,10 +98,14 @@ func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Des
 // schedulerDestination returns the part of a subscription's configuration that the
 // scheduler needs.
 func schedulerDestination(s *eventhook.Subscription) schedule.Destination {
-	return schedule.Destination{
+	to := schedule.Destination{
 		ID: eventhook.DestinationID(s.ID), TenantID: s.TenantID, Version: s.Version, Address: s.URL, Ready: isSendable(s),
 		Slots: s.InFlight(), PerSecond: s.RatePerSecond, Timeout: s.Timeout(),
 	}
+	if s.RecoveredAt != nil {
+		to.HeldBefore = s.RecoveredAt.UTC()
+	}
+	return to
 }
 
 // isSendable reports whether this gateway sends to a subscription.

@@ -52,7 +52,39 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 			"deliveries", len(lost), "one_of_them", lost[0].Delivery.ID)
 		batch = slices.DeleteFunc(slices.Clone(batch), func(s *DeliverySettlement) bool { return slices.Contains(lost, s) })
 	}
+	d.claimNext(batch)
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
+}
+
+// nextPause is how long claims of ordered deliveries wait for more of them, so that one claim
+// gets the next deliveries of many keys.
+const nextPause = 5 * time.Millisecond
+
+// claimNext starts the claims of the deliveries that became due because earlier ones of their
+// keys have ended: at once if there is one, as for a single busy key.
+func (d *Dispatcher) claimNext(batch []*DeliverySettlement) {
+	var next map[eventhook.DestinationID]int
+	for _, s := range batch {
+		if s.NextIsDue {
+			if next == nil {
+				next = map[eventhook.DestinationID]int{}
+			}
+			next[s.Delivery.DestinationID]++
+		}
+	}
+	if len(next) == 0 {
+		return
+	}
+	d.scheduler.with(func(core *schedule.Scheduler) {
+		now := d.Now()
+		for id, n := range next {
+			at := now
+			if n > 1 {
+				at = at.Add(nextPause)
+			}
+			core.Due(id, at, now)
+		}
+	})
 }
 
 // retryWhileLeased calls try until it succeeds and returns true. If ctx ends or the leases

@@ -157,12 +157,16 @@ func (q *deliveryQueue) firstOpen(of *stored) *stored {
 	return nil
 }
 
-// advance makes the next delivery due of the key of a delivery that has ended.
-func (q *deliveryQueue) advance(ended *stored) {
-	if next := q.firstOpen(ended); next != nil && next.waits {
-		next.waits = false
-		q.setDue(next, time.Now())
+// advance makes the next delivery due of the key of a delivery that has ended, and reports
+// whether there is one.
+func (q *deliveryQueue) advance(ended *stored) bool {
+	next := q.firstOpen(ended)
+	if next == nil || !next.waits {
+		return false
 	}
+	next.waits = false
+	q.setDue(next, time.Now())
+	return true
 }
 
 func compareIDs(a, b eventhook.SubscriptionID) int { return bytes.Compare(a[:], b[:]) }
@@ -315,7 +319,7 @@ func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*outbound.
 		}
 		q.setDue(r, s.DueAt)
 		if s.DueAt.IsZero() {
-			q.advance(r)
+			s.NextIsDue = q.advance(r)
 		}
 	}
 	q.did.lost += len(lost)

@@ -65,11 +65,11 @@ func (a eventDeliveries) visible() (n int) {
 
 // reserve leases deliveries to this instance as far as the dispatcher has memory for them.
 // Deliveries of subscriptions that this gateway does not send to, such as paused ones and
-// the subscriptions of agents, stay unleased. So do ordered deliveries: only the database
-// knows whether an earlier delivery of the key is open.
+// the subscriptions of agents, stay unleased. The store ends the leases of ordered deliveries
+// that must wait.
 func (a eventDeliveries) reserve(dispatcher LocalDispatcher) {
 	for i, s := range a.subscriptions {
-		if !isSendable(s) || !a.deliveries[i].OrderKey.IsZero() {
+		if !isSendable(s) {
 			continue
 		}
 		leaseTo(dispatcher, schedulerDestination(s), a.deliveries[i])
@@ -89,7 +89,7 @@ func (a eventDeliveries) release(dispatcher LocalDispatcher) { release(dispatche
 
 func release(dispatcher LocalDispatcher, list []*eventhook.Delivery) {
 	for _, d := range list {
-		if isLeased(d) {
+		if isReserved(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
 			dispatcher.Release(d.DestinationID, 1)
 		}
@@ -99,7 +99,7 @@ func release(dispatcher LocalDispatcher, list []*eventhook.Delivery) {
 // enqueueStored passes the stored deliveries that are leased to this instance to the
 // dispatcher, and notifies it if further deliveries are due.
 func enqueueStored(dispatcher LocalDispatcher, stored []eventDeliveries, requests []*eventhook.Delivery) {
-	var leased []*eventhook.Delivery
+	var leased, waiting []*eventhook.Delivery
 	hasDue := false
 	for _, d := range requests {
 		if isLeased(d) {
@@ -110,13 +110,17 @@ func enqueueStored(dispatcher LocalDispatcher, stored []eventDeliveries, request
 	}
 	for _, a := range stored {
 		for i, d := range a.deliveries {
-			if isLeased(d) {
+			switch {
+			case isLeased(d):
 				leased = append(leased, d)
-			} else {
+			case isReserved(d): // it waits for earlier deliveries of its key
+				waiting = append(waiting, d)
+			default:
 				hasDue = hasDue || a.subscriptions[i].Status == eventhook.SubscriptionActive
 			}
 		}
 	}
+	release(dispatcher, waiting)
 	if len(leased) > 0 {
 		dispatcher.Enqueue(leased)
 	}
@@ -126,3 +130,6 @@ func enqueueStored(dispatcher LocalDispatcher, stored []eventDeliveries, request
 }
 
 func isLeased(d *eventhook.Delivery) bool { return d.Lease.Token > 0 }
+
+// isReserved reports whether memory is reserved for a delivery, leased or not.
+func isReserved(d *eventhook.Delivery) bool { return !d.Lease.Until.IsZero() }

@@ -46,10 +46,11 @@ type ProbeStore interface {
 	// ClaimMissed leases the delivery of the oldest event that the outage has held or
 	// killed, and returns it with its event; nil if there is none.
 	ClaimMissed(ctx context.Context, p Probe, lease time.Duration) (*Missed, error)
+	// RejectMissed excludes a dead delivery from probes and from recovery.
+	RejectMissed(ctx context.Context, d *eventhook.Delivery) error
 	// EndProbe ends the lease of a probe. After ProbeSucceeded, it enables a subscription
-	// that failures have disabled, and starts its recovery. Recovery does not send the
-	// deliveries in rejected again.
-	EndProbe(ctx context.Context, p Probe, result ProbeResult, rejected []*eventhook.Delivery) error
+	// that failures have disabled, and starts its recovery.
+	EndProbe(ctx context.Context, p Probe, result ProbeResult) error
 	// SettleDeliveries is the method of Queue.
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 }
@@ -128,42 +129,49 @@ func (p *Prober) Step(ctx context.Context) (int, error) {
 func (p *Prober) probe(ctx context.Context, one Probe) {
 	working, cancel := lifetime.Extend(ctx, finalWriteTimeout)
 	defer cancel()
-	var rejected []*eventhook.Delivery
 	result, err := ProbeRejected, error(nil)
-	for result == ProbeRejected && len(rejected) < maxRejected && err == nil {
-		var d *eventhook.Delivery
-		if result, d, err = p.try(working, one); result == ProbeRejected {
-			rejected = append(rejected, d)
-		}
+	for n := 0; n < maxRejected && result == ProbeRejected && err == nil; n++ {
+		result, err = p.try(working, one)
 	}
 	if err != nil {
 		p.Log.Warn("cannot probe a subscription; the next probe follows later", "subscription", one.SubscriptionID, "error", err)
 		result = ProbeFailed
 	}
 	p.Observer.Probed(result)
-	if err := p.Store.EndProbe(working, one, result, rejected); err != nil {
+	if err := p.Store.EndProbe(working, one, result); err != nil {
 		p.Log.Warn("cannot store the result of a probe; it is repeated", "subscription", one.SubscriptionID, "error", err)
 	}
 }
 
 // try sends the oldest missed delivery and settles it.
-func (p *Prober) try(ctx context.Context, one Probe) (ProbeResult, *eventhook.Delivery, error) {
+func (p *Prober) try(ctx context.Context, one Probe) (ProbeResult, error) {
 	to, err := p.Directory.Destination(ctx, eventhook.Destination{TenantID: one.TenantID, SubscriptionID: one.SubscriptionID})
 	if err != nil || !to.Ready && !to.Held {
-		return ProbeFailed, nil, err
+		return ProbeFailed, err
 	}
 	missed, err := p.Store.ClaimMissed(ctx, one, p.Lease+to.Timeout)
 	if err != nil || missed == nil {
-		return ProbeEmpty, nil, err
+		return ProbeEmpty, err
 	}
 	if !hasData(missed.Delivery) {
-		return ProbeRejected, missed.Delivery, p.settle(ctx, &DeliverySettlement{Delivery: missed.Delivery, Status: eventhook.DeliveryDead,
+		return ProbeRejected, p.reject(ctx, &DeliverySettlement{Delivery: missed.Delivery, Status: eventhook.DeliveryDead,
 			RetryCount: missed.RetryCount, LastError: dataExpired, DeadInRow: to.DeadInRow, IsProbe: missed.WasDead})
 	}
 	a := to.Transport.Send(ctx, missed.Delivery, missed.Attempts+1)
 	p.Observer.Attempted(a.ErrorClass, a.Duration)
 	result, settlement := p.outcome(to, missed, &a)
-	return result, missed.Delivery, p.settle(ctx, settlement)
+	if result == ProbeRejected {
+		return result, p.reject(ctx, settlement)
+	}
+	return result, p.settle(ctx, settlement)
+}
+
+// reject settles a delivery as dead that is not sent again.
+func (p *Prober) reject(ctx context.Context, s *DeliverySettlement) error {
+	if err := p.settle(ctx, s); err != nil {
+		return err
+	}
+	return p.Store.RejectMissed(ctx, s.Delivery)
 }
 
 // outcome returns the result of an attempt. After a failure, the delivery is what it was

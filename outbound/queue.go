@@ -38,6 +38,9 @@ type DeliverySettlement struct {
 	// route's delivery: EventDelivered or EventDead. If a batch has several
 	// settlements of one event, only one of them has it.
 	EventStatus eventhook.EventStatus
+	// NextIsDue is set by the store if the settlement ended an ordered delivery and made the
+	// next delivery of its key due.
+	NextIsDue bool
 }
 
 // DueDestination is a destination with due deliveries.

@@ -61,7 +61,7 @@ func TestJobHasTheFieldsOfTheExecution(t *testing.T) {
 	runTest(t, func(r *harness) {
 		const input = `{"b":9007199254740993,"a":1e400,"b":2}`
 		x := r.add(worker.Workflow, "pay", input)
-		x.EventID, x.Key = new("event-1"), new("pi_1")
+		x.EventID, x.Key, x.Priority, x.TraceID = new("event-1"), new("pi_1"), -3, "4bf92f3577b34da6a3ce929d0e0e4736"
 		var got worker.Job
 		r.worker.Handle("pay", func(_ context.Context, job *worker.Job) error {
 			got = *job
@@ -70,8 +70,8 @@ func TestJobHasTheFieldsOfTheExecution(t *testing.T) {
 		r.start()
 		r.waitFor(x, "completed")
 		r.stopAndWait()
-		want := []any{"1", worker.Workflow, "pay", "default", 1, "event-1", "pi_1", input}
-		if diff := cmp.Diff(want, []any{got.ID, got.Type, got.Kind, got.Queue, got.Attempt, got.EventID, got.IdempotencyKey, string(got.Input)}); diff != "" {
+		want := []any{"1", worker.Workflow, "pay", "default", 1, "event-1", "pi_1", input, -3, "4bf92f3577b34da6a3ce929d0e0e4736"}
+		if diff := cmp.Diff(want, []any{got.ID, got.Type, got.Kind, got.Queue, got.Attempt, got.EventID, got.IdempotencyKey, string(got.Input), got.Priority, got.TraceID}); diff != "" {
 			t.Errorf("job (-want +got):\n%s", diff)
 		}
 	})

@@ -48,6 +48,8 @@ type execution struct {
 	Key        *string         `json:"idempotency_key"`
 	Input      json.RawMessage `json:"input"`
 	Attempt    int             `json:"attempt"`
+	Priority   int             `json:"priority"`
+	TraceID    string          `json:"trace_id"`
 	LeaseToken int64           `json:"lease_token"`
 	LeaseUntil time.Time       `json:"lease_until"`
 	State      json.RawMessage `json:"state,omitempty"`

@@ -17,6 +17,8 @@ type Job struct {
 	Kind           string
 	Queue          string
 	Attempt        int             // starts at 1; resuming a suspended workflow does not count
+	Priority       int             // -100 to 100; see docs/workers.md
+	TraceID        string          // of the request that led to the job, for logs and spans
 	EventID        string          // the event that created the job; "" if there is none
 	IdempotencyKey string          // deduplicates jobs; "" if the target sets no key
 	Input          json.RawMessage // created by the route; see Typed

@@ -40,6 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{"an extra argument", []string{"version", "now"}, 2, "", []string{"now"}},
 		{"an unknown action", []string{"migrate", "sideways"}, 2, "", []string{"sideways"}},
 		{"down without --yes", []string{"migrate", "down"}, 2, "", []string{"--yes"}},
+		{"--version", []string{"--version"}, 0, "eventhook dev", nil},
 		{"apply without a file", []string{"apply"}, 2, "", []string{"-f"}},
 		{"a valid configuration", []string{"check"}, 0, "is valid", nil},
 		{"a valid file of tenants", []string{"check", "-f", clitest.WriteFile(t, "ok.yaml", testTenants)}, 0, "is valid", nil},

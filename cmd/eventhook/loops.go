@@ -54,7 +54,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, counts := g.db.SweepUsage(ctx, retention(g.config))
 	_, audit := g.db.SweepAudit(ctx, days(keep.AuditDays))
 	_, rejections := g.db.SweepRejections(ctx)
-	return errors.Join(keys, executions, promises, counts, audit, rejections)
+	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.

@@ -55,6 +55,22 @@ func TestREADMESubscriber(t *testing.T) {
 	}
 }
 
+// The test runs the commands of the page unchanged.
+func TestConfigurationAsCodePage(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	raw, err := os.ReadFile("../../docs/configuration-as-code.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(raw), "<!-- A test runs this block as it stands. -->\n```sh\n")
+	block, _, ended := strings.Cut(block, "\n```\n")
+	if !ended {
+		t.Fatal("the page has no block of commands")
+	}
+	clitest.WantInOrder(t, gateway.shell(t, block),
+		"+ create tenant shop", "2 to create", "2 created", "0 to create, 0 to update, 0 to delete, 2 unchanged", "#   SHOP_GITHUB_SECRET_1", `secrets: ["${SHOP_GITHUB_SECRET_1}"]`)
+}
+
 // readmeBlock returns the first block of commands under a heading.
 func readmeBlock(t *testing.T, heading string) string {
 	t.Helper()

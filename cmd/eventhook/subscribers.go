@@ -92,6 +92,12 @@ func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 	return outcomes
 }
 
+// replayStore stores the replays of the API.
+type replayStore struct {
+	*pg.DB
+	*replay.Worker
+}
+
 // settler stores accepted and processed events and delivers the events that their
 // routes publish.
 type settler struct {

@@ -239,6 +239,7 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 	promise := r.createPromise("order-1", http.StatusCreated)
 	subscription, delivery := r.delivered()
 	_, key := r.key("acme", eventhook.ScopeRead)
+	replay, _ := r.admin("POST", subscriptionPath(subscription)+"/replay", object{"since": "2020-01-01T00:00:00Z"}).want(http.StatusAccepted).object()["replay_id"].(string)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
 	token := map[string]any{"lease_token": claimed.LeaseToken}
 	for _, c := range []struct {
@@ -258,6 +259,9 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		{"POST", "/subscriptions/" + subscription + "/disable", nil},
 		{"POST", "/subscriptions/" + subscription + "/rotate-secret", nil},
 		{"POST", "/subscriptions/" + subscription + "/replay", object{"since": "2020-01-01T00:00:00Z"}},
+		{"GET", "/subscriptions/" + subscription + "/replays", nil},
+		{"GET", "/subscriptions/" + subscription + "/replays/" + replay, nil},
+		{"POST", "/subscriptions/" + subscription + "/replays/" + replay + "/cancel", nil},
 		{"GET", "/subscriptions/" + subscription + "/stats", nil},
 		{"GET", "/subscriptions/" + subscription + "/deliveries", nil},
 		{"GET", "/subscriptions/" + subscription + "/public-key", nil},

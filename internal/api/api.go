@@ -55,6 +55,7 @@ type Deps struct {
 
 	Subscriptions SubscriptionStore
 	Deliveries    DeliveryStore
+	Replays       ReplayStore
 	Publisher     Publisher
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas

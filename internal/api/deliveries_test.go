@@ -233,44 +233,6 @@ func TestRetryDeliveries(t *testing.T) {
 	r.wantFaults(r.admin("POST", T("acme")+deliveries+"/retry", `{"filter":{"subscription_id":"x","event_id":"y"},"limit":1}`), 400, []string{"body.filter.subscription_id", "body.filter.event_id"})
 }
 
-func TestReplaySubscription(t *testing.T) {
-	r := setUp(t)
-	one, other := r.subscribe("order.*"), r.subscribe("order.*")
-	r.deliverTo(one, withStatus(eventhook.DeliveryDead))
-	r.clock.Advance(time.Hour)
-	since := r.clock.Now().Format(time.RFC3339Nano)
-	for range 120 {
-		r.deliverTo(one, withStatus(eventhook.DeliveryDead))
-	}
-	r.deliverTo(one)
-	r.deliverTo(one, withStatus(eventhook.DeliveryFailed))
-	r.deliverTo(other, withStatus(eventhook.DeliveryDead))
-	path := subscriptionPath(one) + "/replay"
-	replay := func(body object) object { return r.admin("POST", path, body).want(http.StatusOK).object() }
-	if got := replay(object{"since": since, "limit": 20}); got["replayed_count"] != 20.0 || len(got["delivery_ids"].([]any)) != 20 || got["more"] != true {
-		t.Errorf("with a limit: got %v, want 20 and more", got)
-	}
-	if got := replay(object{"since": since, "until": since[:4] + "-12-31T00:00:00Z"}); got["replayed_count"] != 100.0 || len(got["delivery_ids"].([]any)) != 100 || got["more"] != false {
-		t.Errorf("dead deliveries since a time: got %v, want the remaining 100", got)
-	}
-	if got := replay(object{"since": since, "status": []string{"success", "failed"}}); got["replayed_count"] != 2.0 {
-		t.Errorf("other statuses: got %v, want 2", got)
-	}
-	if got := replay(object{"since": "2020-01-01T00:00:00Z"}); got["replayed_count"] != 1.0 {
-		t.Errorf("all since a past time: got %v, want the first", got)
-	}
-	for body, want := range map[string][]string{
-		`{}`: {"body.since"}, `{"since":"yesterday"}`: {"body.since"}, `{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`: {"body.until"},
-		`{"since":"2026-01-02T00:00:00Z","status":["pending"],"limit":10001}`: {"body.status[0]", "body.limit"},
-	} {
-		r.wantFaults(r.admin("POST", path, body), 422, want)
-	}
-	r.admin("POST", subscriptionPath(one)+"/pause", nil).want(http.StatusOK)
-	replay(object{"since": since})
-	r.change(one, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionDisabled })
-	r.admin("POST", path, object{"since": since}).want(http.StatusConflict)
-}
-
 func TestDeliveriesOfRoutesNameTheirTarget(t *testing.T) {
 	r := setUp(t)
 	subscription := r.subscribe("order.*")

@@ -101,6 +101,13 @@ func exampleSubscription() Subscription {
 		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 
+const exampleReplayID = "0195d3a9-b501-7d3e-9a54-8c17f02e6b90"
+
+func exampleReplay() Replay {
+	return Replay{ID: exampleReplayID, ReplayID: exampleReplayID, SubscriptionID: exampleSubscriptionID, Kind: "replay", Status: "running", Since: exampleTime(0), Until: exampleTime(20),
+		DeliveryStatus: []string{"dead"}, EventTypes: []string{}, Missing: true, Estimated: 16, Matched: 12, Queued: 12, Sent: 9, CreatedAt: exampleTime(20)}
+}
+
 func subscriptionExamples() map[string]example {
 	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // examples
 	subscription := exampleSubscription()
@@ -112,6 +119,8 @@ func subscriptionExamples() map[string]example {
 		change(&x)
 		return x
 	}
+	cancelled := exampleReplay()
+	cancelled.Status, cancelled.FinishedAt = "cancelled", new(exampleTime(30))
 	return map[string]example{
 		"list-subscriptions": {response: lastExamplePage(subscription)},
 		"create-subscription": {request: `{
@@ -132,8 +141,11 @@ func subscriptionExamples() map[string]example {
 			x.Status, x.DisabledBy, x.DisabledReason = "disabled", new("user"), new("a user disabled it")
 		})},
 		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
-		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "status": ["dead"]}`,
-			response: SubscriptionReplayed{ReplayedCount: 1, DeliveryIDs: []string{exampleDeliveryID}}},
+		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
+			response: ReplayStarted{exampleReplayID, 16}},
+		"list-replays":  {query: "status=running", response: lastExamplePage(exampleReplay())},
+		"get-replay":    {response: exampleReplay()},
+		"cancel-replay": {response: cancelled},
 		"rotate-subscription-secret": {request: `{"grace_seconds": 86400}`, response: SecretRotated{SigningSecret: newSecret,
 			PreviousExpiresAt: new(exampleTime(0).AddDate(0, 0, 1)), SigningSecretsCount: 2, Warnings: []string{}}},
 		"get-subscription-public-key": {response: PublicKey{"whpk_3Gd8bYv0lZ5m1Qx7cWnT2uRk9aHs4JfE6pLo0iVyXtM=", "ed25519"}},

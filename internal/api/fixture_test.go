@@ -27,6 +27,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -90,6 +91,7 @@ type fixture struct {
 	worked        map[string]int
 	routes        *routes
 	configuration *configuration
+	replays       replays
 	*subscribers
 	acme  eventhook.TenantID
 	crm   eventhook.SourceID
@@ -114,10 +116,11 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	r.configure()
 	r.deleteSystemEvents()
 	var mu sync.Mutex
+	r.replays = replays{db, &replay.Worker{Store: db, Retention: 14 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}}
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
-		Subscriptions: r.subscribers, Deliveries: r.subscribers, Publisher: r.subscribers, Receivers: r.receivers(t),
+		Subscriptions: r.subscribers, Deliveries: r.subscribers, Replays: r.replays, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Configuration: r.configuration, Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		OnWorkerAct: func(act string, n int) {
 			mu.Lock()

@@ -40,8 +40,14 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 		T("acme") + "/subscriptions":                                 func(int) string { tick(); return r.subscribe("*") },
 		T("acme") + "/deliveries":                                    func(int) string { return r.deliverTo(subscription) },
 		T("acme") + "/subscriptions/" + subscription + "/deliveries": func(int) string { return r.deliverTo(subscription) },
-		T("acme") + "/audit":                                         audited,
-		"/api/admin/audit":                                           audited,
+		T("acme") + "/subscriptions/" + subscription + "/replays": func(n int) string {
+			tick()
+			id, _ := r.startReplay(subscription, object{"since": "2026-01-01T00:00:00Z", "limit": n + 1})
+			r.admin("POST", subscriptionPath(subscription)+"/replays/"+id+"/cancel", nil).want(http.StatusOK)
+			return id
+		},
+		T("acme") + "/audit": audited,
+		"/api/admin/audit":   audited,
 		"/api/admin/tenants": func(n int) string {
 			tick()
 			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])

@@ -54,8 +54,9 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
-	s.registerReplay(api)
 	s.registerOperatorSubscriptions(api)
+	s.registerReplays(api)
+	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 
 func subscriptionOperation(id, method, path, summary string, scope eventhook.Scope) operation {

@@ -25,15 +25,20 @@ type apiKey struct {
 	isDefault bool   // the user did not choose the key
 }
 
-// findKey returns the key of the flag, else of EVENTHOOK_KEY, else, if server is on
-// this host, the admin key in the data folder. The admin key is never sent to
-// another host.
+// findKey returns the key of the flag, else of EVENTHOOK_KEY, else the newest of
+// EVENTHOOK_ADMIN_KEY, else, if server is on
+// this host, the admin key in the data folder. The key in
+// that folder is never sent to another host.
 func findKey(flag, server string) (apiKey, error) {
 	if flag != "" {
 		return apiKey{text: flag, from: "--key"}, nil
 	}
 	if key := os.Getenv(input.KeyVariable); key != "" {
 		return apiKey{text: key, from: input.KeyVariable}, nil
+	}
+	if keys := os.Getenv(input.AdminKeyVariable); keys != "" {
+		newest, _, _ := strings.Cut(keys, ",") // several during a rotation
+		return apiKey{text: strings.TrimSpace(newest), from: input.AdminKeyVariable}, nil
 	}
 	missing := errors.New("an API key is required: set EVENTHOOK_KEY or --key")
 	if !isLoopback(server) {

@@ -83,8 +83,15 @@ see eventhook openapi, or /docs of a running gateway.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if printsVersion, _ := cmd.Flags().GetBool("version"); printsVersion {
+				cmd.SetArgs([]string{"version"})
+				return cmd.Execute()
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(commands...)
 	markUsage(root)
@@ -115,7 +122,7 @@ func markUsage(c *cobra.Command) {
 // returned err.
 func argumentsError(cmd *cobra.Command, check cobra.PositionalArgs, args []string, err error) error {
 	if !strings.Contains(err.Error(), "arg(s)") {
-		return err
+		return withSuggestions(cmd, args, err)
 	}
 	for n := range args {
 		if check(cmd, args[:n]) == nil {
@@ -123,6 +130,19 @@ func argumentsError(cmd *cobra.Command, check cobra.PositionalArgs, args []strin
 		}
 	}
 	return errors.New("an argument is missing")
+}
+
+// withSuggestions adds to the error for an unknown command the commands with similar names.
+func withSuggestions(cmd *cobra.Command, args []string, err error) error {
+	const maxDistance = 2
+	cmd.SuggestionsMinimumDistance = maxDistance
+	if !cmd.HasSubCommands() || len(args) == 0 {
+		return err
+	}
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(names, " or "))
+	}
+	return err
 }
 
 // wantedValues describes the values of flags by the name of their type.

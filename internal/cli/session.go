@@ -26,9 +26,9 @@ type remote struct {
 const callHelp = `
 
 The command calls the gateway at --server or EVENTHOOK_SERVER
-(http://localhost:8080) with the API key of --key or EVENTHOOK_KEY. For a gateway
-on this host, the default is the admin key in the data folder
-(EVENTHOOK_DATA_DIR, or ./data).
+(http://localhost:8080) with the API key of --key, EVENTHOOK_KEY or
+EVENTHOOK_ADMIN_KEY. For a gateway on this host, the default is the admin key in the
+data folder (EVENTHOOK_DATA_DIR, or ./data).
 
 Exit codes: 0 success; 1 failure; 2 wrong usage or an invalid request.`
 
@@ -43,6 +43,7 @@ func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobr
 	}
 	r.addTo(cmd.PersistentFlags())
 	cmd.AddCommand(verbs...)
+	r.complete(cmd)
 	return cmd
 }
 
@@ -72,7 +73,7 @@ func (r *remote) verb(use, short string, args cobra.PositionalArgs, run func(*co
 			if err != nil {
 				return err
 			}
-			return s.withAdvice(run(cmd, s, args))
+			return s.withAdvice(namingFlags(cmd, run(cmd, s, args)))
 		},
 	}
 }
@@ -89,18 +90,27 @@ type session struct {
 
 // open validates the flags and finds the API key. It does not call the gateway yet.
 func (r *remote) open(cmd *cobra.Command) (*session, error) {
-	s := &session{server: input.ServerURL(r.server), tenant: cmp.Or(r.tenant, os.Getenv(input.TenantVariable))}
-	var err error
-	if s.Printer, err = terminal.NewPrinter(cmd, r.output); err != nil {
+	s, err := r.connect(cmd)
+	if err != nil {
 		return nil, err
 	}
 	if r.ofTenant && s.tenant == "" {
 		return nil, input.Usagef("a tenant is required: set --tenant or EVENTHOOK_TENANT; eventhook tenant list shows all tenants")
 	}
+	s.key.announce(cmd.ErrOrStderr())
+	return s, nil
+}
+
+// connect is open for commands that need no tenant. It prints nothing.
+func (r *remote) connect(cmd *cobra.Command) (*session, error) {
+	s := &session{server: input.ServerURL(r.server), tenant: cmp.Or(r.tenant, os.Getenv(input.TenantVariable))}
+	var err error
+	if s.Printer, err = terminal.NewPrinter(cmd, r.output); err != nil {
+		return nil, err
+	}
 	if s.key, err = findKey(r.key, s.server); err != nil {
 		return nil, err
 	}
-	s.key.announce(cmd.ErrOrStderr())
 	if s.Client, err = client.New(s.server, s.key.text, client.WithUserAgent("eventhook/"+r.version)); err != nil {
 		return nil, input.Usage(err)
 	}

@@ -23,13 +23,14 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription test billing              send a test event now
   eventhook subscription deliveries billing --status dead
   eventhook subscription replay billing --since 24h  send its dead deliveries again
+  eventhook subscription replay billing --since 24h --missing  also events that it never got
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
 		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
 		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
 		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
 		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription),
-		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))
+		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
 var subscriptionColumns = []column[client.Subscription]{

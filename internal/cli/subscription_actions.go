@@ -96,36 +96,6 @@ func showStats(w io.Writer, x client.SubscriptionStats) error {
 		field{"waiting", strconv.FormatInt(x.Waiting, 10)}, field{"oldest waiting", timeOr(x.OldestWaitingAt, "")}, field{"dead in a row", strconv.FormatInt(x.DeadInRow, 10)})
 }
 
-func newSubscriptionReplay(r *remote) *cobra.Command {
-	var span spanFlags
-	var statuses []string
-	var limit int64
-	cmd := r.subscriptionVerb("replay", "Replay the dead deliveries of a subscription since a time", func(cmd *cobra.Command, s *session, id string) error {
-		since, until, err := span.bounds(time.Now())
-		switch {
-		case err != nil:
-			return err
-		case since == nil:
-			return input.Usagef("--since is required: a time, or a duration such as 24h")
-		}
-		done, err := s.ReplaySubscription(cmd.Context(), s.tenant, id, client.SubscriptionReplay{Since: *since, Until: until, Status: statusFlags(statuses), Limit: &limit}, s.keepBody())
-		if err != nil {
-			return err
-		}
-		return s.answer(func(io.Writer) error {
-			s.Say("Replayed: %d", done.ReplayedCount)
-			if done.More {
-				s.Say("The limit was reached: repeat the command for more.")
-			}
-			return nil
-		})
-	})
-	span.addTo(cmd.Flags(), "published")
-	cmd.Flags().StringSliceVar(&statuses, "status", nil, "status: dead, failed, success; dead by default; success sends delivered events again")
-	cmd.Flags().Int64Var(&limit, "limit", 1000, "maximum number of deliveries, newest first")
-	return cmd
-}
-
 func statusFlags(texts []string) (list []client.DeliveryStatus) {
 	for _, text := range texts {
 		list = append(list, client.DeliveryStatus(text))

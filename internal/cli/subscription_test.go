@@ -16,6 +16,8 @@ const aSubscription = `{"id":"` + someID + `","name":"billing","status":"disable
  "max_in_flight":10,"rate_per_second":0,"signatures":["v1"],"signing_secrets_count":2,"rotation_ends_at":"2026-01-02T00:00:00Z","warnings":["is not encrypted"],
  "version":1,"created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"`
 
+const aReplay = `{"id":"r1","replay_id":"r1","kind":"replay","status":"completed","since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","estimated":16,"matched":16,"queued":16,"sent":15,"failed":1}`
+
 func TestSubscriptionAndDeliveryOutput(t *testing.T) {
 	for _, c := range []struct {
 		claim, answer string
@@ -41,7 +43,9 @@ func TestSubscriptionAndDeliveryOutput(t *testing.T) {
 			"subscription test " + someID, ExitFailed, "delivered no: answered 500 status code 500 response oops"},
 		{"statistics", `{"delivered_last_hour":1,"delivered_last_24h":2,"failed_last_hour":3,"failed_last_24h":4,"dead_last_hour":5,"dead_last_24h":6,"mean_duration_ms":1.25,"waiting":7,"oldest_waiting_at":"2026-01-01T00:00:00Z","dead_in_row":8}`,
 			"subscription stats " + someID, 0, "last hour 1 delivered, 3 failed attempts, 5 dead 2 delivered 4 6 1.2 ms waiting 7 2026-01-01T00:00:00Z dead in a row 8"},
-		{"replay", `{"replayed_count":5,"delivery_ids":["d"],"more":true}`, "subscription replay " + someID + " --since 24h", 0, "Replayed: 5 repeat"},
+		{"replay", `{"replay_id":"r1","estimated":5}`, "subscription replay " + someID + " --since 24h", 0, "Replay r1 sends about 5 events eventhook subscription replays " + someID + " r1"},
+		{"list replays", `{"items":[` + aReplay + `],"next_cursor":null}`, "subscription replays " + someID, 0, "ID KIND r1 replay completed 2026-01-01T00:00:00Z 16 15 1"},
+		{"show the latest replay", aReplay, "subscription replays " + someID + " r1", 0, "replay r1 completed estimated 16 matched 16 queued 16 sent 15 failed 1"},
 		{"list deliveries", `{"items":[` + aDelivery + `}],"next_cursor":null}`, "delivery list", 0, "ID PUBLISHED d1 2026-01-01T00:00:00Z order.made billing failed 2 503 2026-01-01T00:01:00Z answered 503"},
 		{"get a delivery", aDelivery + `,"attempts":[{"started_at":"2026-01-01T00:00:00.5Z","duration_ms":30,"status_code":503,"error":"answered 503","error_class":"http_5xx","response_excerpt":"later\u001b"}]}`,
 			"delivery get d1", 0, "delivery d1 event e1 to billing status failed attempts 2 STARTED 2026-01-01T00:00:00.500Z 30 ms 503 http_5xx answered 503 later"},

@@ -43,22 +43,18 @@ const columnGap = 2
 
 // printTable prints items as a table. A continued table has no title row.
 func printTable[T any](w io.Writer, columns []column[T], items []T, continued bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
-	row := make([]string, len(columns))
-	print := func() { _, _ = fmt.Fprintln(t, strings.Join(row, "\t")) } // Flush returns the error
-	if !continued {
-		for i, c := range columns {
-			row[i] = c.title
-		}
-		print()
+	t := terminal.Table{NoHead: continued}
+	for _, c := range columns {
+		t.Titles = append(t.Titles, c.title)
 	}
 	for _, item := range items {
+		row := make([]string, len(columns))
 		for i, c := range columns {
 			row[i] = terminal.Cell(c.text(item), terminal.MaxWidth)
 		}
-		print()
+		t.Rows = append(t.Rows, row)
 	}
-	return t.Flush()
+	return t.Print(w)
 }
 
 // field is a named value of an object. Fields without a value are not printed.

@@ -14,7 +14,8 @@ import (
 type pipeline struct {
 	*pgconn.Pipeline
 	conn   *pgconn.PgConn
-	unread int // statements whose results were not read
+	unread int        // statements whose results were not read
+	rows   [][][]byte // of the last statement that commit has read
 	err    error
 }
 
@@ -72,7 +73,7 @@ func (p *pipeline) readAll() (rows [][][]byte) {
 func (p *pipeline) commit() error {
 	if p.err == nil {
 		p.err = p.Sync()
-		p.readAll()
+		p.rows = p.readAll()
 	} else if _, ok := asPgError(p.err); ok {
 		_ = p.Sync() // rolls back: PostgreSQL skips all statements between an error and the Sync
 	}

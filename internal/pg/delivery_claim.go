@@ -91,7 +91,7 @@ UPDATE eventhook.delivery d
 SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
 FROM c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
-RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, d.order_key`
+RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, d.order_key, d.released_by IS NOT NULL`
 )
 
 // ClaimDeliveries leases due deliveries of the claimed destinations, in the order that each
@@ -140,7 +140,7 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 		var hasBody bool
 		var order *[16]byte
 		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, &hasBody, (*[16]byte)(&d.EventID), &d.EventType,
-			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt, &order)
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt, &order, &d.IsReleased)
 		to.set(d)
 		if order != nil {
 			d.OrderKey = *order

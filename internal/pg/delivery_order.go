@@ -26,22 +26,25 @@ SELECT eventhook.lock_order(slot) FROM @keys(slot int4) WHERE set_config('lock_t
 var lockOrderSlot = lockOrderSQL.int4("keys.slot")
 
 // insertOrderedSQL stores ordered deliveries of events that the transaction has stored. The
-// first one of a key is due if no delivery of the key is open, and each other one waits. The
+// first one of a key is leased if it has a due_at, and due now otherwise, if no delivery of
+// the key is open; each other one waits. The statement returns the leased deliveries. The
 // rows of a batch get their places in its order. The snapshot of the statement must be newer
 // than the locks of lockOrderSQL. Index delivery_order, and the primary key of events.
 var insertOrderedSQL = newStatement("insert_ordered", `
-INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, status, order_key, order_seq, due_at)
-SELECT id, tenant_id, destination_id, event_id, event_type, 'pending', order_key, nextval('eventhook.delivery_order_seq'),
-    CASE WHEN is_first THEN @now::timestamptz ELSE 'infinity' END
+INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, status, lease_token, due_at, order_key, order_seq)
+SELECT id, tenant_id, destination_id, event_id, event_type,
+    CASE WHEN is_first AND due_at IS NOT NULL THEN 'acquired' ELSE 'pending' END, CASE WHEN is_first AND due_at IS NOT NULL THEN 1 ELSE 0 END,
+    CASE WHEN is_first THEN coalesce(due_at, @now::timestamptz) ELSE 'infinity' END, order_key, nextval('eventhook.delivery_order_seq')
 FROM (
     SELECT deliveries.*, open.id IS NULL AND row_number() OVER (PARTITION BY destination_id, order_key ORDER BY n) = 1 AS is_first
-    FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, order_key uuid, n ordinality)
+    FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, due_at timestamptz, order_key uuid, n ordinality)
     LEFT JOIN LATERAL (
         SELECT d.id FROM eventhook.delivery d
         WHERE d.destination_id = deliveries.destination_id AND d.order_key = deliveries.order_key AND d.due_at IS NOT NULL LIMIT 1) open ON true
-    WHERE EXISTS (SELECT FROM eventhook.event e WHERE e.tenant_id = deliveries.tenant_id AND e.id = deliveries.event_id)
+    WHERE (SELECT true FROM eventhook.event e WHERE e.tenant_id = deliveries.tenant_id AND e.id = deliveries.event_id LIMIT 1)
     ORDER BY n) s
-ON CONFLICT (tenant_id, id) DO NOTHING`)
+ON CONFLICT (tenant_id, id) DO NOTHING
+RETURNING CASE WHEN status = 'acquired' THEN id END`)
 
 var (
 	insertOrderedID          = insertOrderedSQL.uuid("deliveries.id")
@@ -49,17 +52,19 @@ var (
 	insertOrderedDestination = insertOrderedSQL.uuid("deliveries.destination_id")
 	insertOrderedEvent       = insertOrderedSQL.uuid("deliveries.event_id")
 	insertOrderedEventType   = insertOrderedSQL.text("deliveries.event_type")
+	insertOrderedDueAt       = insertOrderedSQL.time("deliveries.due_at")
 	insertOrderedKey         = insertOrderedSQL.uuid("deliveries.order_key")
 	insertOrderedNow         = insertOrderedSQL.moment("now")
 )
 
 // orderStatements are prepared on each connection that stores deliveries.
-var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL}
+var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, skipOrderSQL, advanceOrderSQL}
 
 // orderedColumns are the parameters of the statements that store ordered deliveries.
 type orderedColumns struct {
 	keys, deliveries *columns
 	slots            orderSlots
+	list             []*eventhook.Delivery
 }
 
 func newOrderedColumns() orderedColumns {
@@ -67,7 +72,7 @@ func newOrderedColumns() orderedColumns {
 }
 
 func (c *orderedColumns) reset() {
-	c.slots = orderSlots{}
+	c.slots, c.list = orderSlots{}, nil
 	c.deliveries.reset()
 }
 
@@ -79,8 +84,9 @@ func (c *orderedColumns) add(tenant eventhook.TenantID, event eventhook.EventID,
 	to.uuid(insertOrderedDestination, d.Destination().ID())
 	to.uuid(insertOrderedEvent, event)
 	to.text(insertOrderedEventType, eventType)
+	to.time(insertOrderedDueAt, d.Lease.Until)
 	to.uuid(insertOrderedKey, d.OrderKey)
-	d.Status = eventhook.DeliveryPending
+	c.list = append(c.list, d)
 }
 
 // store sends the statements, which are the last ones of their transaction, so that it holds
@@ -92,6 +98,27 @@ func (c *orderedColumns) store(send statementSender, now time.Time) {
 	c.slots.send(send, c.keys)
 	c.deliveries.moment(insertOrderedNow, now)
 	send(insertOrderedSQL, c.deliveries)
+}
+
+// conclude sets the leases of the stored deliveries by the rows of insertOrderedSQL. A delivery
+// that waits loses its lease.
+func (c *orderedColumns) conclude(rows [][][]byte) {
+	if len(c.list) == 0 {
+		return
+	}
+	leased := make(map[eventhook.DeliveryID]bool, len(rows))
+	for _, row := range rows {
+		if row[0] != nil {
+			leased[eventhook.DeliveryID(row[0])] = true
+		}
+	}
+	for _, d := range c.list {
+		d.Status, d.Lease.Token = eventhook.DeliveryPending, 0
+		if leased[d.ID] {
+			d.Status, d.Lease.Token = eventhook.DeliveryAcquired, 1
+		}
+	}
+	c.list = nil
 }
 
 // orderSlots are the locks of keys, one for each value of eventhook.order_slot.
@@ -114,18 +141,87 @@ func (s *orderSlots) send(send statementSender, c *columns) {
 	send.rows(lockOrderSQL, c)
 }
 
-// queueOrderLocks queues the statement that locks the order of settlements' keys, and returns
-// the number of its statements: 0 if no delivery is ordered.
-func queueOrderLocks(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement) int {
-	var slots orderSlots
+// skipOrderSQL turns the trigger order_deliveries off until the transaction ends, which runs
+// advanceOrderSQL.
+var skipOrderSQL = newStatement("skip_order", `SELECT set_config('eventhook.orders', 'off', true)`)
+
+// advanceOrderSQL makes the next delivery of each key due, unless the first one is due or
+// leased. Its snapshot must be newer than the locks of lockOrderSQL and the end of the
+// deliveries. Index delivery_order, then the primary key.
+var advanceOrderSQL = newStatement("advance_order", `
+WITH next AS MATERIALIZED (
+    SELECT first.tenant_id, first.id
+    FROM @keys(destination_id uuid, order_key uuid)
+    CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id, d.due_at FROM eventhook.delivery d
+        WHERE d.destination_id = keys.destination_id AND d.order_key = keys.order_key AND d.due_at IS NOT NULL
+        ORDER BY d.due_at, d.order_seq LIMIT 1) first
+    WHERE first.due_at = 'infinity'
+)
+UPDATE eventhook.delivery d SET due_at = least(@now::timestamptz, now())
+FROM next WHERE d.tenant_id = next.tenant_id AND d.id = next.id
+RETURNING d.destination_id, d.order_key`)
+
+var (
+	advanceDestination = advanceOrderSQL.uuid("keys.destination_id")
+	advanceKey         = advanceOrderSQL.uuid("keys.order_key")
+	advanceNow         = advanceOrderSQL.moment("now")
+)
+
+// orderEndColumns are the parameters of the statements around the end of ordered deliveries.
+type orderEndColumns struct {
+	locks, keys *columns
+	slots       orderSlots
+}
+
+func newOrderEndColumns() orderEndColumns {
+	return orderEndColumns{locks: newColumns(lockOrderSQL), keys: newColumns(advanceOrderSQL)}
+}
+
+// begin queues the statement before ordered deliveries end, and returns the number of
+// statements: 0 if the settlements end none.
+func (c *orderEndColumns) begin(b *pgconn.Batch, batch []*outbound.DeliverySettlement, now time.Time) int {
+	c.slots = orderSlots{}
+	c.keys.reset()
 	for _, s := range batch {
-		slots.add(s.Delivery.OrderKey)
+		if d := s.Delivery; isOrdered(d) && s.Status != eventhook.DeliveryFailed {
+			c.slots.add(d.OrderKey)
+			c.keys.uuid(advanceDestination, d.Destination().ID())
+			c.keys.uuid(advanceKey, d.OrderKey)
+		}
 	}
-	if slots == (orderSlots{}) {
+	if c.keys.isEmpty() {
 		return 0
 	}
-	slots.send(batchSender(b), c)
+	c.keys.moment(advanceNow, now)
+	b.ExecPrepared(skipOrderSQL.name, nil, nil, binaryResults)
 	return 1
+}
+
+// end queues the statements after ordered deliveries have ended, and returns their number: 0
+// if none end. The locks come last, so that the transaction holds them for a short time.
+func (c *orderEndColumns) end(b *pgconn.Batch) int {
+	if c.keys.isEmpty() {
+		return 0
+	}
+	c.slots.send(batchSender(b), c.locks)
+	batchSender(b)(advanceOrderSQL, c.keys)
+	return 2
+}
+
+// setNextIsDue sets NextIsDue by the rows of advanceOrderSQL.
+func setNextIsDue(batch []*outbound.DeliverySettlement, rows [][][]byte) {
+	type key struct {
+		destination eventhook.DestinationID
+		order       eventhook.OrderKey
+	}
+	isDue := make(map[key]bool, len(rows))
+	for _, row := range rows {
+		isDue[key{eventhook.DestinationID(row[0]), eventhook.OrderKey(row[1])}] = true
+	}
+	for _, s := range batch {
+		s.NextIsDue = isDue[key{s.Delivery.Destination().ID(), s.Delivery.OrderKey}]
+	}
 }
 
 // insertOrdered stores ordered deliveries in a transaction of pgx.

@@ -61,10 +61,13 @@ var (
 )
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
-type deliverySettleColumns struct{ keys, deliveries, outages, events *columns }
+type deliverySettleColumns struct {
+	deliveries, outages, events *columns
+	order                       orderEndColumns
+}
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(lockOrderSQL), newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL)}
+	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL), newOrderEndColumns()}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -178,8 +181,9 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
-	locks := queueOrderLocks(b, c.keys, batch)
+	before := c.order.begin(b, batch, now)
 	queueSettlements(b, c.deliveries, batch, resets, now)
+	after := c.order.end(b)
 	queueOutages(b, c.outages, batch, now)
 	concludes := queueConclusion(b, c.events, batch, now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
@@ -189,7 +193,10 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = lostSettlements(batch, results[locks].Rows)
+	done.lost = lostSettlements(batch, results[before].Rows)
+	if after > 0 {
+		setNextIsDue(batch, results[before+after].Rows)
+	}
 	return done, nil
 }
 

@@ -208,6 +208,7 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	}
 	err := p.commit()
 	if err == nil {
+		c.ordered.conclude(p.rows)
 		concludeArrivals(batch, found, now)
 	}
 	return err

@@ -152,6 +152,7 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 		return err
 	}
 	concludePublished(batch, results[0].Rows, now)
+	c.ordered.conclude(results[len(results)-1].Rows)
 	return nil
 }
 

@@ -151,7 +151,8 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 			concludeActions(s, claimed, settled)
 			s.Conclude(now)
 		}
-		results, err := tx.Conn().PgConn().ExecBatch(ctx, c.statements(batch, now)).ReadAll()
+		b, ordered := c.statements(batch, now)
+		results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
 		const events, generations = 0, 1
 		if len(results) <= generations || results[events].Err != nil || results[generations].Err != nil {
 			return false, cmp.Or(err, errNoAnswer)
@@ -160,6 +161,9 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		unsettled = unsettledOf(batch, results[events].Rows)
 		if len(unsettled) > 0 {
 			return false, nil // ignores an error of a later statement: the transaction is rolled back
+		}
+		if err == nil {
+			c.ordered.conclude(results[ordered].Rows)
 		}
 		return true, err
 	})
@@ -200,19 +204,23 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 
 // statements returns the statements of a settle. They update the events first: a lost
 // lease must be noticed even if the effects exist, as after a commit whose result did not
-// arrive.
-func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
-	b := &pgconn.Batch{}
-	send := batchSender(b)
+// arrive. ordered is the number of the statement that stores ordered deliveries, if the batch
+// has any.
+func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) (b *pgconn.Batch, ordered int) {
+	b, ordered = &pgconn.Batch{}, -1
+	send := func(s *statement, c *columns) {
+		batchSender(b)(s, c)
+		ordered++
+	}
 	c.encodeSettlements(batch, now)
-	send.rows(settleEventsSQL, c.events)
-	send.rows(generationsSQL, c.generations)
+	statementSender(send).rows(settleEventsSQL, c.events)
+	statementSender(send).rows(generationsSQL, c.generations)
 	c.store(send, batch, now)
 	if waiting := eventsWithOpenRequests(batch); len(waiting) > 0 {
 		encodeEventKeys(c.waiting, waiting)
 		queueConcludeEvents(b, c.waiting, now)
 	}
-	return b
+	return b, ordered
 }
 
 // eventsWithOpenRequests returns the events of a batch that wait for requests of earlier

@@ -106,24 +106,18 @@ UPDATE eventhook.subscription_health SET probing_until = NULL, probes = probes +
         THEN @now::timestamptz + make_interval(mins => CASE probes WHEN 0 THEN 4 WHEN 1 THEN 10 ELSE 60 END) ELSE next_probe_at END
 WHERE subscription_id = @id`
 
-// keepDeadSQL excludes deliveries from recovery: the receiver rejected them. Primary key.
-const keepDeadSQL = `
-UPDATE eventhook.delivery d SET recoveries = 3
-FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
-WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.status = 'dead'`
+// rejectMissedSQL is bound to one delivery. Primary key.
+const rejectMissedSQL = `UPDATE eventhook.delivery SET recoveries = 3 WHERE tenant_id = $1 AND id = $2 AND (status = 'dead') IS TRUE`
+
+// RejectMissed excludes a dead delivery from probes and from recovery: the receiver rejects it.
+func (db *DB) RejectMissed(ctx context.Context, d *eventhook.Delivery) error {
+	_, err := db.work.Exec(ctx, rejectMissedSQL, [16]byte(d.TenantID), [16]byte(d.ID))
+	return translate("reject a missed delivery", err)
+}
 
 // EndProbe ends the lease of a probe. After a success, it enables a subscription that failures
 // have disabled, and its recovery starts in the same transaction.
-func (db *DB) EndProbe(ctx context.Context, p outbound.Probe, result outbound.ProbeResult, rejected []*eventhook.Delivery) error {
-	if len(rejected) > 0 {
-		tenants, ids := make([][16]byte, len(rejected)), make([][16]byte, len(rejected))
-		for i, d := range rejected {
-			tenants[i], ids[i] = d.TenantID, d.ID
-		}
-		if _, err := db.work.Exec(ctx, keepDeadSQL, tenants, ids); err != nil {
-			return translate("end a probe", err)
-		}
-	}
+func (db *DB) EndProbe(ctx context.Context, p outbound.Probe, result outbound.ProbeResult) error {
 	if result == outbound.ProbeSucceeded && p.IsHeld {
 		if err := db.enableRecovered(ctx, p); err != nil {
 			return err

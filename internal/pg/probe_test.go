@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -126,7 +127,9 @@ func TestAProbePassesOverRejectedDeliveries(t *testing.T) {
 		return 422
 	}
 	o.clock.Advance(time.Minute)
-	same(t, "sent", o.step(o.db), deliveryIDs(o.list...))
+	sent := o.step(o.db)
+	slices.Reverse(sent)
+	same(t, "sent, the newest first", sent, deliveryIDs(o.list...))
 	same(t, "it", o.status(), eventhook.SubscriptionActive)
 	for _, d := range o.list[:3] {
 		got, _ := o.delivery(d.ID)

@@ -18,8 +18,8 @@ func (w *Worker) handlePage(ctx context.Context, job *Job) error {
 	if err != nil {
 		return err
 	}
-	page.Deliveries = slices.DeleteFunc(page.Deliveries, func(d *eventhook.Delivery) bool { return !w.isWanted(job, d) })
-	if job.Kind != eventhook.ReplayRecovery {
+	page.Deliveries = w.wanted(job, page.Deliveries)
+	if job.Kind != eventhook.ReplayRecovery && !match.IsByTypeOnly(&job.Subscription) {
 		if err := w.match(ctx, job, &page); err != nil {
 			return err
 		}
@@ -31,6 +31,20 @@ func (w *Worker) handlePage(ctx context.Context, job *Job) error {
 	}
 	step.Matched, step.Queue = len(page.Deliveries), page.Deliveries
 	return w.Store.AdvanceReplay(ctx, job, step)
+}
+
+// wanted returns the deliveries that the replay may queue: those in the right state, whose
+// events have a type of the replay and of the subscription as it is now.
+func (w *Worker) wanted(job *Job, list []*eventhook.Delivery) []*eventhook.Delivery {
+	list = slices.DeleteFunc(list, func(d *eventhook.Delivery) bool { return !w.isWanted(job, d) })
+	if job.Kind == eventhook.ReplayRecovery {
+		return list
+	}
+	list = matching(list, job.Subscription.EventTypes)
+	if len(job.EventTypes) > 0 {
+		list = matching(list, job.EventTypes)
+	}
+	return list
 }
 
 // isWanted reports whether the state of a delivery allows the replay to queue it.
@@ -52,17 +66,10 @@ func (w *Worker) isMissing(job *Job, d *eventhook.Delivery) bool {
 	return w.Retention == 0 || at.After(w.Now().Add(margin-w.Retention)) || at.Before(job.Subscription.CreatedAt)
 }
 
-// match removes the deliveries whose events do not match the replay's types, or the
-// subscription as it is now. If that takes long, it shortens the page.
+// match removes the deliveries whose events do not pass the filter of the subscription as it
+// is now. If that takes long, it shortens the page.
 func (w *Worker) match(ctx context.Context, job *Job, page *Page) error {
-	list := matching(page.Deliveries, job.Subscription.EventTypes)
-	if len(job.EventTypes) > 0 {
-		list = matching(list, job.EventTypes)
-	}
-	page.Deliveries = list
-	if match.IsByTypeOnly(&job.Subscription) {
-		return nil
-	}
+	list := page.Deliveries
 	passed, checked, err := w.filter(ctx, job, list)
 	if err != nil {
 		return err

@@ -118,3 +118,27 @@ func (w *Worker) end(job *Job, status eventhook.ReplayStatus) Step {
 	s.End, s.Counts = status, true
 	return s
 }
+
+// Estimate returns how many events a replay of a subscription would match, without its filter.
+// It counts in the first MaxReplayEstimate rows that the replay reads.
+func (w *Worker) Estimate(ctx context.Context, of eventhook.Subscription, r eventhook.ReplayRequest) (n int64, err error) {
+	job := &Job{Subscription: of, Replay: eventhook.Replay{TenantID: of.TenantID, SubscriptionID: of.ID, Kind: eventhook.ReplayRequested, ReplayRequest: r.Normalized()}}
+	if now := w.Now(); job.Until.IsZero() || job.Until.After(now) {
+		job.Until = now
+	}
+	for range eventhook.MaxReplayEstimate / pageSize {
+		page, err := w.Store.ReplayPage(ctx, job, pageSize)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(len(w.wanted(job, page.Deliveries)))
+		if page.IsLast {
+			break
+		}
+		job.Cursor = page.Cursor
+	}
+	if r.Limit > 0 {
+		n = min(n, int64(r.Limit))
+	}
+	return n, nil
+}

@@ -23,6 +23,15 @@ func (s *Scheduler) ShouldClaim(id eventhook.DestinationID, now time.Time) (clai
 	return !q.Ready // the destination may have become ready since it was last looked up
 }
 
+// Due records that deliveries of a destination are due in the database from a time on, so that
+// the caller claims them then.
+func (s *Scheduler) Due(id eventhook.DestinationID, at, now time.Time) {
+	if q := s.queues[id]; q != nil {
+		q.expectRetry(at)
+		s.refresh(q, now)
+	}
+}
+
 // NextClaim removes and returns the next destination that has a backlog in the database
 // and memory for claimed deliveries. It returns false if no destination has both.
 func (s *Scheduler) NextClaim() (Destination, bool) {

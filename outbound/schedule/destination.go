@@ -20,6 +20,9 @@ type Destination struct {
 	Slots       int              // maximum number of concurrent sends from this instance
 	PerSecond   int              // sends per second, from all instances together; 0: no limit
 	Timeout     time.Duration    // of one send
+	// HeldBefore is when the destination was last enabled: deliveries of older events were
+	// held, and wait for newer ones.
+	HeldBefore time.Time
 }
 
 // resetsBreaker reports whether a change from old to d resets the circuit breaker: the

@@ -5,10 +5,11 @@
 // # Model
 //
 // A Scheduler has one queue for each destination that was used lately. A queue
-// holds leased deliveries in memory, first attempts separately from retries. Each
-// queue belongs to a tenant. Three resources are shared:
+// holds leased deliveries in memory: first attempts, retries and recovered deliveries
+// separately. Each queue belongs to a tenant. Three resources are shared:
 //
-//   - Slots: a send occupies one slot. Retries use at most half of the slots. A tenant
+//   - Slots: a send occupies one slot. Retries and recovered deliveries together use at
+//     most half of the slots. A tenant
 //     uses at most as many slots as stay free, so a tenant that is alone uses at most
 //     half. A queue uses at most a quarter of the slots that its tenant may still use.
 //     A queue also has a limit of its own: 4 at first, one more after each success up to
@@ -22,9 +23,14 @@
 //   - The rate of a destination: sends are reserved in the database, for all
 //     instances together, one second ahead.
 //
-// Next works round robin. It alternates between first attempts and retries, then
-// between tenants, then between the queues of a tenant. The first attempts of a queue are
-// sent in the order of Offer, and so are its retries.
+// Next works round robin. It alternates between first attempts, retries and recovered
+// deliveries, then between tenants, then between the queues of a tenant. The first attempts of a queue are
+// sent in the order of Offer, and so are its retries and its recovered deliveries.
+//
+// Recovered deliveries are those that an outage has held, or that a recovery or replay has
+// released, until their first attempt. They are sent while no first attempt at a new event
+// waits in their queue, with one slot at first, twice as many after each round of successes,
+// and one slot again after a failure.
 //
 // # A delivery
 //
@@ -57,7 +63,8 @@
 // waiting deliveries of its queue are released, and the results of sends that began
 // earlier no longer count. The circuit closes when the Address changes and when the
 // destination becomes Ready. A Retry-After of the receiver causes a backoff and does not
-// change the circuit.
+// change the circuit, nor does a released delivery that fails again while the circuit is not
+// open.
 //
 // # Guarantees
 //

@@ -36,6 +36,9 @@ func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	q.sending--
 	q.tenant.sending[j.class]--
 	s.sending[j.class]--
+	if j.class == recovered {
+		q.recovery.sending--
+	}
 	q.subtract(1, size(j.Delivery))
 	if r.Settled {
 		s.unsettled++
@@ -61,6 +64,7 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 		q.hasBacklog = false
 	case r.Backoff > 0:
 		s.delayQueue(q, r.At.Add(r.Backoff))
+	case r.IsLate && j.class == recovered: // it waited for new deliveries
 	case r.IsLate:
 		// The queue held more deliveries than it could send within their leases.
 		q.window = max(q.slots(), q.window/2)
@@ -80,9 +84,15 @@ func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	} else if q.failingSince.IsZero() {
 		q.failingSince = now.Add(-a.Took)
 	}
-	if !a.Failed {
+	if j.class == recovered {
+		q.recovery.finish(a.Succeeded, q.Slots)
+	}
+	switch {
+	case !a.Failed:
 		q.breaker.succeed(j.epoch, q.Slots)
-	} else if q.breaker.fail(j.epoch) {
+	case before != Open && isKnownFailure(j.Delivery):
+	case q.breaker.fail(j.epoch):
+		q.recovery.restart()
 		s.delayQueue(q, now.Add(q.breaker.probeDelay(s.chance())))
 	}
 	if a.RetryAfter > 0 {

@@ -18,7 +18,9 @@ func (s *Scheduler) Reserve(d Destination, n int, now time.Time) (granted int, u
 	q := s.queueOf(d, now)
 	capacity := q.capacity(now, s.config.Lease)
 	if q.hasBacklog {
-		capacity = (capacity + 1) / 2 // the other half is for the backlog, which has waited longer
+		// The other half is for the backlog, which has waited longer. Recovered deliveries
+		// wait for new ones, so they do not count.
+		capacity = (capacity+1)/2 + q.waiting[recovered].len()
 	}
 	if q.breaker.state != Open {
 		granted = min(n, s.available(q, capacity))
@@ -58,7 +60,7 @@ func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 			q.hasBacklog = true
 			s.release(d)
 		} else {
-			q.waiting[classOf(d)].push(d)
+			q.waiting[q.classOf(d)].push(d)
 			s.waiting++
 		}
 		s.refresh(q, now)

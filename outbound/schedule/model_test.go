@@ -96,7 +96,11 @@ func (m *model) someTarget() *target {
 
 // create creates deliveries of new events.
 func (m *model) create(to *target, n int, at stage) (list []*item) {
-	return m.createSized(to, n, rapid.IntRange(0, 100).Draw(m.T, "size"), at)
+	list = m.createSized(to, n, rapid.IntRange(0, 100).Draw(m.T, "size"), at)
+	for _, x := range list {
+		x.IsReleased = rapid.IntRange(0, 3).Draw(m.T, "released") == 0
+	}
+	return list
 }
 
 func (m *model) createSized(to *target, n, size int, at stage) (list []*item) {

@@ -31,31 +31,38 @@ func (s *Scheduler) Next(now time.Time) (j Job, ok bool) {
 	return j, ok
 }
 
-// freeSlots counts unused slots. Retries may use retries of them, but no more than all.
+// sends counts sends in progress by class.
+type sends [classes]int
+
+func (s sends) all() int { return s[first] + s.later() }
+
+// later counts the sends that are not first attempts at new events.
+func (s sends) later() int { return s[retry] + s[recovered] }
+
+// freeSlots counts unused slots. Retries and recovered deliveries may use retries of them, but
+// no more than all.
 type freeSlots struct{ all, retries int }
 
 // usableBy returns how many of the slots a class may use.
 func (f freeSlots) usableBy(c class) int {
-	if c == retry {
+	if c != first {
 		return min(f.all, f.retries)
 	}
 	return f.all
 }
 
-// freeSlots returns the unused slots. Retries use at most half of all slots, so that
-// retries to failing destinations leave slots for first attempts.
+// freeSlots returns the unused slots. Retries and recovered deliveries use at most half of all
+// slots, so that they leave slots for first attempts.
 func (s *Scheduler) freeSlots() freeSlots {
-	used := s.sending[first] + s.sending[retry]
 	retrySlots := max(1, s.config.Slots/2)
-	return freeSlots{all: s.config.Slots - used, retries: retrySlots - s.sending[retry]}
+	return freeSlots{all: s.config.Slots - s.sending.all(), retries: retrySlots - s.sending.later()}
 }
 
 // share returns how many of the free slots a tenant may still use. A tenant uses at most
 // as many slots as are free, so a tenant whose sends do not end leaves slots for all
 // other tenants.
 func (t *tenant) share(free freeSlots) freeSlots {
-	used := t.sending[first] + t.sending[retry]
-	return freeSlots{all: free.all - used, retries: free.retries - t.sending[retry]}
+	return freeSlots{all: free.all - t.sending.all(), retries: free.retries - t.sending.later()}
 }
 
 // nextOf returns the next job of a class, round robin between the tenants that have ready
@@ -90,7 +97,7 @@ func (s *Scheduler) nextQueue(t *tenant, c class, tenantShare int, now time.Time
 	for range t.ready[c].len() {
 		q := t.ready[c].pop()
 		switch {
-		case q.waiting[c].len() == 0 || !q.maySend(now):
+		case q.waiting[c].len() == 0 || !q.mayStart(c, now):
 			q.isReady[c] = false
 			s.refresh(q, now)
 		case q.sending >= queueSlots:
@@ -121,6 +128,9 @@ func (s *Scheduler) begin(q *queue, c class, now time.Time) Job {
 	j := Job{Delivery: q.waiting[c].pop(), Destination: q.Destination, queue: q, class: c, epoch: q.breaker.epoch}
 	q.rate.use(now)
 	q.sending++
+	if c == recovered {
+		q.recovery.sending++
+	}
 	q.tenant.sending[c]++
 	s.sending[c]++
 	s.waiting--

@@ -6,19 +6,23 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// class separates first attempts from retries, so that retries to failing
-// destinations do not delay new deliveries.
+// class separates first attempts at new events from retries and from recovered deliveries, so
+// that these do not delay new deliveries.
 type class int
 
 const (
 	first class = iota
 	retry
+	recovered
 	classes
 )
 
-func classOf(d *eventhook.Delivery) class {
-	if d.RetryCount > 0 {
+func (q *queue) classOf(d *eventhook.Delivery) class {
+	switch {
+	case d.RetryCount > 0:
 		return retry
+	case q.isRecovered(d):
+		return recovered
 	}
 	return first
 }
@@ -40,6 +44,8 @@ type queue struct {
 	sending int
 	breaker breaker
 	rate    rate
+
+	recovery recovery
 
 	failingSince time.Time     // the first failure since the last success; zero: the last attempt succeeded
 	backoffUntil time.Time     // nothing is sent before this time
@@ -63,13 +69,19 @@ func newQueue(d Destination, owner *tenant) *queue {
 func (q *queue) configure(d Destination) {
 	if d.resetsBreaker(q.Destination) {
 		q.breaker.reset(d.Slots)
+		q.recovery.restart()
 		q.backoffUntil, q.hasBacklog = time.Time{}, true
 	}
 	q.Destination = d
 	q.rate.set(d.PerSecond)
 }
 
-func (q *queue) count() int { return q.waiting[first].len() + q.waiting[retry].len() }
+func (q *queue) count() (n int) {
+	for c := range q.waiting {
+		n += q.waiting[c].len()
+	}
+	return n
+}
 
 // slots returns how many sends may be in progress.
 func (q *queue) slots() int { return min(q.breaker.slots, q.Slots) }

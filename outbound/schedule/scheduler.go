@@ -46,7 +46,7 @@ type Scheduler struct {
 	claims    fifo[*queue] // queues that have memory for due deliveries
 	rates     []*queue     // queues that need reserved send times
 
-	sending   [classes]int
+	sending   sends
 	waiting   int
 	held      int // deliveries, from their reservation until they are freed
 	bytes     int // of deliveries, from Offer until they are freed
@@ -63,7 +63,7 @@ type tenant struct {
 	queues  map[*queue]struct{}
 	ready   [classes]fifo[*queue] // the round robin of queues that may send
 	isReady [classes]bool         // the tenant is in the round robin of tenants
-	sending [classes]int
+	sending sends
 	held    int
 	bytes   int
 }
@@ -150,7 +150,7 @@ func (s *Scheduler) refresh(q *queue, now time.Time) {
 // refreshSends is refresh without the claims.
 func (s *Scheduler) refreshSends(q *queue, now time.Time) {
 	for c := range classes {
-		if q.waiting[c].len() > 0 && !q.isReady[c] && q.maySend(now) {
+		if q.waiting[c].len() > 0 && !q.isReady[c] && q.mayStart(c, now) {
 			s.markReady(q, c)
 		}
 	}

@@ -66,7 +66,7 @@ type Stats struct {
 
 // Stats returns the current counts.
 func (s *Scheduler) Stats() Stats {
-	return Stats{Waiting: s.waiting, Sending: s.sending[first] + s.sending[retry], Unsettled: s.unsettled, Open: s.open}
+	return Stats{Waiting: s.waiting, Sending: s.sending.all(), Unsettled: s.unsettled, Open: s.open}
 }
 
 // Status describes the queue of a destination.

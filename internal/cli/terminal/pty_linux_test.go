@@ -39,6 +39,21 @@ func openTerminal(t *testing.T, columns uint16) (user, program *os.File) {
 	return user, program
 }
 
+// readUntil reads what a terminal shows, in parts, until it contains a text. The test times out if
+// the text does not come.
+func readUntil(t *testing.T, user *os.File, text string) (all string) {
+	t.Helper()
+	for !strings.Contains(all, text) {
+		part := make([]byte, 1000)
+		n, err := user.Read(part)
+		if err != nil {
+			t.Fatalf("read %q: %v, want %q", all, err, text)
+		}
+		all += string(part[:n])
+	}
+	return all
+}
+
 func TestAQuestionIsAnsweredOnTheTerminal(t *testing.T) {
 	for answer, confirmed := range map[string]bool{"y\n": true, "YES\n": true, " yes \n": true, "n\n": false, "\n": false, "yeah\n": false} {
 		user, program := openTerminal(t, 80)
@@ -53,14 +68,7 @@ func TestAQuestionIsAnsweredOnTheTerminal(t *testing.T) {
 		if err := c.Ask(cmd, "delete the source x\x1b[2J"); (err == nil) != confirmed {
 			t.Errorf("%q: got %v, want confirmed %t", answer, err, confirmed)
 		}
-		said := make([]byte, 1000)
-		n, err := user.Read(said)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(said[:n]); !strings.Contains(got, "Delete the source x [2J? [y/N] ") {
-			t.Errorf("%q: asked %q", answer, got)
-		}
+		readUntil(t, user, "Delete the source x [2J? [y/N] ")
 	}
 }
 
@@ -100,5 +108,41 @@ func TestOnlyATerminalHasAWidthAndColors(t *testing.T) {
 		if got, columns := terminal.HasColors(c.w), terminal.Columns(c.w); got != c.colors || columns != c.columns {
 			t.Errorf("%s: got colors %t and %d columns, want %t and %d", c.claim, got, columns, c.colors, c.columns)
 		}
+	}
+}
+
+// printed returns what a table prints on a terminal with a width.
+func printed(t *testing.T, table terminal.Table, columns uint16) []string {
+	t.Helper()
+	user, program := openTerminal(t, columns)
+	if err := table.Print(program); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.WriteString("end"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(readUntil(t, user, "end"), "\r\nend"), "\r\n")
+}
+
+func TestATableFitsTheTerminalAndHasColors(t *testing.T) {
+	const id = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
+	table := terminal.Table{Titles: []string{"ID", "STATUS", "LAST ERROR"}, Rows: [][]string{{id, "dead", strings.Repeat("é", 70)}, {id, "pending", "x"}}}
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "1")
+	lines := printed(t, table, 70)
+	if len(lines) != 3 || len([]rune(lines[1])) != 70 || !strings.HasPrefix(lines[1], id+"  dead     é") || !strings.HasSuffix(lines[1], "…") {
+		t.Errorf("got %q, want lines of 70 characters with whole ids", lines)
+	}
+	if lines = printed(t, table, 20); !strings.Contains(lines[1], id) {
+		t.Errorf("a narrow terminal: got %q, want whole ids", lines)
+	}
+	t.Setenv("NO_COLOR", "")
+	lines = printed(t, table, 70)
+	if !strings.Contains(lines[1], "\x1b[31mdead     \x1b[0m") || strings.Contains(lines[2], "\x1b") || !strings.HasPrefix(lines[0], "\x1b[1mID") {
+		t.Errorf("got %q, want bold titles and a red status", lines)
+	}
+	var file strings.Builder
+	if err := table.Print(&file); err != nil || strings.Contains(file.String(), "\x1b") || !strings.Contains(file.String(), strings.Repeat("é", 70)) {
+		t.Errorf("a file: got %q, %v, want whole cells without colors", &file, err)
 	}
 }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+)
+
+// flagOfMember has the flags whose names differ from the parameter or member that they set.
+var flagOfMember = map[string]string{
+	"event_type": "type", "event_types": "type", "filter_event_types": "type",
+	"received_after": "since", "created_after": "since", "received_before": "until", "created_before": "until",
+	"subscription_id": "subscription", "route_id": "route", "event_id": "event", "source_id": "source",
+	"secrets": "secret", "signing_secret": "secret", "options": "option", "target_labels": "label", "scopes": "scope", "expires_at": "expires",
+	"disable_after_failures": "disable-after", "timeout_seconds": "timeout", "rate_per_second": "rate", "grace_seconds": "grace", "allowed_ip_ranges": "allow-from",
+}
+
+// namingFlags replaces the locations of a refused request, such as query.received_after, by the
+// flags of the command that set them, such as --since. Locations that no given flag sets, such
+// as members of a file, stay.
+func namingFlags(cmd *cobra.Command, err error) error {
+	problem, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		return err
+	}
+	for i, f := range problem.Errors {
+		if name := flagOf(cmd, f.Location); name != "" {
+			problem.Errors[i].Location = "--" + name
+		}
+	}
+	return err
+}
+
+// flagOf returns the name of the given flag that set the value at a location, or "".
+func flagOf(cmd *cobra.Command, location string) string {
+	part, path, _ := strings.Cut(location, ".")
+	if part != "query" && part != "body" {
+		return ""
+	}
+	path = strings.TrimPrefix(path, "filter.")
+	member := path
+	if end := strings.IndexAny(path, ".["); end >= 0 {
+		member = path[:end]
+	}
+	name, ok := flagOfMember[member]
+	if !ok {
+		name = strings.ReplaceAll(member, "_", "-")
+	}
+	if !cmd.Flags().Changed(name) {
+		return ""
+	}
+	return name
+}
