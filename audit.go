@@ -29,6 +29,7 @@ type Actor struct {
 	Name      string
 	SourceIP  string
 	RequestID string
+	TraceID   string // of the request; "" if it had none
 }
 
 // AuditEntry records one change and its actor. It is inserted in the transaction of
@@ -44,6 +45,7 @@ type AuditEntry struct {
 	ResourceName  string
 	Changes       []FieldChange
 	CorrelationID string // shared by all changes of one request
+	TraceID       string // W3C trace id, shared with the system events of the changes; "" for entries of earlier versions
 }
 
 // FieldChange holds one field before and after a change. A side on which the field
@@ -68,10 +70,13 @@ func (e AuditEntry) NewValue(field string) json.RawMessage {
 
 // AuditFilter narrows a list of audit entries. An empty field matches every entry.
 type AuditFilter struct {
-	Tenant TenantID
-	Action string
-	Before AuditID
-	Limit  int
+	Tenant        TenantID
+	Action        string
+	TraceID       string
+	RequestID     string
+	CorrelationID string
+	Before        AuditID
+	Limit         int
 }
 
 // Diff returns the fields in which two JSON objects differ, sorted by path. A path

@@ -26,6 +26,7 @@ var evaluators = map[string][]string{
 		"configs", "ingest", "internal/filter", "internal/payload", "internal/pattern", "internal/pgembed", "internal/schema",
 		"internal/pg", // parses its own SQL when the program starts
 		"internal/script", "verify", "worker",
+		"internal/cli", "internal/cli/input", // constant patterns, in commands
 	},
 	"cel.dev/cel-go/":                          {"route"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema"},

@@ -57,6 +57,15 @@ const (
 	DeliveryStatusSuccess  DeliveryStatus = "success"
 )
 
+// Defines values for DeliveryOfTenantStatus.
+const (
+	DeliveryOfTenantStatusAcquired DeliveryOfTenantStatus = "acquired"
+	DeliveryOfTenantStatusDead     DeliveryOfTenantStatus = "dead"
+	DeliveryOfTenantStatusFailed   DeliveryOfTenantStatus = "failed"
+	DeliveryOfTenantStatusPending  DeliveryOfTenantStatus = "pending"
+	DeliveryOfTenantStatusSuccess  DeliveryOfTenantStatus = "success"
+)
+
 // Defines values for DeliveryRetryJitter.
 const (
 	DeliveryRetryJitterFull DeliveryRetryJitter = "full"
@@ -87,6 +96,25 @@ const (
 	EventDetailOutcomeFailed     EventDetailOutcome = "failed"
 	EventDetailOutcomeInProgress EventDetailOutcome = "in_progress"
 	EventDetailOutcomeSucceeded  EventDetailOutcome = "succeeded"
+)
+
+// Defines values for EventOfTenantOrigin.
+const (
+	EventOfTenantOriginAPI    EventOfTenantOrigin = "api"
+	EventOfTenantOriginRoute  EventOfTenantOrigin = "route"
+	EventOfTenantOriginSource EventOfTenantOrigin = "source"
+	EventOfTenantOriginSystem EventOfTenantOrigin = "system"
+)
+
+// Defines values for EventOfTenantStatus.
+const (
+	EventOfTenantStatusDead       EventOfTenantStatus = "dead"
+	EventOfTenantStatusDelivered  EventOfTenantStatus = "delivered"
+	EventOfTenantStatusDuplicate  EventOfTenantStatus = "duplicate"
+	EventOfTenantStatusFailed     EventOfTenantStatus = "failed"
+	EventOfTenantStatusPending    EventOfTenantStatus = "pending"
+	EventOfTenantStatusProcessing EventOfTenantStatus = "processing"
+	EventOfTenantStatusUnrouted   EventOfTenantStatus = "unrouted"
 )
 
 // Defines values for EventReprocessMode.
@@ -220,6 +248,22 @@ const (
 	SubscriptionCreatedFormatTeams       SubscriptionCreatedFormat = "teams"
 )
 
+// Defines values for SubscriptionOfTenantFormat.
+const (
+	SubscriptionOfTenantFormatCloudevents SubscriptionOfTenantFormat = "cloudevents"
+	SubscriptionOfTenantFormatEventhook   SubscriptionOfTenantFormat = "eventhook"
+	SubscriptionOfTenantFormatPagerduty   SubscriptionOfTenantFormat = "pagerduty"
+	SubscriptionOfTenantFormatSlack       SubscriptionOfTenantFormat = "slack"
+	SubscriptionOfTenantFormatTeams       SubscriptionOfTenantFormat = "teams"
+)
+
+// Defines values for SubscriptionOfTenantStatus.
+const (
+	SubscriptionOfTenantStatusActive   SubscriptionOfTenantStatus = "active"
+	SubscriptionOfTenantStatusDisabled SubscriptionOfTenantStatus = "disabled"
+	SubscriptionOfTenantStatusPaused   SubscriptionOfTenantStatus = "paused"
+)
+
 // Defines values for SubscriptionPatchFormat.
 const (
 	SubscriptionPatchFormatCloudevents SubscriptionPatchFormat = "cloudevents"
@@ -302,6 +346,26 @@ const (
 const (
 	WorkStartTypeTask     WorkStartType = "task"
 	WorkStartTypeWorkflow WorkStartType = "workflow"
+)
+
+// Defines values for ListAllDeliveriesParamsStatus.
+const (
+	ListAllDeliveriesParamsStatusAcquired ListAllDeliveriesParamsStatus = "acquired"
+	ListAllDeliveriesParamsStatusDead     ListAllDeliveriesParamsStatus = "dead"
+	ListAllDeliveriesParamsStatusFailed   ListAllDeliveriesParamsStatus = "failed"
+	ListAllDeliveriesParamsStatusPending  ListAllDeliveriesParamsStatus = "pending"
+	ListAllDeliveriesParamsStatusSuccess  ListAllDeliveriesParamsStatus = "success"
+)
+
+// Defines values for ListAllEventsParamsStatus.
+const (
+	ListAllEventsParamsStatusDead       ListAllEventsParamsStatus = "dead"
+	ListAllEventsParamsStatusDelivered  ListAllEventsParamsStatus = "delivered"
+	ListAllEventsParamsStatusDuplicate  ListAllEventsParamsStatus = "duplicate"
+	ListAllEventsParamsStatusFailed     ListAllEventsParamsStatus = "failed"
+	ListAllEventsParamsStatusPending    ListAllEventsParamsStatus = "pending"
+	ListAllEventsParamsStatusProcessing ListAllEventsParamsStatus = "processing"
+	ListAllEventsParamsStatusUnrouted   ListAllEventsParamsStatus = "unrouted"
 )
 
 // Defines values for ListAllSubscriptionsParamsStatus.
@@ -428,6 +492,9 @@ type AuditEntry struct {
 
 	// Tenant Slug of the affected tenant.
 	Tenant *string `json:"tenant"`
+
+	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
+	TraceID *string `json:"trace_id"`
 }
 
 // AuditEntryPage defines model for AuditEntryPage.
@@ -803,6 +870,62 @@ type DeliveryDetail struct {
 	TargetIndex *int64 `json:"target_index"`
 }
 
+// DeliveryOfTenant defines model for DeliveryOfTenant.
+type DeliveryOfTenant struct {
+	// AttemptCount Total number of attempts.
+	AttemptCount int64 `json:"attempt_count"`
+
+	// CompletedAt When the delivery succeeded or became dead; null before that.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// CreatedAt When the event was published or received.
+	CreatedAt time.Time `json:"created_at"`
+	EventID   string    `json:"event_id"`
+	EventType string    `json:"event_type"`
+	ID        string    `json:"id"`
+
+	// LastError Error of the last attempt.
+	LastError *string `json:"last_error"`
+
+	// NextAttemptAt Earliest time of the next attempt; null if no attempt is scheduled.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
+	RetryCount int64 `json:"retry_count"`
+
+	// RouteID Route of the http target; null for a delivery to a subscription.
+	RouteID *string `json:"route_id"`
+
+	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
+	Status DeliveryOfTenantStatus `json:"status"`
+
+	// StatusCode Status code of the last attempt; null if the receiver did not answer.
+	StatusCode *int64 `json:"status_code"`
+
+	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	SubscriptionName *string `json:"subscription_name"`
+
+	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
+	TargetIndex *int64 `json:"target_index"`
+
+	// Tenant Slug of the tenant.
+	Tenant string `json:"tenant"`
+}
+
+// DeliveryOfTenantStatus pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
+type DeliveryOfTenantStatus string
+
+// DeliveryOfTenantPage defines model for DeliveryOfTenantPage.
+type DeliveryOfTenantPage struct {
+	Items []DeliveryOfTenant `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // DeliveryPage defines model for DeliveryPage.
 type DeliveryPage struct {
 	Items []Delivery `json:"items"`
@@ -993,6 +1116,82 @@ type EventDetail struct {
 // EventDetailOutcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
 type EventDetailOutcome string
 
+// EventOfTenant defines model for EventOfTenant.
+type EventOfTenant struct {
+	// BodySize Size of the body in bytes.
+	BodySize int64 `json:"body_size"`
+
+	// ContentType Content type of the body.
+	ContentType string `json:"content_type"`
+
+	// CorrelationID Identifier shared by related events.
+	CorrelationID *string `json:"correlation_id"`
+
+	// DuplicateOf Id of the first event; null unless the event is a duplicate.
+	DuplicateOf *string `json:"duplicate_of"`
+	EventType   string  `json:"event_type"`
+	ID          string  `json:"id"`
+
+	// IdempotencyKey Events of a source with the same key are duplicates; null without a key.
+	IdempotencyKey *string `json:"idempotency_key"`
+
+	// IsDuplicate Whether the status is duplicate.
+	IsDuplicate bool `json:"is_duplicate"`
+
+	// LastError Error of the last attempt; null if it succeeded.
+	LastError *string `json:"last_error"`
+
+	// NextRetryAt Null if no retry is scheduled.
+	NextRetryAt *time.Time `json:"next_retry_at"`
+
+	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
+	Origin EventOfTenantOrigin `json:"origin"`
+
+	// ProcessedAt When processing ended; null before that.
+	ProcessedAt *time.Time `json:"processed_at"`
+
+	// ReceivedAt When the event was received or published.
+	ReceivedAt time.Time `json:"received_at"`
+
+	// ReprocessedFrom The event whose payload this event processes again; null for other events.
+	ReprocessedFrom *string `json:"reprocessed_from"`
+
+	// RequestID X-Request-Id of the request.
+	RequestID *string `json:"request_id"`
+
+	// RetryCount Number of retries since the event was received or last reprocessed.
+	RetryCount int64 `json:"retry_count"`
+
+	// Source Slug of the source; null if the event did not come from a source.
+	Source *string `json:"source"`
+
+	// SourceIP Client address of the request; null if unknown.
+	SourceIP *string `json:"source_ip"`
+
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	Status EventOfTenantStatus `json:"status"`
+
+	// Tenant Slug of the tenant.
+	Tenant string `json:"tenant"`
+
+	// TraceID W3C trace id.
+	TraceID string `json:"trace_id"`
+}
+
+// EventOfTenantOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
+type EventOfTenantOrigin string
+
+// EventOfTenantStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+type EventOfTenantStatus string
+
+// EventOfTenantPage defines model for EventOfTenantPage.
+type EventOfTenantPage struct {
+	Items []EventOfTenant `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // EventPage defines model for EventPage.
 type EventPage struct {
 	Items []Event `json:"items"`
@@ -1083,6 +1282,26 @@ type EventReprocessFilter struct {
 	Status []EventStatus `json:"status,omitempty"`
 }
 
+// EventSearch defines model for EventSearch.
+type EventSearch struct {
+	// Cursor next_cursor of the previous page.
+	Cursor *string `json:"cursor,omitempty"`
+
+	// Filter Object from path (body.…, header.… or event.…) to a value, a list of values, or operators such as $gte, as in routes.
+	//
+	// Examples: {"body.data.object.amount":{"$gte":1000}}
+	Filter map[string]interface{} `json:"filter"`
+
+	// Limit Maximum number of events to return; default 50.
+	Limit *int64 `json:"limit,omitempty"`
+
+	// ReceivedAfter Search events received after this time.
+	ReceivedAfter time.Time `json:"received_after"`
+
+	// ReceivedBefore Search events received before this time; default now.
+	ReceivedBefore *time.Time `json:"received_before,omitempty"`
+}
+
 // EventSkipped defines model for EventSkipped.
 type EventSkipped struct {
 	EventID string `json:"event_id"`
@@ -1153,6 +1372,21 @@ type EventTypePut struct {
 
 	// Visibility tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions.
 	Visibility *EventTypeVisibility `json:"visibility,omitempty"`
+}
+
+// EventsFound defines model for EventsFound.
+type EventsFound struct {
+	// Items Matching events, newest first; may be fewer than limit, even none, although next_cursor is set.
+	Items []Event `json:"items"`
+
+	// NextCursor Continues the search; null if the whole time span was searched.
+	NextCursor *string `json:"next_cursor"`
+
+	// Scanned Number of events examined for this page.
+	Scanned int64 `json:"scanned"`
+
+	// ScannedUntil All events received after this time, up to the beginning of the page, were examined; null if there are none to examine.
+	ScannedUntil *time.Time `json:"scanned_until"`
 }
 
 // EventsReprocessed defines model for EventsReprocessed.
@@ -2236,9 +2470,6 @@ type Subscription struct {
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
 
-	// Tenant Slug of the tenant, in the list of all tenants' subscriptions.
-	Tenant *string `json:"tenant,omitempty"`
-
 	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
 	Tenants []string `json:"tenants,omitempty"`
 
@@ -2427,9 +2658,6 @@ type SubscriptionCreated struct {
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
 
-	// Tenant Slug of the tenant, in the list of all tenants' subscriptions.
-	Tenant *string `json:"tenant,omitempty"`
-
 	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
 	Tenants []string `json:"tenants,omitempty"`
 
@@ -2452,6 +2680,112 @@ type SubscriptionCreated struct {
 
 // SubscriptionCreatedFormat Body of deliveries.
 type SubscriptionCreatedFormat string
+
+// SubscriptionOfTenant defines model for SubscriptionOfTenant.
+type SubscriptionOfTenant struct {
+	// AuthHeader [redacted] if set, else null.
+	AuthHeader *string   `json:"auth_header"`
+	CreatedAt  time.Time `json:"created_at"`
+
+	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
+	DisableAfterFailures int64 `json:"disable_after_failures"`
+
+	// DisabledBy What disabled the subscription; null if it is not disabled. failures: too many consecutive deliveries were dead; new deliveries are held and the receiver is probed. gone: the receiver answered 410. user: a user disabled it. tenant: the tenant was closed.
+	DisabledBy *string `json:"disabled_by"`
+
+	// DisabledReason Why the subscription is disabled; null if it is not.
+	DisabledReason *string `json:"disabled_reason"`
+
+	// EventTypes Event types to deliver: exact, prefix.* or *.
+	EventTypes []string `json:"event_types"`
+
+	// Filter Conditions on the event, by path; absent if none.
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// Format Body of deliveries.
+	Format SubscriptionOfTenantFormat `json:"format"`
+
+	// HeaderPrefix Beginning of the gateway's header names.
+	HeaderPrefix string `json:"header_prefix"`
+
+	// Headers Additional headers of deliveries.
+	Headers map[string]string `json:"headers"`
+	ID      string            `json:"id"`
+
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
+	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
+	MaxInFlight int64 `json:"max_in_flight"`
+
+	// Name Display name.
+	Name string `json:"name"`
+
+	// OrderedBy Path of the event whose value orders deliveries; null: no order.
+	OrderedBy *string `json:"ordered_by"`
+
+	// RatePerSecond 0: no limit.
+	RatePerSecond int64         `json:"rate_per_second"`
+	Recovery      Recovery      `json:"recovery"`
+	Retry         DeliveryRetry `json:"retry"`
+
+	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
+	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// ScopeFilter Patterns for the scope of events. Empty: every event matches.
+	ScopeFilter []string `json:"scope_filter"`
+
+	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
+	SecretsLost *bool `json:"secrets_lost,omitempty"`
+
+	// Signatures Signature schemes of deliveries: v1 (HMAC-SHA256), v1a (Ed25519).
+	Signatures []string `json:"signatures"`
+
+	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
+	SigningSecretsCount int64 `json:"signing_secrets_count"`
+
+	// Status active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
+	Status SubscriptionOfTenantStatus `json:"status"`
+
+	// TargetLabels Empty if the gateway sends the deliveries.
+	TargetLabels []string `json:"target_labels"`
+
+	// Tenant Slug of the tenant; absent for an operator subscription.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
+
+	// TimeoutSeconds Timeout of an attempt, including reading the response.
+	TimeoutSeconds int64      `json:"timeout_seconds"`
+	Transform      *Transform `json:"transform,omitempty"`
+	UpdatedAt      time.Time  `json:"updated_at"`
+
+	// URL Receiver of the events. The part after the host is secret and shown as ….
+	//
+	// Examples: https://billing.example/…
+	URL string `json:"url"`
+
+	// Version Increases with every change and is used as the ETag.
+	Version int64 `json:"version"`
+
+	// Warnings Settings that are allowed but not recommended.
+	Warnings []string `json:"warnings"`
+}
+
+// SubscriptionOfTenantFormat Body of deliveries.
+type SubscriptionOfTenantFormat string
+
+// SubscriptionOfTenantStatus active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held.
+type SubscriptionOfTenantStatus string
+
+// SubscriptionOfTenantPage defines model for SubscriptionOfTenantPage.
+type SubscriptionOfTenantPage struct {
+	Items []SubscriptionOfTenant `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
 
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
@@ -3089,12 +3423,102 @@ type ListAuditParams struct {
 	// Action Return only entries with this action, such as source.updated.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
+	// TraceID Return only entries of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only entries of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only entries with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
 	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// ListAllDeliveriesParams defines parameters for ListAllDeliveries.
+type ListAllDeliveriesParams struct {
+	// Tenant Return only those of the tenant with this slug.
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// SubscriptionID Return only deliveries to this subscription.
+	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
+
+	// RouteID Return only deliveries to the http targets of this route.
+	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
+
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// EventID Return only deliveries of this event.
+	EventID *string `form:"event_id,omitempty" json:"event_id,omitempty"`
+
+	// Status Return only deliveries with this status.
+	Status *ListAllDeliveriesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// CreatedAfter Return only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Return only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
+// ListAllDeliveriesParamsStatus defines parameters for ListAllDeliveries.
+type ListAllDeliveriesParamsStatus string
+
+// ListAllEventsParams defines parameters for ListAllEvents.
+type ListAllEventsParams struct {
+	// Tenant Return only those of the tenant with this slug.
+	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Source Return only events of the source with this slug.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Status Return only events with this status.
+	Status *ListAllEventsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only events of this type, or of the types that a pattern such as payment_intent.* matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// ReceivedAfter Return only events received after this time.
+	ReceivedAfter *time.Time `form:"received_after,omitempty" json:"received_after,omitempty"`
+
+	// ReceivedBefore Return only events received before this time.
+	ReceivedBefore *time.Time `form:"received_before,omitempty" json:"received_before,omitempty"`
+
+	// IdempotencyKey Return only events with this idempotency key.
+	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+
+	// TraceID Return only events of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only events of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only events with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
+
+	// Scope Return only published events with this scope.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
+}
+
+// ListAllEventsParamsStatus defines parameters for ListAllEvents.
+type ListAllEventsParamsStatus string
 
 // ExportConfigurationParams defines parameters for ExportConfiguration.
 type ExportConfigurationParams struct {
@@ -3104,7 +3528,7 @@ type ExportConfigurationParams struct {
 
 // ListAllSubscriptionsParams defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParams struct {
-	// Tenant Slug of a tenant, whose subscriptions are returned.
+	// Tenant Return only those of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -3172,6 +3596,15 @@ type ApplyTenantConfigurationParams struct {
 type ListTenantAuditParams struct {
 	// Action Return only entries with this action, such as source.updated.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
+
+	// TraceID Return only entries of this trace.
+	TraceID *string `form:"trace_id,omitempty" json:"trace_id,omitempty"`
+
+	// RequestID Return only entries of the request with this X-Request-Id.
+	RequestID *string `form:"request_id,omitempty" json:"request_id,omitempty"`
+
+	// CorrelationID Return only entries with this correlation id.
+	CorrelationID *string `form:"correlation_id,omitempty" json:"correlation_id,omitempty"`
 
 	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3520,8 +3953,78 @@ func (params ListAuditParams) query() url.Values {
 	values := url.Values{}
 	set(values, "tenant", params.Tenant)
 	set(values, "action", params.Action)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// ListAllDeliveries calls GET /api/admin/deliveries.
+//
+// List deliveries of all tenants. Newest first. 404 if the tenant does not exist. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires the admin key.
+func (c *Client) ListAllDeliveries(ctx context.Context, params ListAllDeliveriesParams, options ...CallOption) (DeliveryOfTenantPage, error) {
+	return callJSON[DeliveryOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/deliveries"), query: params.query(), header: nil}, options)
+}
+
+// AllAllDeliveries returns an iterator over the items of all pages of ListAllDeliveries, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllAllDeliveries(ctx context.Context, params ListAllDeliveriesParams, options ...CallOption) iter.Seq2[DeliveryOfTenant, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]DeliveryOfTenant, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListAllDeliveries(ctx, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListAllDeliveriesParams) query() url.Values {
+	values := url.Values{}
+	set(values, "tenant", params.Tenant)
+	set(values, "subscription_id", params.SubscriptionID)
+	set(values, "route_id", params.RouteID)
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "event_id", params.EventID)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
+// ListAllEvents calls GET /api/admin/events.
+//
+// List events of all tenants. Newest first. 404 if the tenant does not exist. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires the admin key.
+func (c *Client) ListAllEvents(ctx context.Context, params ListAllEventsParams, options ...CallOption) (EventOfTenantPage, error) {
+	return callJSON[EventOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/events"), query: params.query(), header: nil}, options)
+}
+
+// AllAllEvents returns an iterator over the items of all pages of ListAllEvents, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllAllEvents(ctx context.Context, params ListAllEventsParams, options ...CallOption) iter.Seq2[EventOfTenant, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]EventOfTenant, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListAllEvents(ctx, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListAllEventsParams) query() url.Values {
+	values := url.Values{}
+	set(values, "tenant", params.Tenant)
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "source", params.Source)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
+	set(values, "received_after", params.ReceivedAfter)
+	set(values, "received_before", params.ReceivedBefore)
+	set(values, "idempotency_key", params.IdempotencyKey)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -3540,15 +4043,15 @@ func (params ExportConfigurationParams) query() url.Values {
 
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
-// List the subscriptions of all tenants. Newest first, with the operator's. Those have is_operator and no tenant. With tenant, only the subscriptions of this tenant are returned; 404 if it does not exist. Requires the admin key.
-func (c *Client) ListAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) (SubscriptionPage, error) {
-	return callJSON[SubscriptionPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions"), query: params.query(), header: nil}, options)
+// List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
+func (c *Client) ListAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) (SubscriptionOfTenantPage, error) {
+	return callJSON[SubscriptionOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions"), query: params.query(), header: nil}, options)
 }
 
 // AllAllSubscriptions returns an iterator over the items of all pages of ListAllSubscriptions, starting at
 // params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
-func (c *Client) AllAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) iter.Seq2[Subscription, error] {
-	return allPages(params.Cursor, func(cursor *string) ([]Subscription, *string, error) {
+func (c *Client) AllAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) iter.Seq2[SubscriptionOfTenant, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]SubscriptionOfTenant, *string, error) {
 		params.Cursor = cursor
 		page, err := c.ListAllSubscriptions(ctx, params, options...)
 		return page.Items, page.NextCursor, err
@@ -3819,6 +4322,9 @@ func (c *Client) AllTenantAudit(ctx context.Context, tenant string, params ListT
 func (params ListTenantAuditParams) query() url.Values {
 	values := url.Values{}
 	set(values, "action", params.Action)
+	set(values, "trace_id", params.TraceID)
+	set(values, "request_id", params.RequestID)
+	set(values, "correlation_id", params.CorrelationID)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	return values
@@ -4006,6 +4512,18 @@ func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventR
 // ReprocessEventsFrom is like ReprocessEvents, but sends body unchanged.
 func (c *Client) ReprocessEventsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// SearchEvents calls POST /api/tenants/{tenant}/eventhook/events/search.
+//
+// Search events by a filter on header and body. Examines the events of a time span, newest first, and returns those that match. A page ends when limit events were found, or with its budget: 5 s, 200000 events or 256 MiB of bodies. scanned_until says how far it came, and next_cursor continues it. A tenant runs one search or backtest at a time; a request that cannot start within 5 s gets 503 with Retry-After. Requires a key with the scope read, or the admin key.
+func (c *Client) SearchEvents(ctx context.Context, tenant string, body EventSearch, options ...CallOption) (EventsFound, error) {
+	return callJSON[EventsFound](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/search", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// SearchEventsFrom is like SearchEvents, but sends body unchanged.
+func (c *Client) SearchEventsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (EventsFound, error) {
+	return callJSON[EventsFound](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/search", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // StreamEvents calls GET /api/tenants/{tenant}/eventhook/events/stream.
@@ -4753,4 +5271,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "4be6f983e579cfb076884fd022aa7108d52d03ab20ade72d05037fe46f429511"
+const generatedFrom = "e36bc2ce4361453eaca8f1b5927117bb15f5379d857abc379d4fe1003d609bcd"

@@ -77,7 +77,7 @@ const (
 	maxSampleBytes  = 4 << 20 // bytes of inputs in all samples
 )
 
-// backtestLimit limits the backtests of this instance. A backtest evaluates without a pause, so all
+// backtestLimit limits the backtests and searches of this instance. A backtest evaluates without a pause, so all
 // of them together get half of the processors.
 var backtestLimit = newBacktestLimiter(max(1, runtime.GOMAXPROCS(0)/2))
 
@@ -99,21 +99,22 @@ func newBacktestLimiter(atOnce int) *backtestLimiter {
 func RunBacktest(ctx context.Context, r eventhook.Route, target func(eventhook.Target) (Effector, error), b BacktestOptions) (*Backtest, error) {
 	r.IsEnabled = true
 	t := &backtestRun{BacktestOptions: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
-	if err := backtestLimit.run(ctx, t); err != nil {
+	if err := backtestLimit.run(ctx, b.Tenant, t.run); err != nil {
 		return nil, err
 	}
 	return &t.result, nil
 }
 
-func (bs *backtestLimiter) run(ctx context.Context, b *backtestRun) error {
-	return bs.runFor(ctx, b.Tenant, func(waiting context.Context) error {
+// run calls do when a slot of the tenant and of the instance is free.
+func (bs *backtestLimiter) run(ctx context.Context, tenant eventhook.TenantID, do func(context.Context) error) error {
+	return bs.runFor(ctx, tenant, func(waiting context.Context) error {
 		select {
 		case bs.slots <- struct{}{}:
 		case <-waiting.Done():
 			return waiting.Err()
 		}
 		defer func() { <-bs.slots }()
-		return b.run(ctx)
+		return do(ctx)
 	})
 }
 

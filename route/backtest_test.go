@@ -174,7 +174,7 @@ func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtestRun {
 func TestABacktestEndsAtItsTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, began := newBacktest(mine, endless), time.Now()
-		if err := newBacktestLimiter(1).run(t.Context(), b); err != nil {
+		if err := newBacktestLimiter(1).run(t.Context(), b.Tenant, b.run); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != maxBacktestTime || b.result.IsComplete || b.result.Matched.Events == 0 {
@@ -188,7 +188,7 @@ func TestABacktestEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		began := time.Now()
-		err := newBacktestLimiter(1).run(ctx, newBacktest(mine, endless))
+		err := newBacktestLimiter(1).run(ctx, mine, newBacktest(mine, endless).run)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
 			t.Errorf("got %v after %s, want context.DeadlineExceeded after 3s", err, took)
 		}
@@ -211,16 +211,16 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 				all := newBacktestLimiter(c.slots)
 				var first sync.WaitGroup
 				first.Go(func() {
-					if err := all.run(t.Context(), newBacktest(mine, endless)); err != nil {
+					if err := all.run(t.Context(), mine, newBacktest(mine, endless).run); err != nil {
 						t.Errorf("the first: got %v, want none", err)
 					}
 				})
 				synctest.Wait()
-				if err := all.run(t.Context(), newBacktest(c.second, past(received(`{}`)))); !errors.Is(err, c.want) {
+				if err := all.run(t.Context(), c.second, newBacktest(c.second, past(received(`{}`))).run); !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
 				first.Wait()
-				if err := all.run(t.Context(), newBacktest(c.second, past(received(`{}`)))); err != nil {
+				if err := all.run(t.Context(), c.second, newBacktest(c.second, past(received(`{}`))).run); err != nil {
 					t.Errorf("after the first: got %v, want none", err)
 				}
 			})

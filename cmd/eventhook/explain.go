@@ -57,6 +57,18 @@ func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since t
 	})
 }
 
+// Search finds the stored events of a tenant that match a filter.
+func (x routeExplainer) Search(ctx context.Context, tenant eventhook.TenantID, q api.EventSearchQuery) (route.SearchResult, error) {
+	return route.Search(ctx, route.SearchOptions{
+		Tenant: tenant, CPULimiter: x.cpuLimiter, Filter: q.Filter, Before: q.Window.Before, Limit: q.Window.Limit,
+		Read: func(ctx context.Context, before eventhook.EventID, limit int, needsPayload bool) ([]*eventhook.Event, eventhook.EventID, error) {
+			window := q.Window
+			window.Before, window.Limit = before, limit
+			return x.db.EventsToSearch(ctx, tenant, window, needsPayload)
+		},
+	})
+}
+
 func toAPI(r route.Explanation) api.RouteExplanation {
 	x := api.RouteExplanation{ID: r.Route.ID, Name: r.Route.Name, Matched: r.Matched, Reason: r.Reason}
 	for _, t := range r.Actions {

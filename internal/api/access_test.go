@@ -21,8 +21,9 @@ var scopes = map[string]eventhook.Scope{
 	"POST /apply": eventhook.ScopeManage,
 	"GET /export": eventhook.ScopeManage,
 	"GET /events": eventhook.ScopeRead,
-	// The only POST under events that does not publish an event.
+	// These POST under events publish no event.
 	"POST /events/reprocess": eventhook.ScopeManage,
+	"POST /events/search":    eventhook.ScopeRead,
 	"GET /work":              eventhook.ScopeWork,
 	"POST /work":             eventhook.ScopeWork,
 	"GET /promises":          eventhook.ScopeWork,

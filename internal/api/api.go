@@ -138,6 +138,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerConfiguration(api)
 	s.registerKeys(api)
 	s.registerAudit(api)
+	s.registerAdminLists(api)
 	completeDocument(api.OpenAPI())
 	registerDocs(e, api.OpenAPI(), d.PublicURL)
 	return api

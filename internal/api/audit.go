@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,6 +27,7 @@ type auditEntryView struct {
 	Changes       []auditedChange `json:"changes" doc:"Changed fields."`
 	SourceIP      *string         `json:"source_ip" doc:"Client address of the request."`
 	RequestID     *string         `json:"request_id" doc:"X-Request-Id of the request."`
+	TraceID       *string         `json:"trace_id" doc:"W3C trace id of the change, which its system events have, too; null for entries of earlier versions."`
 	CorrelationID *string         `json:"correlation_id" doc:"Shared by all entries and events of one action, such as closing a tenant."`
 }
 
@@ -62,7 +64,7 @@ func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
 		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(tenantOfEntry(e)), Action: e.Action,
 		Actor:    auditActor{string(e.Actor.Type), optionalID(e.Actor.KeyID), e.Actor.Name},
 		Resource: auditResource{e.ResourceType, optional(e.ResourceID), e.ResourceName}, Changes: []auditedChange{},
-		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID),
+		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID), TraceID: optional(e.TraceID),
 	}
 	for _, c := range e.Changes {
 		v.Changes = append(v.Changes, auditedChange(c))
@@ -80,6 +82,10 @@ func (s *server) registerAudit(api huma.API) {
 // AuditQuery filters a list of audit entries.
 type AuditQuery struct {
 	Action string `query:"action" maxLength:"100" doc:"Return only entries with this action, such as source.updated."`
+
+	TraceID       string `query:"trace_id" pattern:"^[0-9a-fA-F]{32}$" patternDescription:"a W3C trace id of 32 hexadecimal digits" doc:"Return only entries of this trace."`
+	RequestID     string `query:"request_id" maxLength:"255" doc:"Return only entries of the request with this X-Request-Id."`
+	CorrelationID string `query:"correlation_id" maxLength:"255" doc:"Return only entries with this correlation id."`
 	PageQuery
 }
 
@@ -89,18 +95,23 @@ type auditRequest struct {
 }
 
 func (s *server) listAudit(ctx context.Context, _ caller, in *auditRequest) (*page[auditEntryView], error) {
-	var tenant eventhook.TenantID
-	if in.Tenant != "" {
-		if !eventhook.IsSlug(in.Tenant) {
-			return nil, eventhook.NotFound("tenant")
-		}
-		t, err := s.Admin.Tenant(ctx, in.Tenant)
-		if err != nil {
-			return nil, err
-		}
-		tenant = t.ID
+	tenant, err := s.tenantNamed(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
 	}
 	return s.auditPage(ctx, s.pager("audit", tenant), tenant, in.AuditQuery)
+}
+
+// tenantNamed returns the id of the tenant with a slug; zero for an empty slug.
+func (s *server) tenantNamed(ctx context.Context, slug string) (id eventhook.TenantID, err error) {
+	if slug == "" {
+		return id, nil
+	}
+	if !eventhook.IsSlug(slug) {
+		return id, eventhook.NotFound("tenant")
+	}
+	t, err := s.Admin.Tenant(ctx, slug)
+	return t.ID, err
 }
 
 type tenantAuditRequest struct {
@@ -117,7 +128,8 @@ func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.Te
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Admin.AuditEntries(ctx, eventhook.AuditFilter{Tenant: tenant, Action: q.Action, Before: before, Limit: q.Limit + 1})
+	list, err := s.Admin.AuditEntries(ctx, eventhook.AuditFilter{Tenant: tenant, Action: q.Action, TraceID: strings.ToLower(q.TraceID),
+		RequestID: eventhook.NormalizeKey(q.RequestID), CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Before: before, Limit: q.Limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,11 +27,13 @@ func peer(d *api.Deps) {
 }
 
 // withHeader is a call with an additional header.
-func (r *fixture) withHeader(key, method, path, body, name, value string) *answer {
+func (r *fixture) withHeader(key, method, path, body string, headers ...string) *answer {
 	r.Helper()
 	req := httptest.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set(name, value)
+	for pair := range slices.Chunk(headers, 2) { // names and values
+		req.Header.Set(pair[0], pair[1])
+	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -73,7 +76,7 @@ func TestChangesAreAudited(t *testing.T) {
 			"source.handshake_reset", source, change("secret_is_learned", true, false)},
 	} {
 		r.clock.Advance(time.Second)
-		if a := r.withHeader(c.key, c.method, c.path, c.body, "X-Request-Id", "req-"+c.action); a.Code >= 300 {
+		if a := r.withHeader(c.key, c.method, c.path, c.body, "X-Request-Id", "req-"+c.action, "Traceparent", "00-"+auditTrace+"-00f067aa0ba902b7-01"); a.Code >= 300 {
 			t.Fatalf("%s: answered %d %s", c.claim, a.Code, a.Body)
 		}
 		list := r.admin("GET", "/api/admin/audit?limit=1", nil).want(http.StatusOK)
@@ -84,7 +87,7 @@ func TestChangesAreAudited(t *testing.T) {
 		list.into(&p)
 		got := p.Items[0]
 		want := map[string]any{"id": got["id"], "at": r.clock.Now().UTC().Format(time.RFC3339Nano), "tenant": "acme", "actor": c.actor, "action": c.action,
-			"resource": c.resource, "changes": c.changes, "source_ip": "192.0.2.1", "request_id": "req-" + c.action, "correlation_id": nil}
+			"resource": c.resource, "changes": c.changes, "source_ip": "192.0.2.1", "request_id": "req-" + c.action, "correlation_id": nil, "trace_id": auditTrace}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
@@ -183,3 +186,6 @@ func TestRequestIDs(t *testing.T) {
 		t.Errorf("logged %s, want the request id", &log)
 	}
 }
+
+// auditTrace is the trace id of the requests of TestChangesAreAudited.
+const auditTrace = "0af7651916cd43dd8448eb211c80319c"

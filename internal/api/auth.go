@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
@@ -194,7 +195,8 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 // reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx), hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
+		trace, _ := ingest.Trace(ctx.Header("traceparent"))
+		by := caller{requestID: s.requestID(ctx), trace: trace, address: s.addressOf(ctx), hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
 		undecoded := decodePath(ctx)
 		err := s.authorizeCaller(ctx, &by)
 		if err == nil {

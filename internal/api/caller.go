@@ -20,6 +20,7 @@ type caller struct {
 	keyName     string          // of the admin key, too
 	address     netip.Addr
 	requestID   string
+	trace       string       // W3C trace id of the request; "" if it had none
 	hops        int          // gateways that the request went through
 	reservation *reservation // of the request budgets
 }
@@ -27,7 +28,7 @@ type caller struct {
 // actor returns the caller as the audit log records it. An admin on a path of a
 // tenant acts on behalf of that tenant.
 func (c caller) actor() eventhook.Actor {
-	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID}
+	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID, TraceID: c.trace}
 	switch {
 	case c.admin && (c.tenant.IsZero() || c.tenant == eventhook.OperatorTenant):
 		a.Type = eventhook.ActorAdmin

@@ -24,6 +24,8 @@ type EventStore interface {
 	// Actions returns at most limit actions of an event in the order in which they
 	// started, and their total number.
 	Actions(ctx context.Context, e *eventhook.Event, limit int) (list []eventhook.Action, count int, err error)
+	// EventsByID returns events, newest first. Events that do not exist are missing.
+	EventsByID(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.EventID) ([]eventhook.Event, error)
 	// EventOutcome returns the outcome of an event and the states of the effects of its actions.
 	EventOutcome(ctx context.Context, e *eventhook.Event, actions []eventhook.Action) (eventhook.EventOutcome, error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
@@ -140,6 +142,7 @@ func (s *server) registerEvents(api huma.API) {
 			"With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: " +
 			"reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. " +
 			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
+	s.registerSearch(api)
 	s.registerStream(api)
 }
 

@@ -115,16 +115,18 @@ func adminExamples() map[string]example {
 		Changes:  []auditedChange{{Field: "rate_limit.burst_size", From: json.RawMessage("50"), To: json.RawMessage("100")}},
 		SourceIP: new("203.0.113.7"), RequestID: new("req-7f3a")}
 	return map[string]example{
-		"list-tenants":  {response: lastExamplePage(tenant)},
-		"create-tenant": {request: `{"slug": "acme", "name": "Acme", "max_events_per_day": 1000000}`, response: created},
-		"get-tenant":    {response: tenant},
-		"update-tenant": {request: `{"status": "suspended"}`, response: suspended},
-		"close-tenant":  {response: closed},
-		"purge-tenant":  {response: purged},
-		"list-keys":     {response: lastExamplePage(key)},
-		"create-key":    {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
-		"delete-key":    {},
-		"list-audit":    {query: "tenant=acme&action=source.updated", response: examplePage(entry)},
+		"list-tenants":        {response: lastExamplePage(tenant)},
+		"create-tenant":       {request: `{"slug": "acme", "name": "Acme", "max_events_per_day": 1000000}`, response: created},
+		"get-tenant":          {response: tenant},
+		"update-tenant":       {request: `{"status": "suspended"}`, response: suspended},
+		"close-tenant":        {response: closed},
+		"purge-tenant":        {response: purged},
+		"list-keys":           {response: lastExamplePage(key)},
+		"create-key":          {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
+		"delete-key":          {},
+		"list-all-events":     {query: "trace_id=" + exampleTraceID, response: examplePage(EventOfTenant{"acme", exampleEvent()})},
+		"list-all-deliveries": {query: "tenant=acme&status=dead", response: examplePage(DeliveryOfTenant{"acme", exampleDelivery()})},
+		"list-audit":          {query: "tenant=acme&action=source.updated", response: examplePage(entry)},
 
 		"list-tenant-audit": {query: "action=source.updated", response: examplePage(entry)},
 	}

@@ -122,7 +122,8 @@ func subscriptionExamples() map[string]example {
 	cancelled := exampleReplay()
 	cancelled.Status, cancelled.FinishedAt = "cancelled", new(exampleTime(30))
 	return map[string]example{
-		"list-subscriptions": {response: lastExamplePage(subscription)},
+		"list-all-subscriptions": {query: "status=disabled", response: lastExamplePage(SubscriptionOfTenant{"acme", subscription})},
+		"list-subscriptions":     {response: lastExamplePage(subscription)},
 		"create-subscription": {request: `{
   "name": "billing",
   "url": "https://billing.example/hooks",

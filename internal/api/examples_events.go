@@ -38,8 +38,10 @@ func eventExamples() map[string]example {
 		"get-event":         {response: detail},
 		"get-event-payload": {response: examplePush},
 		"reprocess-events":  {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`, response: EventsReprocessed{ReprocessedCount: 1, EventIDs: []string{exampleEventID}}},
-		"test-event":        {response: eventTestView{exampleExplanation()}},
-		"stream-events":     {query: "source=github", response: string(appendEvent(nil, exampleStoredEvent()))},
+		"search-events": {request: `{"filter": {"body.ref": "refs/heads/main"}, "received_after": "2026-03-01T00:00:00Z", "limit": 50}`,
+			response: EventsFound{Items: []EventView{exampleEvent()}, Scanned: 1200, ScannedUntil: new(exampleTime(0))}},
+		"test-event":    {response: eventTestView{exampleExplanation()}},
+		"stream-events": {query: "source=github", response: string(appendEvent(nil, exampleStoredEvent()))},
 		"publish-event": {request: `{
   "event_type": "payment.succeeded",
   "data": {"payment_id": "pay_81", "amount": 4200, "currency": "eur"},

@@ -2,8 +2,6 @@ package api
 
 func operatorSubscriptionExamples() map[string]example {
 	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // examples
-	own := exampleSubscription()
-	own.Tenant = "acme"
 	x := exampleSubscription()
 	x.IsOperator, x.Name, x.URL, x.EventTypes, x.Filter = true, "ops", "https://ops.example/…", []string{"tenant.*", "task.cancelled_via_tenant_cascade"}, nil
 	x.AuthHeader, x.Headers = nil, map[string]string{}
@@ -16,7 +14,6 @@ func operatorSubscriptionExamples() map[string]example {
 	resumed := paused
 	resumed.Status = "active"
 	return map[string]example{
-		"list-all-subscriptions": {query: "tenant=acme&status=active", response: lastExamplePage(own)},
 		"create-operator-subscription": {request: `{"name": "ops", "url": "https://ops.example/hooks", "event_types": ["tenant.*", "task.cancelled_via_tenant_cascade"]}`,
 			response: created},
 		"get-operator-subscription":    {response: x},

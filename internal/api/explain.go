@@ -33,6 +33,8 @@ type RouteExplainer interface {
 	// Backtest evaluates a route, which need not be stored, for the last newest events
 	// of its source. Unless since is zero, it uses only events received after it.
 	Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error)
+	// Search finds a tenant's events that match a filter, within a budget.
+	Search(ctx context.Context, tenant eventhook.TenantID, q EventSearchQuery) (route.SearchResult, error)
 }
 
 // RouteExplanation is the evaluation of a route for an event.

@@ -25,6 +25,7 @@ import (
 
 // routes is an api.RouteExplainer with fixed answers that records its arguments.
 type routes struct {
+	found  route.SearchResult
 	mu     sync.Mutex
 	list   []api.RouteExplanation
 	err    error
@@ -44,6 +45,13 @@ func (x *routes) Backtest(ctx context.Context, r eventhook.Route, since time.Tim
 	defer x.mu.Unlock()
 	x.tried = []any{r, since, last, samples}
 	return &x.backtest, errors.Join(ctx.Err(), x.err)
+}
+
+func (x *routes) Search(ctx context.Context, tenant eventhook.TenantID, q api.EventSearchQuery) (route.SearchResult, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tried = []any{tenant, string(q.Filter), q.Window}
+	return x.found, errors.Join(ctx.Err(), x.err)
 }
 
 func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {

@@ -19,8 +19,6 @@ func operatorOperation(id, method, path, summary string) operation {
 }
 
 func (s *server) registerOperatorSubscriptions(api huma.API) {
-	list := operatorOperation("list-all-subscriptions", http.MethodGet, "", "List the subscriptions of all tenants")
-	list.about = "Newest first, with the operator's. Those have is_operator and no tenant. With tenant, only the subscriptions of this tenant are returned; 404 if it does not exist."
 	create := operatorOperation("create-operator-subscription", http.MethodPost, "", "Create an operator subscription")
 	create.status, create.skipsShape, create.maxBody = http.StatusCreated, true, configBody
 	create.about = "The subscription receives published events and system events of all tenants, or of the given tenants, also of types that only the admin sees, such as tenant.closed. " +
@@ -30,7 +28,6 @@ func (s *server) registerOperatorSubscriptions(api huma.API) {
 	update.about = "The body is a JSON merge patch, as for a tenant's subscription."
 	remove := operatorOperation("delete-operator-subscription", http.MethodDelete, "/{id}", "Delete an operator subscription")
 	remove.status, remove.about = http.StatusNoContent, "Deliveries that are still waiting are not sent."
-	register(s, api, list, s.listAllSubscriptions)
 	register(s, api, create, s.createOperatorSubscription)
 	register(s, api, operatorOperation("get-operator-subscription", http.MethodGet, "/{id}", "Get an operator subscription"), onOperator(s.getSubscription))
 	register(s, api, update, s.updateOperatorSubscription)
@@ -113,40 +110,4 @@ type rotateOperatorRequest struct {
 
 func (s *server) rotateOperatorSecret(ctx context.Context, by caller, in *rotateOperatorRequest) (*rotateAnswer, error) {
 	return s.rotateSecret(ctx, by.asOperator(), &rotateRequest{in.inTenant(), in.Body})
-}
-
-type allSubscriptionsQuery struct {
-	Tenant string `query:"tenant" doc:"Slug of a tenant, whose subscriptions are returned."`
-	SubscriptionQuery
-}
-
-func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubscriptionsQuery) (*page[Subscription], error) {
-	var tenant eventhook.TenantID
-	if in.Tenant != "" {
-		if !eventhook.IsSlug(in.Tenant) {
-			return nil, eventhook.NotFound("tenant")
-		}
-		t, err := s.Admin.Tenant(ctx, in.Tenant)
-		if err != nil {
-			return nil, err
-		}
-		tenant = t.ID
-	}
-	pages := s.pager("all subscriptions", tenant)
-	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	list, err := s.Subscriptions.Subscriptions(ctx, tenant, in.filter(before))
-	if err != nil {
-		return nil, err
-	}
-	show := func(x eventhook.Subscription) Subscription {
-		v := s.viewSubscription(x)
-		if !x.IsOperator() {
-			v.Tenant = x.TenantSlug
-		}
-		return v
-	}
-	return newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), nil
 }

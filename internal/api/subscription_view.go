@@ -12,7 +12,6 @@ import (
 // place of omitted settings.
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
-	Tenant               string            `json:"tenant,omitempty" doc:"Slug of the tenant, in the list of all tenants' subscriptions."`
 	IsOperator           bool              `json:"is_operator,omitempty" doc:"True for an operator subscription, which receives events of all tenants or of those in tenants."`
 	Tenants              []string          `json:"tenants,omitempty" doc:"Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants."`
 	Name                 string            `json:"name" doc:"Display name."`

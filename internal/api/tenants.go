@@ -23,6 +23,8 @@ type AdminStore interface {
 type TenantStore interface {
 	Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error)
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
+	// TenantSlugs returns the slugs of tenants. Tenants that do not exist are missing.
+	TenantSlugs(ctx context.Context, ids []eventhook.TenantID) (map[eventhook.TenantID]string, error)
 	CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
 	UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
 	CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (eventhook.Tenant, error)

@@ -53,18 +53,23 @@ func changedFields(changes []client.AuditedChange) string {
 
 func newAuditList(r *remote) *cobra.Command {
 	var f listFlags
-	var action string
+	var action, trace, request, correlation string
 	cmd := r.verb("list", "List changes, newest first; -o json includes the values", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.AuditEntry, *string, error) {
 			if s.tenant == "" {
-				p, err := s.ListAudit(cmd.Context(), client.ListAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keepBody())
+				p, err := s.ListAudit(cmd.Context(), client.ListAuditParams{Action: optionalFlag(action), TraceID: optionalFlag(trace),
+					RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
 				return p.Items, p.NextCursor, err
 			}
-			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keepBody())
+			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), TraceID: optionalFlag(trace),
+				RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, auditColumns)
 	})
 	cmd.Flags().StringVar(&action, "action", "", "list only this action, such as source.updated")
+	cmd.Flags().StringVar(&trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits")
+	cmd.Flags().StringVar(&request, "request-id", "", "X-Request-Id of the request")
+	cmd.Flags().StringVar(&correlation, "correlation-id", "", "correlation id, shared by all changes of one act")
 	f.addTo(cmd)
 	return cmd
 }

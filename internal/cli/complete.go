@@ -89,8 +89,8 @@ func (r *remote) completeArgument(noun, use string) cobra.CompletionFunc {
 	}
 }
 
-// fromGateway returns a completion with the values of a list. If the gateway does not answer in
-// time, there are none.
+// fromGateway returns a completion with the values of a list, or no values if the gateway does
+// not answer in time.
 func (r *remote) fromGateway(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)

@@ -15,15 +15,16 @@ import (
 
 func newEvent(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("event", "List, show, reprocess and watch events", `List, show, reprocess and watch events.
+	return newNoun("event", "List, search, show, reprocess and watch events", `List, search, show, reprocess and watch events.
 
   eventhook event list --status failed --since 24h
   eventhook event get 0199…                     the event, its actions and deliveries
   eventhook event get latest --wait             the newest webhook, after it is processed
+  eventhook event search --since 24h --filter '{"body.customer":"cus_42"}'
   eventhook event payload 0199… > body.json     the exact bytes of the body
   eventhook event reprocess --status unrouted --source stripe --limit 100
   eventhook event watch                         status changes as they occur`, r,
-		newEventList(r), newEventGet(r), newEventPayload(r), newEventReprocess(r), newEventWatch(r))
+		newEventList(r), newEventGet(r), newEventPayload(r), newEventSearch(r), newEventReprocess(r), newEventWatch(r))
 }
 
 var eventColumns = []column[client.Event]{

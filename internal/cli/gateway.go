@@ -18,7 +18,7 @@ func NewGateway(version string) *Gateway {
 // AddTo defines the flags.
 func (g *Gateway) AddTo(flags *pflag.FlagSet) { g.r.addConnectionTo(flags) }
 
-// Call connects to the gateway and calls do. It adds to an error what the user can do.
+// Call connects to the gateway and calls do. It adds advice to errors.
 func (g *Gateway) Call(cmd *cobra.Command, do func(*client.Client) error) error {
 	s, err := g.r.open(cmd)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,10 +15,10 @@ import (
 // insertAuditSQL writes the audit entries of one transaction.
 const insertAuditSQL = `
 INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, source_ip, request_id,
-    action, resource_type, resource_id, resource_name, changes, correlation_id)
-SELECT u.id, u.tenant_id, @actor_type, @actor_id, @actor_name, @source_ip, @request_id, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id
-FROM unnest(@ids::uuid[], @tenants::uuid[], @actions::text[], @types::text[], @resources::uuid[], @names::text[], @changes::text[], @correlations::text[])
-    AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id)`
+    action, resource_type, resource_id, resource_name, changes, correlation_id, trace_id)
+SELECT u.id, u.tenant_id, @actor_type, @actor_id, @actor_name, @source_ip, @request_id, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id, u.trace_id
+FROM unnest(@ids::uuid[], @tenants::uuid[], @actions::text[], @types::text[], @resources::uuid[], @names::text[], @changes::text[], @correlations::text[], @traces::text[])
+    AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id, trace_id)`
 
 // insertAudit writes the entries of one actor, with new ids in their order.
 func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entries []eventhook.AuditEntry) error {
@@ -27,7 +28,7 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 	var tenants [][16]byte
 	var resources []*[16]byte
 	var actions, types, names, changes []string
-	var correlations []*string
+	var correlations, traces []*string
 	ids := uuids(newIDsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
 	for _, e := range entries {
 		raw, err := json.Marshal(e.Changes)
@@ -41,18 +42,15 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 		if id, err := eventhook.ParseID[eventhook.AuditEntry](e.ResourceID); err == nil {
 			resource = (*[16]byte)(&id)
 		}
-		var correlation *string
-		if e.CorrelationID != "" {
-			correlation = &e.CorrelationID
-		}
 		tenants, resources = append(tenants, e.TenantID), append(resources, resource)
 		actions, types, names = append(actions, e.Action), append(types, e.ResourceType), append(names, e.ResourceName)
-		changes, correlations = append(changes, eventhook.SanitizeText(string(raw))), append(correlations, correlation)
+		changes, correlations = append(changes, eventhook.SanitizeText(string(raw))), append(correlations, textArg(e.CorrelationID))
+		traces = append(traces, textArg(e.TraceID))
 	}
 	_, err := tx.Exec(ctx, insertAuditSQL, pgx.StrictNamedArgs{"actor_type": string(by.Type), "actor_id": uuidArg(by.KeyID),
 		"actor_name": eventhook.SanitizeText(by.Name), "source_ip": textArg(by.SourceIP), "request_id": textArg(by.RequestID),
 		"ids": ids, "tenants": tenants, "actions": actions, "types": types, "resources": resources, "names": names,
-		"changes": changes, "correlations": correlations})
+		"changes": changes, "correlations": correlations, "traces": traces})
 	return err
 }
 
@@ -61,25 +59,31 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 const (
 	listAuditSQL = `
 SELECT a.id, a.tenant_id, coalesce(t.slug, ''), a.actor_type, a.actor_id, a.actor_name, coalesce(a.source_ip, ''), coalesce(a.request_id, ''),
-    a.action, a.resource_type, a.resource_id, a.resource_name, a.changes, coalesce(a.correlation_id, '')
+    a.action, a.resource_type, a.resource_id, a.resource_name, a.changes, coalesce(a.correlation_id, ''), coalesce(a.trace_id, '')
 FROM eventhook.audit_log a LEFT JOIN eventhook.tenant t ON t.id = a.tenant_id
 WHERE a.id < $1`
 	newestAuditSQL = ` ORDER BY a.id DESC LIMIT $2`
 )
 
 // auditQuery returns the statement for a filter and its arguments. It uses the primary key, or
-// audit_log_tenant, audit_log_action or audit_log_tenant_action.
+// audit_log_tenant, audit_log_action or audit_log_tenant_action. The entries of a trace, a
+// request or a correlation id are few; audit_log_trace, audit_log_request or
+// audit_log_correlation has them.
 func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
-	args = []any{cursorArg(f.Before), f.Limit}
-	switch {
-	case !f.Tenant.IsZero() && f.Action != "":
-		return listAuditSQL + ` AND a.tenant_id = $3 AND a.action = $4` + newestAuditSQL, append(args, [16]byte(f.Tenant), f.Action)
-	case !f.Tenant.IsZero():
-		return listAuditSQL + ` AND a.tenant_id = $3` + newestAuditSQL, append(args, [16]byte(f.Tenant))
-	case f.Action != "":
-		return listAuditSQL + ` AND a.action = $3` + newestAuditSQL, append(args, f.Action)
+	sql, args = listAuditSQL, []any{cursorArg(f.Before), f.Limit}
+	add := func(column string, value any) {
+		args = append(args, value)
+		sql += ` AND a.` + column + ` = $` + strconv.Itoa(len(args))
 	}
-	return listAuditSQL + newestAuditSQL, args
+	if !f.Tenant.IsZero() {
+		add("tenant_id", [16]byte(f.Tenant))
+	}
+	for _, c := range []struct{ column, value string }{{"action", f.Action}, {"trace_id", f.TraceID}, {"request_id", f.RequestID}, {"correlation_id", f.CorrelationID}} {
+		if c.value != "" {
+			add(c.column, c.value)
+		}
+	}
+	return sql + newestAuditSQL, args
 }
 
 // AuditEntries lists audit entries, newest first. Each combination of filters has an index of
@@ -99,7 +103,7 @@ func scanAudit(row pgx.CollectableRow) (e eventhook.AuditEntry, err error) {
 	var tenant, key, resource *[16]byte
 	var changes []byte
 	err = row.Scan((*[16]byte)(&e.ID), &tenant, &e.TenantSlug, &actor, &key, &e.Actor.Name, &e.Actor.SourceIP, &e.Actor.RequestID,
-		&e.Action, &e.ResourceType, &resource, &e.ResourceName, &changes, &e.CorrelationID)
+		&e.Action, &e.ResourceType, &resource, &e.ResourceName, &changes, &e.CorrelationID, &e.TraceID)
 	if err != nil {
 		return e, err
 	}

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -146,12 +147,21 @@ func (m *mutation) flush(ctx context.Context) error {
 	if err := m.sendBatch(ctx); err != nil {
 		return err
 	}
+	m.setTrace()
 	if err := m.announce(ctx); err != nil {
 		return err
 	}
 	entries := m.entries
 	m.entries = nil
 	return m.db.insertAudit(ctx, m.tx, m.by, entries)
+}
+
+// setTrace gives all entries one trace id: that of the request, or a new one.
+func (m *mutation) setTrace() {
+	trace := cmp.Or(m.by.TraceID, eventhook.NewTraceID())
+	for i := range m.entries {
+		m.entries[i].TraceID = trace
+	}
 }
 
 // resource identifies the resource of an audit entry.

@@ -138,9 +138,9 @@ func resourceOfSubscription(s eventhook.Subscription) resource {
 }
 
 // SubscriptionNames returns the names of the given subscriptions that still exist and
-// belong to the tenant. Primary key lookups.
+// belong to the tenant, or to any if tenant is zero. Primary key lookups.
 func (db *DB) SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error) {
-	rows, err := db.lists.Query(ctx, `SELECT id, name FROM eventhook.subscription WHERE id = ANY ($1) AND tenant_id = $2`, uuids(ids), [16]byte(tenant))
+	rows, err := db.lists.Query(ctx, `SELECT id, name FROM eventhook.subscription WHERE id = ANY ($1) AND ($2::uuid IS NULL OR tenant_id = $2)`, uuids(ids), uuidArg(tenant))
 	if err != nil {
 		return nil, translate("name subscriptions", err)
 	}

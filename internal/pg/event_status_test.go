@@ -3,6 +3,7 @@ package pg
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eventhook/eventhook"
@@ -24,6 +25,7 @@ func TestStatusesInSQLAgreeWithTheRootPackage(t *testing.T) {
 	}{
 		{"the check constraint allows all statuses", check, eventhook.EventStatuses},
 		{"events that can be reprocessed", reprocessSQL, eventhook.Reprocessable},
+		{"events that can be processed again", strings.Replace(copyEventsSQL, "status NOT IN", "status IN", 1), eventhook.FinalEvents},
 		{"index event_status has the statuses of its lists", predicate("event_status"), lists},
 		{"index event_source_status has the same statuses", predicate("event_source_status"), lists},
 	} {

@@ -150,7 +150,7 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 		return nil, err
 	}
 	e := newSystemEvent(m.tenant.ID, of.Action, body)
-	e.RequestID, e.CorrelationID = m.by.RequestID, m.correlation
+	e.RequestID, e.CorrelationID, e.TraceID = m.by.RequestID, m.correlation, of.TraceID
 	e.Envelope.Actor, err = json.Marshal(actor)
 	return e, err
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// size returns the size of the terminal that a reader or writer is, or ok false if it is none.
+// size returns the width of a terminal. ok is false if the reader or writer is no terminal.
 func size(stream any) (columns int, ok bool) {
 	f, isFile := stream.(*os.File)
 	if !isFile {

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TenantPart is the filter of a list over all tenants.
+type TenantPart struct {
+	Tenant string `query:"tenant" doc:"Return only those of the tenant with this slug."`
+}
+
+// EventOfTenant is an event in a list over all tenants.
+type EventOfTenant struct {
+	Tenant string `json:"tenant" doc:"Slug of the tenant."`
+	EventView
+}
+
+// DeliveryOfTenant is a delivery in a list over all tenants.
+type DeliveryOfTenant struct {
+	Tenant string `json:"tenant" doc:"Slug of the tenant."`
+	Delivery
+}
+
+// SubscriptionOfTenant is a subscription in a list over all tenants.
+type SubscriptionOfTenant struct {
+	Tenant string `json:"tenant,omitempty" doc:"Slug of the tenant; absent for an operator subscription."`
+	Subscription
+}
+
+func (s *server) registerAdminLists(api huma.API) {
+	list := func(id, path, summary, about string) operation {
+		return operation{id: id, method: http.MethodGet, path: "/api/admin/" + path, tag: "admin", summary: summary, about: "Newest first. 404 if the tenant does not exist. " + about}
+	}
+	register(s, api, list("list-all-events", "events", "List events of all tenants", aboutScans), s.listAllEvents)
+	register(s, api, list("list-all-deliveries", "deliveries", "List deliveries of all tenants", aboutScans), s.listAllDeliveries)
+	register(s, api, list("list-all-subscriptions", "subscriptions", "List subscriptions of all tenants", "The list has the operator subscriptions, too: they have is_operator and no tenant."), s.listAllSubscriptions)
+}
+
+type allEventsQuery struct {
+	TenantPart
+	EventQuery
+}
+
+func (s *server) listAllEvents(ctx context.Context, _ caller, in *allEventsQuery) (*page[EventOfTenant], error) {
+	tenant, err := s.tenantNamed(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	pages := s.pager("all events", tenant)
+	f, err := in.filter(pages)
+	if err != nil {
+		return nil, err
+	}
+	var found eventhook.EventScan
+	if tenant.IsZero() {
+		found, err = s.Events.ScanEvents(ctx, tenant, f)
+	} else {
+		found, err = s.findEvents(ctx, tenant, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slugs, err := slugsOf(ctx, s, found.Events, func(e eventhook.Event) eventhook.TenantID { return e.TenantID })
+	show := func(e eventhook.Event) EventOfTenant { return EventOfTenant{slugs[e.TenantID], viewEvent(e)} }
+	return scannedPage(pages, found.Events, found.Next, in.Limit, show, eventIDOf), err
+}
+
+type allDeliveriesQuery struct {
+	TenantPart
+	SubscriptionID string `query:"subscription_id" format:"uuid" doc:"Return only deliveries to this subscription."`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
+	DeliveryQuery
+}
+
+func (s *server) listAllDeliveries(ctx context.Context, _ caller, in *allDeliveriesQuery) (*page[DeliveryOfTenant], error) {
+	tenant, err := s.tenantNamed(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	pages := s.pager("all deliveries", tenant)
+	f, err := in.filter(pages, in.SubscriptionID, in.RouteID)
+	if err != nil {
+		return nil, err
+	}
+	var found eventhook.DeliveryScan
+	if tenant.IsZero() {
+		found, err = s.Deliveries.ScanDeliveries(ctx, tenant, f)
+	} else {
+		found, err = s.findDeliveries(ctx, tenant, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.subscriptionNames(ctx, tenant, found.Deliveries)
+	if err != nil {
+		return nil, err
+	}
+	slugs, err := slugsOf(ctx, s, found.Deliveries, func(d eventhook.Delivery) eventhook.TenantID { return d.TenantID })
+	show := func(d eventhook.Delivery) DeliveryOfTenant {
+		return DeliveryOfTenant{slugs[d.TenantID], viewDelivery(d, names)}
+	}
+	return scannedPage(pages, found.Deliveries, found.Next, in.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), err
+}
+
+type allSubscriptionsQuery struct {
+	TenantPart
+	SubscriptionQuery
+}
+
+func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubscriptionsQuery) (*page[SubscriptionOfTenant], error) {
+	tenant, err := s.tenantNamed(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	pages := s.pager("all subscriptions", tenant)
+	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Subscriptions.Subscriptions(ctx, tenant, in.SubscriptionQuery.filter(before))
+	show := func(x eventhook.Subscription) SubscriptionOfTenant {
+		if x.IsOperator() {
+			return SubscriptionOfTenant{Subscription: s.viewSubscription(x)}
+		}
+		return SubscriptionOfTenant{x.TenantSlug, s.viewSubscription(x)}
+	}
+	return newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), err
+}
+
+// slugsOf returns the slugs of the tenants of a list.
+func slugsOf[T any](ctx context.Context, s *server, list []T, tenant func(T) eventhook.TenantID) (map[eventhook.TenantID]string, error) {
+	seen := map[eventhook.TenantID]bool{}
+	var ids []eventhook.TenantID
+	for _, x := range list {
+		if id := tenant(x); !seen[id] {
+			ids = append(ids, id)
+			seen[id] = true
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.Admin.TenantSlugs(ctx, ids)
+}
