@@ -28,6 +28,13 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
+// Defines values for CircuitState.
+const (
+	CircuitStateClosed   CircuitState = "closed"
+	CircuitStateHalfOpen CircuitState = "half_open"
+	CircuitStateOpen     CircuitState = "open"
+)
+
 // Defines values for CompletionStatus.
 const (
 	CompletionStatusCompleted CompletionStatus = "completed"
@@ -595,6 +602,21 @@ type BacktestSample struct {
 	Reason     string    `json:"reason"`
 	ReceivedAt time.Time `json:"received_at"`
 }
+
+// Circuit defines model for Circuit.
+type Circuit struct {
+	// NextProbeAt When the oldest missed delivery is sent as a probe; null without probes.
+	NextProbeAt *time.Time `json:"next_probe_at"`
+
+	// OpenedAt When the circuit opened; null if it is closed.
+	OpenedAt *time.Time `json:"opened_at"`
+
+	// State closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+	State CircuitState `json:"state"`
+}
+
+// CircuitState closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+type CircuitState string
 
 // ClaimAnswer defines model for ClaimAnswer.
 type ClaimAnswer struct {
@@ -1799,6 +1821,37 @@ type Recovery struct {
 	MaxAgeHours *int64 `json:"max_age_hours,omitempty"`
 }
 
+// RecoveryProgress defines model for RecoveryProgress.
+type RecoveryProgress struct {
+	// Failed Queued deliveries that are dead again.
+	Failed int64 `json:"failed"`
+
+	// Queued Deliveries that were queued so far.
+	Queued int64 `json:"queued"`
+
+	// ReplayID The recovery in the list of replays.
+	ReplayID string `json:"replay_id"`
+
+	// Sent Queued deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Since Beginning of the outage.
+	Since time.Time `json:"since"`
+
+	// Until End of the outage.
+	Until time.Time `json:"until"`
+}
+
+// RecoveryState defines model for RecoveryState.
+type RecoveryState struct {
+	// Enabled true (default): missed deliveries are sent when the receiver answers again.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
+	MaxAgeHours *int64            `json:"max_age_hours,omitempty"`
+	Running     *RecoveryProgress `json:"running,omitempty"`
+}
+
 // RejectRequest defines model for RejectRequest.
 type RejectRequest struct {
 	// Error Why the promise is rejected. Workers receive it with the promise.
@@ -2405,6 +2458,7 @@ type SourceStats struct {
 type Subscription struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2438,6 +2492,9 @@ type Subscription struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2446,7 +2503,7 @@ type Subscription struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2588,6 +2645,7 @@ type SubscriptionCreateFormat string
 type SubscriptionCreated struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2621,6 +2679,9 @@ type SubscriptionCreated struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2629,7 +2690,7 @@ type SubscriptionCreated struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2685,6 +2746,7 @@ type SubscriptionCreatedFormat string
 type SubscriptionOfTenant struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2718,6 +2780,9 @@ type SubscriptionOfTenant struct {
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -2726,7 +2791,7 @@ type SubscriptionOfTenant struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -5271,4 +5336,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "e36bc2ce4361453eaca8f1b5927117bb15f5379d857abc379d4fe1003d609bcd"
+const generatedFrom = "1695357ef2ca9e80720ae4bf93f2dfb7e78c1bcab622621d9be5a047ebcdf66e"

@@ -57,6 +57,8 @@ type fakeReceiver struct {
 	waits      []time.Duration // from the event to the end of the delivery
 	running    int
 	maxRunning int
+	begins     func(*eventhook.Delivery) // nil or called at the begin of each request, one call at a time
+	ends       func(*eventhook.Delivery) // the same at the end
 }
 
 var (
@@ -97,6 +99,9 @@ func (w fakeTransport) Send(ctx context.Context, d *eventhook.Delivery, _ int) e
 	e.running++
 	e.maxRunning = max(e.maxRunning, e.running)
 	takes, answer := e.takes, e.answer
+	if e.begins != nil {
+		e.begins(d)
+	}
 	w.mu.Unlock()
 	a := eventhook.Attempt{StatusCode: 200}
 	if answer != nil {
@@ -115,6 +120,9 @@ func (w fakeTransport) Send(ctx context.Context, d *eventhook.Delivery, _ int) e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.running--
+	if e.ends != nil {
+		e.ends(d)
+	}
 	if a.Succeeded() {
 		e.waits = append(e.waits, time.Since(d.EventID.Time()))
 	}

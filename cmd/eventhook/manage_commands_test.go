@@ -37,7 +37,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 
 		{"source create crm --verifier {\"type\":\"hmac\",\"header\":\"X-Sig\"} --secret one --event-type-path body.kind", "crm hmac body.kind /in/crm route create"},
 		{"source create crm --provider stripe --secret s", "! 409 crm"},
-		{"source create bad --provider nonsense --burst -1", "! body.rate_limit.burst_size body.provider"},
+		{"source create bad --provider nonsense --burst -1", "! --burst --provider"},
 		{"source url crm", "/api/tenants/acme/eventhook/in/crm"},
 		{"source update crm --name Customers --enabled=false", "Customers no"},
 		{"source list", "crm Customers hmac no github github yes"},
@@ -48,7 +48,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"route create first --source crm --type a.* --task build", "first a.* build"},
 		{"route create second --source crm --task notify --priority 5", "second 5 all notify"},
 		{"route create second --source crm --task notify", "! 409 second"},
-		{"route create broken --source crm --task x --filter-expression 1+", "! filter_expression"},
+		{"route create broken --source crm --task x --filter-expression 1+", "! --filter-expression"},
 		{"route list --source crm", "second first"},
 		{"route reorder first second --source crm", "first 20 second 10"},
 		{"route reorder second=99 --source crm", "second 99"},

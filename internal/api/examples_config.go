@@ -97,7 +97,7 @@ func exampleSubscription() Subscription {
 		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), AuthHeader: new(eventhook.Redacted), Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
 		Retry:          DeliveryRetry{MaxRetries: new(5), InitialDelayMS: 1000, BackoffMultiplier: 2, MaxDelayMS: 60_000, Jitter: "some"},
 		TimeoutSeconds: 30, DisableAfterFailures: 10, MaxInFlight: 10, Signatures: []string{"v1"}, SigningSecretsCount: 1, Warnings: []string{},
-		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours},
+		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
 		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 

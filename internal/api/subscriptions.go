@@ -21,6 +21,8 @@ type SubscriptionStore interface {
 	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
 	UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
+	// SubscriptionOutage returns the current outage of a subscription, zero without one.
+	SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (eventhook.Outage, error)
 	SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error)
 }
 
@@ -102,7 +104,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	if err != nil {
 		return nil, err
 	}
-	view := SubscriptionCreated{s.viewSubscription(created), want.Signing[0].Secret.Reveal()}
+	view := SubscriptionCreated{s.viewSubscription(created).withOutage(eventhook.Outage{}), want.Signing[0].Secret.Reveal()}
 	view.URL = want.URL.Reveal()
 	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(created.Version), view}, nil
 }
@@ -166,8 +168,12 @@ func (s *server) findSubscription(ctx context.Context, by caller, in *Subscripti
 	return s.Subscriptions.Subscription(ctx, by.tenant, id)
 }
 
-func (s *server) answerSubscription(x eventhook.Subscription) *subscriptionAnswer {
-	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x)}
+func (s *server) answerSubscription(ctx context.Context, x eventhook.Subscription) (*subscriptionAnswer, error) {
+	o, err := s.Subscriptions.SubscriptionOutage(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}, nil
 }
 
 func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
@@ -175,7 +181,7 @@ func (s *server) getSubscription(ctx context.Context, by caller, in *Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	return s.answerSubscription(x), nil
+	return s.answerSubscription(ctx, x)
 }
 
 type updateSubscriptionRequest struct {
@@ -198,8 +204,8 @@ func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSu
 		for range tries {
 			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
-				out = s.answerSubscription(x)
-				return nil
+				out, err = s.answerSubscription(ctx, x)
+				return err
 			}
 			if version != 0 || !errors.Is(err, eventhook.ErrStale) {
 				return err

@@ -15,6 +15,7 @@ var flagOfMember = map[string]string{
 	"received_after": "since", "created_after": "since", "received_before": "until", "created_before": "until",
 	"subscription_id": "subscription", "route_id": "route", "event_id": "event", "source_id": "source",
 	"secrets": "secret", "signing_secret": "secret", "options": "option", "target_labels": "label", "scopes": "scope", "expires_at": "expires",
+	"rate_limit.burst_size": "burst", "rate_limit.requests_per_second": "requests-per-second", "rate_limit.requests_per_minute": "requests-per-minute",
 	"disable_after_failures": "disable-after", "timeout_seconds": "timeout", "rate_per_second": "rate", "grace_seconds": "grace", "allowed_ip_ranges": "allow-from",
 }
 
@@ -45,7 +46,10 @@ func flagOf(cmd *cobra.Command, location string) string {
 	if end := strings.IndexAny(path, ".["); end >= 0 {
 		member = path[:end]
 	}
-	name, ok := flagOfMember[member]
+	name, ok := flagOfMember[path]
+	if !ok {
+		name, ok = flagOfMember[member]
+	}
 	if !ok {
 		name = strings.ReplaceAll(member, "_", "-")
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/replay"
+	"github.com/jackc/pgx/v5"
 )
 
 // ordered returns an event with a delivery to a subscription, ordered by a value; "" is no value.
@@ -350,4 +352,32 @@ func TestOrderHoldsUnderConcurrency(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func TestMissingDeliveriesPrecedeWaitingOnes(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.insertSubscription()
+	var missing []*eventhook.Delivery
+	for range 2 {
+		f.clock.Advance(time.Millisecond)
+		p := f.ordered(s, "a")
+		missing = append(missing, &eventhook.Delivery{ID: p.Deliveries[0].ID, EventID: p.Event.ID, EventType: p.Event.EventType, OrderKey: p.Deliveries[0].OrderKey})
+		p.Deliveries = nil
+		f.publish(f.db, p)
+	}
+	ids := f.publishOrdered(s, "a", "a")
+	job := &replay.Job{Replay: eventhook.Replay{ID: eventhook.NewID[eventhook.Replay](f.clock.Now()), TenantID: f.tenant, SubscriptionID: s.ID}}
+	queue := func(want int) {
+		f.must(f.db.inTx(t.Context(), "test", func(tx pgx.Tx) error {
+			n, err := f.db.queueReplayed(t.Context(), tx, job, missing)
+			same(t, "queued", n, want)
+			return err
+		}))
+	}
+	queue(2)
+	queue(0) // they exist
+	for _, id := range []eventhook.DeliveryID{ids[0], missing[0].ID, missing[1].ID, ids[1]} {
+		f.settleAll(f.db, eventhook.DeliverySuccess, f.wantClaimed(f.db, s, id)...)
+	}
 }

@@ -73,7 +73,7 @@ UPDATE eventhook.delivery d
 SET status = 'acquired', due_at = @now::timestamptz + @lease::interval, completed_at = NULL, lease_token = d.lease_token + 1
 FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
-RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, c.was_dead`
+RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, c.was_dead, d.order_key`
 
 // ClaimMissed leases the delivery of the oldest event that an outage has held or killed, and
 // reads its event. It returns nil if there is none.
@@ -88,8 +88,12 @@ func (db *DB) ClaimMissed(ctx context.Context, p outbound.Probe, lease time.Dura
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (outbound.Missed, error) {
 		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired, SubscriptionID: p.SubscriptionID, DestinationID: eventhook.DestinationID(p.SubscriptionID)}
 		m := outbound.Missed{Delivery: d}
+		var order *[16]byte
 		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.EventID), &d.EventType, &d.Lease.Token, &d.Lease.Until, &d.Attempts,
-			&d.RetryCount, &d.RestartedAt, &m.WasDead)
+			&d.RetryCount, &d.RestartedAt, &m.WasDead, &order)
+		if order != nil {
+			d.OrderKey = *order
+		}
 		return m, err
 	})
 	if err != nil || len(list) == 0 {

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -47,6 +48,7 @@ var errReplayLost = errors.New("the lease of the replay was lost")
 // replay has ended or was deleted. Then it wakes the dispatchers.
 func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.Step) error {
 	var queued int
+	var recovery announced
 	err := db.inTx(ctx, "advance a replay", func(tx pgx.Tx) (err error) {
 		if queued, err = db.queueReplayed(ctx, tx, job, step.Queue); err != nil {
 			return err
@@ -60,17 +62,57 @@ func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.St
 			}
 		}
 		if step.End != "" && job.Kind == eventhook.ReplayRecovery {
-			return db.endRecovery(ctx, tx, job)
+			if err := db.endRecovery(ctx, tx, job); err != nil {
+				return err
+			}
 		}
-		return nil
+		recovery, err = db.announceRecovery(ctx, tx, job, step, queued)
+		return err
 	})
 	if errors.Is(err, errReplayLost) {
 		return nil
 	}
-	if err == nil && queued > 0 {
+	if err != nil {
+		return err
+	}
+	db.notifyAnnounced(recovery)
+	if queued > 0 {
 		db.WakeDeliveries()
 	}
-	return err
+	return nil
+}
+
+// recoveryProgress is the data of webhook.recovering and webhook.recovered.
+type recoveryProgress struct {
+	Subscription announcedObject `json:"subscription"`
+	Since        time.Time       `json:"since"` // of the outage
+	Until        time.Time       `json:"until"`
+	Queued       int64           `json:"queued"` // deliveries that the recovery has queued so far
+	Sent         int64           `json:"sent"`
+	Failed       int64           `json:"failed"`
+}
+
+// announceRecovery publishes webhook.recovering when a recovery queues its first deliveries,
+// and webhook.recovered when they have ended.
+func (db *DB) announceRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job, step replay.Step, queued int) (announced, error) {
+	kind, data := "webhook.recovering", recoveryProgress{Subscription: announcedObject{"subscription", job.SubscriptionID.String(), job.Subscription.Name},
+		Since: job.Since.UTC(), Until: job.Until.UTC(), Queued: job.Queued + int64(queued)}
+	switch {
+	case job.Kind != eventhook.ReplayRecovery || data.Queued == 0:
+		return announced{}, nil
+	case step.End != "":
+		kind = "webhook.recovered"
+		if err := tx.QueryRow(ctx, `SELECT sent, failed FROM eventhook.replay WHERE id = $1`, [16]byte(job.ID)).Scan(&data.Sent, &data.Failed); err != nil {
+			return announced{}, err
+		}
+	case job.Queued > 0:
+		return announced{}, nil
+	}
+	body, err := json.Marshal(data)
+	if err != nil {
+		return announced{}, err
+	}
+	return db.announceIn(ctx, tx, []*eventhook.Event{newSystemEvent(job.TenantID, kind, body)}, nil)
 }
 
 // storeStep returns errReplayLost if the lease was lost.
@@ -102,21 +144,56 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 	now := db.now()
 	r := restart{tenant: job.TenantID, now: now, statuses: restartableStatuses(job.Statuses), job: job}
 	m := missing{}
+	var ordered []*eventhook.Delivery
 	for i, d := range list {
 		due := dueAt(job, d, now, i)
 		if d.Status != "" {
 			r.ids, r.dueAt = append(r.ids, d.ID), append(r.dueAt, due)
 			continue
 		}
+		if isOrdered(d) {
+			ordered = append(ordered, d)
+			continue
+		}
 		m.add(d, due)
 	}
 	restarted, _, err := restartInTx(ctx, tx, r)
+	if err != nil {
+		return 0, err
+	}
+	created, err := insertMissingOrdered(ctx, tx, job, ordered, now)
+	queued = len(restarted) + created
 	if err != nil || len(m.ids) == 0 {
-		return len(restarted), err
+		return queued, err
 	}
 	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "destination": [16]byte(job.SubscriptionID),
 		"replay": [16]byte(job.ID), "now": now, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
-	return len(restarted) + int(tag.RowsAffected()), err
+	return queued + int(tag.RowsAffected()), err
+}
+
+// precedeOrderSQL moves deliveries that the transaction has created before all deliveries that
+// wait, and keeps their order. Primary key.
+const precedeOrderSQL = `
+UPDATE eventhook.delivery d SET order_seq = d.order_seq - 4611686018427387904, restarted_at = @now, released_by = @replay
+FROM unnest(@ids::uuid[]) AS u (id)
+WHERE d.tenant_id = @tenant AND d.id = u.id AND d.order_seq > 0 AND d.restarted_at IS NULL AND d.xmin = pg_current_xact_id()::xid`
+
+// insertMissingOrdered creates ordered deliveries of stored events, unless they exist, and
+// returns their number.
+func insertMissingOrdered(ctx context.Context, tx pgx.Tx, job *replay.Job, list []*eventhook.Delivery, now time.Time) (created int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	ids := make([][16]byte, len(list))
+	for i, d := range list {
+		d.TenantID, d.SubscriptionID, d.DestinationID = job.TenantID, job.SubscriptionID, eventhook.DestinationID(job.SubscriptionID)
+		ids[i] = d.ID
+	}
+	if err := insertOrdered(ctx, tx, list, now); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, precedeOrderSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "replay": [16]byte(job.ID), "now": now, "ids": ids})
+	return int(tag.RowsAffected()), err
 }
 
 // missing has the columns of deliveries that are created.

@@ -20,5 +20,5 @@ func MatchTypes(patterns []string) func(eventType string) bool {
 // IsByTypeOnly reports whether a subscription receives all events of its types, so that no
 // event must be read to match it.
 func IsByTypeOnly(s *eventhook.Subscription) bool {
-	return !filter.IsSet(s.Filter) && len(s.ScopeFilter) == 0
+	return !filter.IsSet(s.Filter) && len(s.ScopeFilter) == 0 && s.OrderedBy == ""
 }

@@ -98,14 +98,14 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 			return nil, 0, err
 		}
 		for _, d := range list[checked : checked+n] {
-			passes, err := w.passes(ctx, matcher, d.Event)
+			passes, key, err := w.passes(ctx, matcher, d.Event)
 			if errors.Is(err, cpushare.ErrBusy) || w.Now().Sub(began) > longestPage {
 				return passed, checked, nil
 			}
 			if err != nil {
 				return nil, 0, err
 			}
-			if d.Event = nil; passes {
+			if d.Event, d.OrderKey = nil, key; passes {
 				passed = append(passed, d)
 			}
 			checked++
@@ -114,18 +114,21 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 	return passed, checked, nil
 }
 
-// passes evaluates the filter for one event. An event whose evaluation takes too many steps
-// does not pass, as when it was published.
-func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (passes bool, err error) {
+// passes evaluates the filter for one event, and returns the key that orders its delivery. An
+// event whose evaluation takes too many steps does not pass, as when it was published.
+func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (passes bool, key eventhook.OrderKey, err error) {
 	if e.Body == nil {
-		return false, nil
+		return false, key, nil
 	}
 	err = w.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) {
 		matched, _ := matcher.Match(m, e)
+		if keys := match.OrderKeys(m, e, matched); keys != nil {
+			key = keys[0] // of the only subscription
+		}
 		passes = len(matched) > 0
 	})
 	if errors.Is(err, meter.ErrLimit) {
-		return false, nil
+		return false, key, nil
 	}
-	return passes, err
+	return passes, key, err
 }
