@@ -280,6 +280,13 @@ const (
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
 )
 
+// Defines values for SubscriptionsBulkFilterStatus.
+const (
+	SubscriptionsBulkFilterStatusActive   SubscriptionsBulkFilterStatus = "active"
+	SubscriptionsBulkFilterStatusDisabled SubscriptionsBulkFilterStatus = "disabled"
+	SubscriptionsBulkFilterStatusPaused   SubscriptionsBulkFilterStatus = "paused"
+)
+
 // Defines values for TargetBody.
 const (
 	TargetBodyInput TargetBody = "input"
@@ -754,7 +761,9 @@ type DeliveriesRetried struct {
 
 // DeliveriesRetry defines model for DeliveriesRetry.
 type DeliveriesRetry struct {
-	Filter DeliveriesRetryFilter `json:"filter"`
+	// ExpectedCount Number of deliveries that must match the filter, regardless of limit. If another number matches, nothing is retried: 409 with that number.
+	ExpectedCount *int64                `json:"expected_count,omitempty"`
+	Filter        DeliveriesRetryFilter `json:"filter"`
 
 	// Limit Maximum number of deliveries to retry.
 	Limit int64 `json:"limit"`
@@ -3028,6 +3037,42 @@ type SubscriptionTested struct {
 	StatusCode *int64 `json:"status_code"`
 }
 
+// SubscriptionsBulk defines model for SubscriptionsBulk.
+type SubscriptionsBulk struct {
+	// ExpectedCount Number of subscriptions that must match the filter, regardless of limit. If another number matches, nothing is changed: 409 with that number.
+	ExpectedCount *int64                  `json:"expected_count,omitempty"`
+	Filter        SubscriptionsBulkFilter `json:"filter"`
+
+	// Limit Maximum number of subscriptions to change; default 1000.
+	Limit *int64 `json:"limit,omitempty"`
+}
+
+// SubscriptionsBulkFilter defines model for SubscriptionsBulkFilter.
+type SubscriptionsBulkFilter struct {
+	// EventType Subscriptions that receive events of this type, or of a type that this pattern matches.
+	//
+	// Examples: payment.*
+	EventType *string `json:"event_type,omitempty"`
+
+	// Status Subscriptions with this status.
+	Status *SubscriptionsBulkFilterStatus `json:"status,omitempty"`
+}
+
+// SubscriptionsBulkFilterStatus Subscriptions with this status.
+type SubscriptionsBulkFilterStatus string
+
+// SubscriptionsChanged defines model for SubscriptionsChanged.
+type SubscriptionsChanged struct {
+	// ChangedCount Number of subscriptions that were changed. A subscription that had the status already, or to which the operation does not apply, is not changed.
+	ChangedCount int64 `json:"changed_count"`
+
+	// MatchedCount Number of subscriptions that matched the filter.
+	MatchedCount int64 `json:"matched_count"`
+
+	// SubscriptionIDs The changed subscriptions, oldest first.
+	SubscriptionIDs []string `json:"subscription_ids"`
+}
+
 // SuspendRequest defines model for SuspendRequest.
 type SuspendRequest struct {
 	// Await Ids of the promises to await.
@@ -5017,6 +5062,54 @@ func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body
 	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
 
+// DisableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/disable.
+//
+// Disable subscriptions. Disables the subscriptions that match the filter: nothing is stored for them until they are enabled. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// DisableSubscriptionsFrom is like DisableSubscriptions, but sends body unchanged.
+func (c *Client) DisableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/enable.
+//
+// Enable subscriptions. Makes the disabled and paused subscriptions that match the filter active. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) EnableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptionsFrom is like EnableSubscriptions, but sends body unchanged.
+func (c *Client) EnableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/pause.
+//
+// Pause subscriptions. Pauses the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) PauseSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptionsFrom is like PauseSubscriptions, but sends body unchanged.
+func (c *Client) PauseSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/resume.
+//
+// Resume subscriptions. Resumes the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) ResumeSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptionsFrom is like ResumeSubscriptions, but sends body unchanged.
+func (c *Client) ResumeSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
 // DeleteSubscription calls DELETE /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
 // Delete a subscription. Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
@@ -5336,4 +5429,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "1695357ef2ca9e80720ae4bf93f2dfb7e78c1bcab622621d9be5a047ebcdf66e"
+const generatedFrom = "bd54eaca0607435c16e72fac28ebe1472af61c9006445594d2ab0f9a4a8299ab"

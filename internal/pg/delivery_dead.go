@@ -326,8 +326,8 @@ const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
-      AND NOT EXISTS (SELECT FROM eventhook.subscription_health h WHERE h.subscription_id = d.destination_id AND h.failing_since IS NOT NULL)
-      AND NOT EXISTS (SELECT FROM eventhook.replay r WHERE r.subscription_id = d.destination_id AND r.kind = 'recovery' AND r.until > @oldest)
+      AND d.destination_id <> ALL (ARRAY(SELECT subscription_id FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL
+          UNION ALL SELECT subscription_id FROM eventhook.replay WHERE kind = 'recovery' AND until > @oldest))
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
