@@ -64,6 +64,10 @@ func TestCommandsSendRequests(t *testing.T) {
 		args  []string
 		want  request
 	}{
+		{"process events again", []string{"event", "reprocess", "--again", "1", "2"},
+			request{"POST", inShop + "/events/reprocess", object{"mode": "again", "event_ids": []any{"1", "2"}}}},
+		{"search events", []string{"event", "search", "--filter", `{"body.id":42}`, "--since", "2026-03-01T00:00:00Z", "--limit", "7"},
+			request{"POST", inShop + "/events/search", object{"filter": object{"body.id": 42.0}, "received_after": "2026-03-01T00:00:00Z", "limit": 7.0}}},
 		{"a tenant's default name is its slug", []string{"tenant", "create", "shop"},
 			request{"POST", "/api/admin/tenants", object{"slug": "shop", "name": "shop"}}},
 		{"a limit can be none", []string{"tenant", "update", "shop", "--max-events-per-day", "none", "--max-storage-bytes", "5"},
