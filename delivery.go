@@ -170,7 +170,13 @@ type DeliverySelection struct {
 	Since          time.Time        // refers to the event; inclusive
 	Until          time.Time        // exclusive
 	Limit          int
+	// ExpectedCount is the number of deliveries that must match, without the Limit; nil
+	// means any number. It does not apply to IDs.
+	ExpectedCount *int
 }
+
+// MaxExpectedCount is the maximum ExpectedCount of a selection.
+const MaxExpectedCount = 100_000
 
 // SubscriptionStats counts recent deliveries of a subscription.
 type SubscriptionStats struct {

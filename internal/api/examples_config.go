@@ -121,6 +121,7 @@ func subscriptionExamples() map[string]example {
 		change(&x)
 		return x
 	}
+	bulkChanged := SubscriptionsChanged{1, 1, []string{exampleSubscriptionID}}
 	cancelled := exampleReplay()
 	cancelled.Status, cancelled.FinishedAt = "cancelled", new(exampleTime(30))
 	return map[string]example{
@@ -146,9 +147,13 @@ func subscriptionExamples() map[string]example {
 		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
 		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
 			response: ReplayStarted{exampleReplayID, 16}},
-		"list-replays":  {query: "status=running", response: lastExamplePage(exampleReplay())},
-		"get-replay":    {response: exampleReplay()},
-		"cancel-replay": {response: cancelled},
+		"pause-subscriptions":   {request: `{"filter": {"event_type": "payment.*"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"resume-subscriptions":  {request: `{"filter": {"status": "paused"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"enable-subscriptions":  {request: `{"filter": {"status": "disabled"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"disable-subscriptions": {request: `{"filter": {"status": "active"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"list-replays":          {query: "status=running", response: lastExamplePage(exampleReplay())},
+		"get-replay":            {response: exampleReplay()},
+		"cancel-replay":         {response: cancelled},
 		"rotate-subscription-secret": {request: `{"grace_seconds": 86400}`, response: SecretRotated{SigningSecret: newSecret,
 			PreviousExpiresAt: new(exampleTime(0).AddDate(0, 0, 1)), SigningSecretsCount: 2, Warnings: []string{}}},
 		"get-subscription-public-key": {response: PublicKey{"whpk_3Gd8bYv0lZ5m1Qx7cWnT2uRk9aHs4JfE6pLo0iVyXtM=", "ed25519"}},

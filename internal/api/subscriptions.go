@@ -20,6 +20,10 @@ type SubscriptionStore interface {
 	Subscriptions(ctx context.Context, tenant eventhook.TenantID, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error)
 	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
 	UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
+	// UpdateSubscriptions changes the subscriptions that match, in one transaction. It
+	// skips a subscription for which change returns an error of KindConflict. If the number
+	// of matches is not the expected one, the error is KindConflict with that number.
+	UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
 	// SubscriptionOutage returns the current outage of a subscription, zero without one.
 	SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (eventhook.Outage, error)
@@ -56,7 +60,9 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
+	s.registerOperatorSubscriptions(api)
 	s.registerReplays(api)
+	s.registerSubscriptionBulks(api)
 	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 

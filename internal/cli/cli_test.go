@@ -64,6 +64,10 @@ func TestCommandsSendRequests(t *testing.T) {
 		args  []string
 		want  request
 	}{
+		{"process events again", []string{"event", "reprocess", "--again", "1", "2"},
+			request{"POST", inShop + "/events/reprocess", object{"mode": "again", "event_ids": []any{"1", "2"}}}},
+		{"search events", []string{"event", "search", "--filter", `{"body.id":42}`, "--since", "2026-03-01T00:00:00Z", "--limit", "7"},
+			request{"POST", inShop + "/events/search", object{"filter": object{"body.id": 42.0}, "received_after": "2026-03-01T00:00:00Z", "limit": 7.0}}},
 		{"a tenant's default name is its slug", []string{"tenant", "create", "shop"},
 			request{"POST", "/api/admin/tenants", object{"slug": "shop", "name": "shop"}}},
 		{"a limit can be none", []string{"tenant", "update", "shop", "--max-events-per-day", "none", "--max-storage-bytes", "5"},
@@ -129,6 +133,12 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 0.0, "signing_secret": "s2"}}},
 		{"replay a subscription", []string{"subscription", "replay", someID, "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--status", "dead,success", "--type", "a.*", "--missing", "--limit", "5"},
 			request{"POST", inShop + "/subscriptions/" + someID + "/replay", object{"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "status": []any{"dead", "success"}, "event_types": []any{"a.*"}, "missing": true, "limit": 5.0}}},
+		{"pause all subscriptions", []string{"subscription", "pause", "--all", "--expect", "3"},
+			request{"POST", inShop + "/subscriptions/pause", object{"filter": object{}, "limit": 1000.0, "expected_count": 3.0}}},
+		{"enable disabled subscriptions", []string{"subscription", "enable", "--status", "disabled", "--type", "a.*", "--limit", "2"},
+			request{"POST", inShop + "/subscriptions/enable", object{"filter": object{"status": "disabled", "event_type": "a.*"}, "limit": 2.0}}},
+		{"retry an expected number of deliveries", []string{"delivery", "retry", "--status", "dead", "--limit", "9", "--expect", "0"},
+			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"status": []any{"dead"}}, "limit": 9.0, "expected_count": 0.0}}},
 		{"list the replays of a subscription", []string{"subscription", "replays", someID, "--status", "running"}, request{"GET", inShop + "/subscriptions/" + someID + "/replays?limit=50&status=running", nil}},
 		{"show a replay", []string{"subscription", "replays", someID, "r1"}, request{"GET", inShop + "/subscriptions/" + someID + "/replays/r1", nil}},
 		{"cancel a replay", []string{"subscription", "replay-cancel", someID, "r1"}, request{"POST", inShop + "/subscriptions/" + someID + "/replays/r1/cancel", nil}},
@@ -210,6 +220,8 @@ func TestWrongUsageIsReportedBeforeAnyRequest(t *testing.T) {
 		"an Authorization of no variable":   {[]string{"subscription", "create", "b", "--auth-header-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
 		"an empty update of a subscription": {[]string{"subscription", "update", someID}, "the request is empty"},
 		"a replay without --since":          {[]string{"subscription", "replay", someID}, "--since"},
+		"a pause of nothing":                {[]string{"subscription", "pause"}, "--all"},
+		"a pause of one and of all":         {[]string{"subscription", "pause", "billing", "--all"}, "cannot be combined"},
 		"deliveries without a limit":        {[]string{"delivery", "retry", "--status", "dead"}, "--limit"},
 		"a delivery by id and by status":    {[]string{"delivery", "retry", someID, "--status", "dead"}, "cannot be combined"},
 		"a delivery by id and by route":     {[]string{"delivery", "retry", someID, "--route", someID}, "cannot be combined"},

@@ -26,10 +26,10 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription replay billing --since 24h --missing  also events that it never got
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
-		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
-		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
-		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription),
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription, (*client.Client).PauseSubscriptions),
+		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription, (*client.Client).ResumeSubscriptions),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription, (*client.Client).EnableSubscriptions),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription, (*client.Client).DisableSubscriptions),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
@@ -200,11 +200,4 @@ func newSubscriptionDelete(r *remote) *cobra.Command {
 		s.Say("The subscription is deleted.")
 		return nil
 	}))
-}
-
-// newSubscriptionAction returns a command that changes the status of a subscription.
-func newSubscriptionAction(r *remote, verb, short string, call func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)) *cobra.Command {
-	return r.subscriptionVerb(verb, short, func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(call(s.Client, cmd.Context(), s.tenant, id, s.keepBody()))
-	})
 }

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/outbound/replay"
 )
 
 // replayWorker returns a worker of replays on db.
 func (f *fixture) replayWorker(db *DB) *replay.Worker {
-	return &replay.Worker{Store: db, Retention: 14 * day, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now}
+	limiter := cpushare.New(cpushare.DefaultConfig(), nil, f.clock.Now)
+	return &replay.Worker{Store: db, CPULimiter: limiter, Retention: 14 * day, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now}
 }
 
 // replaySteps lets a worker do all steps that are due now.
