@@ -58,7 +58,7 @@ var (
 )
 
 // orderStatements are prepared on each connection that stores deliveries.
-var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, skipOrderSQL, advanceOrderSQL}
+var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, deferFlushSQL, flushSQL, skipOrderSQL, advanceOrderSQL}
 
 // orderedColumns are the parameters of the statements that store ordered deliveries.
 type orderedColumns struct {
@@ -89,10 +89,13 @@ func (c *orderedColumns) add(tenant eventhook.TenantID, event eventhook.EventID,
 	c.list = append(c.list, d)
 }
 
+// isUsed reports whether a delivery was added.
+func (c *orderedColumns) isUsed() bool { return !c.deliveries.isEmpty() }
+
 // store sends the statements, which are the last ones of their transaction, so that it holds
 // the locks for a short time. Without deliveries it sends nothing.
 func (c *orderedColumns) store(send statementSender, now time.Time) {
-	if c.deliveries.isEmpty() {
+	if !c.isUsed() {
 		return
 	}
 	c.slots.send(send, c.keys)
@@ -141,9 +144,9 @@ func (s *orderSlots) send(send statementSender, c *columns) {
 	send.rows(lockOrderSQL, c)
 }
 
-// skipOrderSQL turns the trigger order_deliveries off until the transaction ends, which runs
-// advanceOrderSQL.
-var skipOrderSQL = newStatement("skip_order", `SELECT set_config('eventhook.orders', 'off', true)`)
+// skipOrderSQL is deferFlushSQL, and turns the trigger order_deliveries off until the
+// transaction ends, which runs advanceOrderSQL.
+var skipOrderSQL = newStatement("skip_order", `SELECT set_config('eventhook.orders', 'off', true), set_config('synchronous_commit', 'off', true)`)
 
 // advanceOrderSQL makes the next delivery of each key due, unless the first one is due or
 // leased. Its snapshot must be newer than the locks of lockOrderSQL and the end of the
@@ -184,7 +187,7 @@ func (c *orderEndColumns) begin(b *pgconn.Batch, batch []*outbound.DeliverySettl
 	c.slots = orderSlots{}
 	c.keys.reset()
 	for _, s := range batch {
-		if d := s.Delivery; isOrdered(d) && s.Status != eventhook.DeliveryFailed {
+		if d := s.Delivery; endsOrdered(s) {
 			c.slots.add(d.OrderKey)
 			c.keys.uuid(advanceDestination, d.Destination().ID())
 			c.keys.uuid(advanceKey, d.OrderKey)

@@ -117,6 +117,9 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 			done, err = db.settleWithoutDead(ctx, batch)
 		}
 		if err == nil {
+			err = db.flushSettled(ctx, batch)
+		}
+		if err == nil {
 			db.notifyConcluded(done.events)
 			setEventStatuses(batch, done)
 		}
