@@ -82,7 +82,9 @@ func TestSignPublicKeysOfStandardWebhooks(t *testing.T) {
 }
 
 func TestSignSaysWhatIsMissing(t *testing.T) {
-	body := func(text string) *Request { return &Request{Method: "POST", Body: []byte(text), At: time.Unix(signedAt, 0)} }
+	body := func(text string) *Request {
+		return &Request{Method: "POST", Body: []byte(text), At: time.Unix(signedAt, 0)}
+	}
 	mailgun, _ := FindPreset("mailgun", "")
 	adyen, _ := FindPreset("adyen", "")
 	for _, tt := range []struct {
