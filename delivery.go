@@ -127,6 +127,12 @@ const (
 	ErrorHTTP    ErrorClass = "http"    // any other status that is not 2xx
 	ErrorBlocked ErrorClass = "blocked" // the address policy does not allow the address
 	ErrorClosed  ErrorClass = "closed"  // the connection was closed before the response was complete
+	// ErrorTransform means that the transform of the subscription failed, so that nothing
+	// was sent. It would fail again, so the delivery is dead.
+	ErrorTransform ErrorClass = "transform"
+	// ErrorBusy means that the transform of the subscription was not run, because the
+	// tenant's share of time is used up. Such an attempt does not count.
+	ErrorBusy ErrorClass = "busy"
 )
 
 // Succeeded reports whether the receiver answered with a 2xx status.
@@ -164,7 +170,13 @@ type DeliverySelection struct {
 	Since          time.Time        // refers to the event; inclusive
 	Until          time.Time        // exclusive
 	Limit          int
+	// ExpectedCount is the number of deliveries that must match, without the Limit; nil
+	// means any number. It does not apply to IDs.
+	ExpectedCount *int
 }
+
+// MaxExpectedCount is the maximum ExpectedCount of a selection.
+const MaxExpectedCount = 100_000
 
 // SubscriptionStats counts recent deliveries of a subscription.
 type SubscriptionStats struct {

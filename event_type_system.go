@@ -39,6 +39,8 @@ var systemEventTypes = []EventType{
 	newSystemEventType("webhook.disabled", "A subscription was disabled: its deliveries failed, or its receiver answered 410 Gone.", VisibleToTenant),
 	newSystemEventType("webhook.disabled_via_tenant_cascade", "A subscription was disabled because its tenant was closed.", VisibleToAdmin),
 	newSystemEventType("webhook.paused", "A subscription was paused.", VisibleToTenant),
+	newSystemEventType("webhook.recovered", "The deliveries that a subscription missed during an outage have ended.", VisibleToTenant),
+	newSystemEventType("webhook.recovering", "A subscription's receiver answers again after an outage: the missed deliveries are being sent.", VisibleToTenant),
 	newSystemEventType("webhook.resumed", "A subscription was resumed.", VisibleToTenant),
 	newSystemEventType("webhook.updated", "A subscription was updated.", VisibleToTenant),
 	newSystemEventType("workflow.cancelled_via_tenant_cascade", "Workflows were cancelled because their tenant was closed.", VisibleToAdmin),

@@ -8,3 +8,10 @@ type SubscriptionFilter struct {
 	Before    SubscriptionID
 	Limit     int
 }
+
+// SubscriptionSelection selects subscriptions for a bulk change: the oldest Limit that match.
+type SubscriptionSelection struct {
+	SubscriptionFilter
+	ExpectedCount *int   // number of subscriptions that must match, without the Limit; nil means any number
+	Action        string // of the audit entry
+}

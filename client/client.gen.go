@@ -28,6 +28,13 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
+// Defines values for CircuitState.
+const (
+	CircuitStateClosed   CircuitState = "closed"
+	CircuitStateHalfOpen CircuitState = "half_open"
+	CircuitStateOpen     CircuitState = "open"
+)
+
 // Defines values for CompletionStatus.
 const (
 	CompletionStatusCompleted CompletionStatus = "completed"
@@ -271,6 +278,13 @@ const (
 	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
 	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
+)
+
+// Defines values for SubscriptionsBulkFilterStatus.
+const (
+	SubscriptionsBulkFilterStatusActive   SubscriptionsBulkFilterStatus = "active"
+	SubscriptionsBulkFilterStatusDisabled SubscriptionsBulkFilterStatus = "disabled"
+	SubscriptionsBulkFilterStatusPaused   SubscriptionsBulkFilterStatus = "paused"
 )
 
 // Defines values for TargetBody.
@@ -596,6 +610,21 @@ type BacktestSample struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
+// Circuit defines model for Circuit.
+type Circuit struct {
+	// NextProbeAt When the oldest missed delivery is sent as a probe; null without probes.
+	NextProbeAt *time.Time `json:"next_probe_at"`
+
+	// OpenedAt When the circuit opened; null if it is closed.
+	OpenedAt *time.Time `json:"opened_at"`
+
+	// State closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+	State CircuitState `json:"state"`
+}
+
+// CircuitState closed: deliveries are sent. open: the receiver fails; only probes are sent. half_open: a probe is being sent.
+type CircuitState string
+
 // ClaimAnswer defines model for ClaimAnswer.
 type ClaimAnswer struct {
 	// Items Claimed executions; empty if none became due in time.
@@ -732,7 +761,9 @@ type DeliveriesRetried struct {
 
 // DeliveriesRetry defines model for DeliveriesRetry.
 type DeliveriesRetry struct {
-	Filter DeliveriesRetryFilter `json:"filter"`
+	// ExpectedCount Number of deliveries that must match the filter, regardless of limit. If another number matches, nothing is retried: 409 with that number.
+	ExpectedCount *int64                `json:"expected_count,omitempty"`
+	Filter        DeliveriesRetryFilter `json:"filter"`
 
 	// Limit Maximum number of deliveries to retry.
 	Limit int64 `json:"limit"`
@@ -812,7 +843,7 @@ type DeliveryAttempt struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -1531,6 +1562,51 @@ type Explanation struct {
 	Verified bool `json:"verified"`
 }
 
+// ExpressionResult defines model for ExpressionResult.
+type ExpressionResult struct {
+	// Error Why a filter or the transform could not be evaluated; null if it could.
+	Error *string `json:"error"`
+
+	// Matched Whether the filters hold; null without a filter, or if they could not be evaluated.
+	Matched *bool `json:"matched"`
+
+	// Output Result of the transform; null without a transform, or if the filters do not hold.
+	Output interface{} `json:"output"`
+
+	// Reason Why the filters hold or not.
+	//
+	// Examples: body.amount is 7, wanted $gte 10
+	Reason string `json:"reason"`
+}
+
+// ExpressionTest defines model for ExpressionTest.
+type ExpressionTest struct {
+	// Body Any JSON value. With a Content-Type other than JSON, a string is the text of the body.
+	Body interface{} `json:"body,omitempty"`
+
+	// EventType Event type that the expression reads.
+	EventType *string `json:"event_type,omitempty"`
+
+	// Filter Pattern filter, as in a route.
+	//
+	// Examples: {"body.amount":{"$gte":10}}
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// FilterExpression CEL expression, as in a route.
+	//
+	// Examples: body.amount > 10
+	FilterExpression *string `json:"filter_expression,omitempty"`
+
+	// FilterFunction JavaScript with a function filter(event), as in a route.
+	FilterFunction *string `json:"filter_function,omitempty"`
+
+	// Headers Headers of the payload. Content-Type says how a body that is a string is read.
+	//
+	// Examples: {"X-Env":"prod"}
+	Headers   map[string]string `json:"headers,omitempty"`
+	Transform *Transform        `json:"transform,omitempty"`
+}
+
 // FailRequest defines model for FailRequest.
 type FailRequest struct {
 	// Error Why the attempt failed.
@@ -1797,6 +1873,37 @@ type Recovery struct {
 
 	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
 	MaxAgeHours *int64 `json:"max_age_hours,omitempty"`
+}
+
+// RecoveryProgress defines model for RecoveryProgress.
+type RecoveryProgress struct {
+	// Failed Queued deliveries that are dead again.
+	Failed int64 `json:"failed"`
+
+	// Queued Deliveries that were queued so far.
+	Queued int64 `json:"queued"`
+
+	// ReplayID The recovery in the list of replays.
+	ReplayID string `json:"replay_id"`
+
+	// Sent Queued deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Since Beginning of the outage.
+	Since time.Time `json:"since"`
+
+	// Until End of the outage.
+	Until time.Time `json:"until"`
+}
+
+// RecoveryState defines model for RecoveryState.
+type RecoveryState struct {
+	// Enabled true (default): missed deliveries are sent when the receiver answers again.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxAgeHours Age up to which missed deliveries are sent; default 72.
+	MaxAgeHours *int64            `json:"max_age_hours,omitempty"`
+	Running     *RecoveryProgress `json:"running,omitempty"`
 }
 
 // RejectRequest defines model for RejectRequest.
@@ -2405,6 +2512,7 @@ type SourceStats struct {
 type Subscription struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2432,8 +2540,14 @@ type Subscription struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
+
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
 
 	// Name Display name.
 	Name string `json:"name"`
@@ -2443,7 +2557,7 @@ type Subscription struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2466,6 +2580,9 @@ type Subscription struct {
 
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
@@ -2557,6 +2674,11 @@ type SubscriptionCreate struct {
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
+	// Tenants Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants.
+	//
+	// Examples: ["acme"]
+	Tenants []string `json:"tenants,omitempty"`
+
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
@@ -2577,6 +2699,7 @@ type SubscriptionCreateFormat string
 type SubscriptionCreated struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2604,8 +2727,14 @@ type SubscriptionCreated struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
+
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
 
 	// Name Display name.
 	Name string `json:"name"`
@@ -2615,7 +2744,7 @@ type SubscriptionCreated struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2644,6 +2773,9 @@ type SubscriptionCreated struct {
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
 
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
+
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
 	Transform      *Transform `json:"transform,omitempty"`
@@ -2668,6 +2800,7 @@ type SubscriptionCreatedFormat string
 type SubscriptionOfTenant struct {
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
+	Circuit    *Circuit  `json:"circuit,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
 
 	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled. 0: never.
@@ -2695,8 +2828,14 @@ type SubscriptionOfTenant struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
+
+	// MissedCount Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists.
+	MissedCount *int64 `json:"missed_count,omitempty"`
 
 	// Name Display name.
 	Name string `json:"name"`
@@ -2706,7 +2845,7 @@ type SubscriptionOfTenant struct {
 
 	// RatePerSecond 0: no limit.
 	RatePerSecond int64         `json:"rate_per_second"`
-	Recovery      Recovery      `json:"recovery"`
+	Recovery      RecoveryState `json:"recovery"`
 	Retry         DeliveryRetry `json:"retry"`
 
 	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
@@ -2730,8 +2869,11 @@ type SubscriptionOfTenant struct {
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
 
-	// Tenant Slug of the tenant.
-	Tenant string `json:"tenant"`
+	// Tenant Slug of the tenant; absent for an operator subscription.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
@@ -2838,6 +2980,11 @@ type SubscriptionPatch struct {
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
+	// Tenants Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants.
+	//
+	// Examples: ["acme"]
+	Tenants []string `json:"tenants,omitempty"`
+
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
@@ -2919,7 +3066,7 @@ type SubscriptionTested struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -2933,6 +3080,42 @@ type SubscriptionTested struct {
 
 	// StatusCode Status code of the response; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
+}
+
+// SubscriptionsBulk defines model for SubscriptionsBulk.
+type SubscriptionsBulk struct {
+	// ExpectedCount Number of subscriptions that must match the filter, regardless of limit. If another number matches, nothing is changed: 409 with that number.
+	ExpectedCount *int64                  `json:"expected_count,omitempty"`
+	Filter        SubscriptionsBulkFilter `json:"filter"`
+
+	// Limit Maximum number of subscriptions to change; default 1000.
+	Limit *int64 `json:"limit,omitempty"`
+}
+
+// SubscriptionsBulkFilter defines model for SubscriptionsBulkFilter.
+type SubscriptionsBulkFilter struct {
+	// EventType Subscriptions that receive events of this type, or of a type that this pattern matches.
+	//
+	// Examples: payment.*
+	EventType *string `json:"event_type,omitempty"`
+
+	// Status Subscriptions with this status.
+	Status *SubscriptionsBulkFilterStatus `json:"status,omitempty"`
+}
+
+// SubscriptionsBulkFilterStatus Subscriptions with this status.
+type SubscriptionsBulkFilterStatus string
+
+// SubscriptionsChanged defines model for SubscriptionsChanged.
+type SubscriptionsChanged struct {
+	// ChangedCount Number of subscriptions that were changed. A subscription that had the status already, or to which the operation does not apply, is not changed.
+	ChangedCount int64 `json:"changed_count"`
+
+	// MatchedCount Number of subscriptions that matched the filter.
+	MatchedCount int64 `json:"matched_count"`
+
+	// SubscriptionIDs The changed subscriptions, oldest first.
+	SubscriptionIDs []string `json:"subscription_ids"`
 }
 
 // SuspendRequest defines model for SuspendRequest.
@@ -3519,6 +3702,18 @@ type ListAllSubscriptionsParams struct {
 // ListAllSubscriptionsParamsStatus defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParamsStatus string
 
+// DeleteOperatorSubscriptionParams defines parameters for DeleteOperatorSubscription.
+type DeleteOperatorSubscriptionParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// UpdateOperatorSubscriptionParams defines parameters for UpdateOperatorSubscription.
+type UpdateOperatorSubscriptionParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Limit Maximum number of items of a page.
@@ -4003,7 +4198,7 @@ func (params ExportConfigurationParams) query() url.Values {
 
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
-// List subscriptions of all tenants. Newest first. 404 if the tenant does not exist.  Requires the admin key.
+// List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
 func (c *Client) ListAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) (SubscriptionOfTenantPage, error) {
 	return callJSON[SubscriptionOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions"), query: params.query(), header: nil}, options)
 }
@@ -4026,6 +4221,103 @@ func (params ListAllSubscriptionsParams) query() url.Values {
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
 	return values
+}
+
+// CreateOperatorSubscription calls POST /api/admin/subscriptions.
+//
+// Create an operator subscription. The subscription receives published events and system events of all tenants, or of the given tenants, also of types that only the admin sees, such as tenant.closed. No tenant sees it or its deliveries. There are at most 50. The response contains the signing secret, which is returned only once. Requires the admin key.
+func (c *Client) CreateOperatorSubscription(ctx context.Context, body SubscriptionCreate, options ...CallOption) (SubscriptionCreated, error) {
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions"), query: nil, header: nil, body: body}, options)
+}
+
+// CreateOperatorSubscriptionFrom is like CreateOperatorSubscription, but sends body unchanged.
+func (c *Client) CreateOperatorSubscriptionFrom(ctx context.Context, body json.RawMessage, options ...CallOption) (SubscriptionCreated, error) {
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions"), query: nil, header: nil, body: body}, options)
+}
+
+// DeleteOperatorSubscription calls DELETE /api/admin/subscriptions/{id}.
+//
+// Delete an operator subscription. Deliveries that are still waiting are not sent. Requires the admin key.
+func (c *Client) DeleteOperatorSubscription(ctx context.Context, id string, params DeleteOperatorSubscriptionParams, options ...CallOption) error {
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header()}, options)
+}
+
+func (params DeleteOperatorSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// GetOperatorSubscription calls GET /api/admin/subscriptions/{id}.
+//
+// Get an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s", id), query: nil, header: nil}, options)
+}
+
+// UpdateOperatorSubscription calls PATCH /api/admin/subscriptions/{id}.
+//
+// Update an operator subscription. The body is a JSON merge patch, as for a tenant's subscription. Requires the admin key.
+func (c *Client) UpdateOperatorSubscription(ctx context.Context, id string, params UpdateOperatorSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header(), body: body}, options)
+}
+
+// UpdateOperatorSubscriptionFrom is like UpdateOperatorSubscription, but sends body unchanged.
+func (c *Client) UpdateOperatorSubscriptionFrom(ctx context.Context, id string, params UpdateOperatorSubscriptionParams, body json.RawMessage, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params UpdateOperatorSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// EnableOperatorSubscription calls POST /api/admin/subscriptions/{id}/enable.
+//
+// Enable an operator subscription. Requires the admin key.
+func (c *Client) EnableOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/enable", id), query: nil, header: nil}, options)
+}
+
+// PauseOperatorSubscription calls POST /api/admin/subscriptions/{id}/pause.
+//
+// Pause an operator subscription. Requires the admin key.
+func (c *Client) PauseOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/pause", id), query: nil, header: nil}, options)
+}
+
+// ResumeOperatorSubscription calls POST /api/admin/subscriptions/{id}/resume.
+//
+// Resume an operator subscription. Requires the admin key.
+func (c *Client) ResumeOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/resume", id), query: nil, header: nil}, options)
+}
+
+// RotateOperatorSubscriptionSecret calls POST /api/admin/subscriptions/{id}/rotate-secret.
+//
+// Rotate the signing secret of an operator subscription. Requires the admin key.
+func (c *Client) RotateOperatorSubscriptionSecret(ctx context.Context, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/rotate-secret", id), query: nil, header: nil, body: body}, options)
+}
+
+// RotateOperatorSubscriptionSecretFrom is like RotateOperatorSubscriptionSecret, but sends body unchanged.
+func (c *Client) RotateOperatorSubscriptionSecretFrom(ctx context.Context, id string, body json.RawMessage, options ...CallOption) (SecretRotated, error) {
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/rotate-secret", id), query: nil, header: nil, body: body}, options)
+}
+
+// GetOperatorSubscriptionStats calls GET /api/admin/subscriptions/{id}/stats.
+//
+// Get statistics of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionStats(ctx context.Context, id string, options ...CallOption) (SubscriptionStats, error) {
+	return callJSON[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/stats", id), query: nil, header: nil}, options)
+}
+
+// TestOperatorSubscription calls POST /api/admin/subscriptions/{id}/test.
+//
+// Test an operator subscription by sending a test event. Requires the admin key.
+func (c *Client) TestOperatorSubscription(ctx context.Context, id string, options ...CallOption) (SubscriptionTested, error) {
+	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/test", id), query: nil, header: nil}, options)
 }
 
 // ListTenants calls GET /api/admin/tenants.
@@ -4443,6 +4735,18 @@ func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, o
 	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
 }
 
+// TestExpression calls POST /api/tenants/{tenant}/eventhook/expressions/test.
+//
+// Test a filter or a transform. Evaluates a filter, a transform, or both, for a payload that the request has. Nothing is stored. The evaluation has the limits of a route's test, and is charged to the tenant's share of time: 429 if it is used up. A broken expression is answered 422. Requires a key with the scope read, or the admin key.
+func (c *Client) TestExpression(ctx context.Context, tenant string, body ExpressionTest, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// TestExpressionFrom is like TestExpression, but sends body unchanged.
+func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
 // List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope work, or the admin key.
@@ -4815,6 +5119,54 @@ func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body
 	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
 
+// DisableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/disable.
+//
+// Disable subscriptions. Disables the subscriptions that match the filter: nothing is stored for them until they are enabled. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) DisableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// DisableSubscriptionsFrom is like DisableSubscriptions, but sends body unchanged.
+func (c *Client) DisableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/disable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/enable.
+//
+// Enable subscriptions. Makes the disabled and paused subscriptions that match the filter active. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) EnableSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// EnableSubscriptionsFrom is like EnableSubscriptions, but sends body unchanged.
+func (c *Client) EnableSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/enable", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/pause.
+//
+// Pause subscriptions. Pauses the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) PauseSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// PauseSubscriptionsFrom is like PauseSubscriptions, but sends body unchanged.
+func (c *Client) PauseSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/pause", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptions calls POST /api/tenants/{tenant}/eventhook/subscriptions/resume.
+//
+// Resume subscriptions. Resumes the subscriptions that match the filter, except disabled ones. All changes are one transaction with one audit entry. 409 if the number of matches is not expected_count. Requires a key with the scope manage, or the admin key.
+func (c *Client) ResumeSubscriptions(ctx context.Context, tenant string, body SubscriptionsBulk, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscriptionsFrom is like ResumeSubscriptions, but sends body unchanged.
+func (c *Client) ResumeSubscriptionsFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionsChanged, error) {
+	return callJSON[SubscriptionsChanged](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/resume", tenant), query: nil, header: nil, body: body}, options)
+}
+
 // DeleteSubscription calls DELETE /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
 // Delete a subscription. Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
@@ -5134,4 +5486,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "b13d4cc0ef36117c57179f11749927fec2db90594e3842b0b00ccdb7d9a7dd4a"
+const generatedFrom = "f73618a87c0b645c9a00e6448e331816489bb4670fabfc8640d2a7e3989d24fb"

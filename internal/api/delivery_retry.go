@@ -56,6 +56,8 @@ func (s *server) checkNotDisabled(ctx context.Context, by caller, id eventhook.S
 type DeliveriesRetry struct {
 	Filter *DeliveriesRetryFilter `json:"filter" doc:"Deliveries to retry. If more match than limit, the newest are retried."`
 	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"Maximum number of deliveries to retry."`
+	// ExpectedCount is compared before anything is retried.
+	ExpectedCount *int `json:"expected_count,omitempty" minimum:"0" maximum:"100000" doc:"Number of deliveries that must match the filter, regardless of limit. If another number matches, nothing is retried: 409 with that number."`
 }
 
 // DeliveriesRetryFilter filters deliveries. An omitted member does not filter.
@@ -108,7 +110,7 @@ func idTexts[K any](ids []eventhook.ID[K]) []string {
 // selection returns the selected deliveries. If an id cannot be parsed, the error is
 // KindMalformed, whatever other faults there are.
 func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySelection, error) {
-	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}, Limit: b.Limit}
+	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}, Limit: b.Limit, ExpectedCount: b.ExpectedCount}
 	var ids, rules eventhook.Faults
 	if f := b.Filter; f != nil {
 		which.SubscriptionID = namedID[eventhook.Subscription](&ids, &rules, "body.filter.subscription_id", f.SubscriptionID)

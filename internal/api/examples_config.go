@@ -78,6 +78,8 @@ func sourceExamples() map[string]example {
 		"delete-route": {},
 
 		"reorder-routes": {request: `{"order": [{"id": "` + exampleRouteID + `", "priority": 10}]}`, response: RouteList{Items: []Route{route}}},
+		"test-expression": {request: `{"filter": {"body.amount": {"$gte": 10}}, "body": {"amount": 7}}`,
+			response: expressionResult{Matched: new(false), Reason: "body.amount is 7, wanted $gte 10"}},
 		"backtest-route": {request: `{
   "source": "github",
   "route": {"name": "pushes", "filter_event_types": ["push"], "targets": [{"type": "task", "task_kind": "build"}]},
@@ -97,7 +99,7 @@ func exampleSubscription() Subscription {
 		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), AuthHeader: new(eventhook.Redacted), Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
 		Retry:          DeliveryRetry{MaxRetries: new(5), InitialDelayMS: 1000, BackoffMultiplier: 2, MaxDelayMS: 60_000, Jitter: "some"},
 		TimeoutSeconds: 30, DisableAfterFailures: 10, MaxInFlight: 10, Signatures: []string{"v1"}, SigningSecretsCount: 1, Warnings: []string{},
-		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours},
+		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
 		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 
@@ -119,6 +121,7 @@ func subscriptionExamples() map[string]example {
 		change(&x)
 		return x
 	}
+	bulkChanged := SubscriptionsChanged{1, 1, []string{exampleSubscriptionID}}
 	cancelled := exampleReplay()
 	cancelled.Status, cancelled.FinishedAt = "cancelled", new(exampleTime(30))
 	return map[string]example{
@@ -144,9 +147,13 @@ func subscriptionExamples() map[string]example {
 		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
 		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
 			response: ReplayStarted{exampleReplayID, 16}},
-		"list-replays":  {query: "status=running", response: lastExamplePage(exampleReplay())},
-		"get-replay":    {response: exampleReplay()},
-		"cancel-replay": {response: cancelled},
+		"pause-subscriptions":   {request: `{"filter": {"event_type": "payment.*"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"resume-subscriptions":  {request: `{"filter": {"status": "paused"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"enable-subscriptions":  {request: `{"filter": {"status": "disabled"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"disable-subscriptions": {request: `{"filter": {"status": "active"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"list-replays":          {query: "status=running", response: lastExamplePage(exampleReplay())},
+		"get-replay":            {response: exampleReplay()},
+		"cancel-replay":         {response: cancelled},
 		"rotate-subscription-secret": {request: `{"grace_seconds": 86400}`, response: SecretRotated{SigningSecret: newSecret,
 			PreviousExpiresAt: new(exampleTime(0).AddDate(0, 0, 1)), SigningSecretsCount: 2, Warnings: []string{}}},
 		"get-subscription-public-key": {response: PublicKey{"whpk_3Gd8bYv0lZ5m1Qx7cWnT2uRk9aHs4JfE6pLo0iVyXtM=", "ed25519"}},

@@ -70,7 +70,7 @@ func deliveryExamples() map[string]example {
 		"list-deliveries":  {query: "status=dead&subscription_id=" + exampleSubscriptionID, response: examplePage(exampleDelivery())},
 		"get-delivery":     {response: DeliveryDetail{exampleDelivery(), []DeliveryAttempt{timedOut, exampleAttempt()}}},
 		"retry-delivery":   {response: DeliveryDetail{waiting, []DeliveryAttempt{timedOut, exampleAttempt()}}},
-		"retry-deliveries": {request: `{"filter": {"subscription_id": "` + exampleSubscriptionID + `", "status": ["dead"]}, "limit": 100}`, response: DeliveriesRetried{1, []string{exampleDeliveryID}}},
+		"retry-deliveries": {request: `{"filter": {"subscription_id": "` + exampleSubscriptionID + `", "status": ["dead"]}, "limit": 100, "expected_count": 1}`, response: DeliveriesRetried{1, []string{exampleDeliveryID}}},
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *server) applyToSubscription(ctx context.Context, by caller, in *Subscri
 	if err != nil {
 		return nil, err
 	}
-	return s.answerSubscription(x), nil
+	return s.answerSubscription(ctx, x)
 }
 
 // setStatus returns a change to a status.

@@ -12,6 +12,8 @@ import (
 // place of omitted settings.
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
+	IsOperator           bool              `json:"is_operator,omitempty" doc:"True for an operator subscription, which receives events of all tenants or of those in tenants."`
+	Tenants              []string          `json:"tenants,omitempty" doc:"Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants."`
 	Name                 string            `json:"name" doc:"Display name."`
 	Status               string            `json:"status" enum:"active,paused,disabled" doc:"active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held."`
 	DisabledReason       *string           `json:"disabled_reason" doc:"Why the subscription is disabled; null if it is not."`
@@ -33,7 +35,9 @@ type Subscription struct {
 	Format               string            `json:"format" enum:"eventhook,cloudevents,slack,teams,pagerduty" doc:"Body of deliveries."`
 	HeaderPrefix         string            `json:"header_prefix" doc:"Beginning of the gateway's header names."`
 	OrderedBy            *string           `json:"ordered_by" doc:"Path of the event whose value orders deliveries; null: no order."`
-	Recovery             Recovery          `json:"recovery" doc:"What happens to the deliveries that the receiver missed during an outage."`
+	Circuit              *Circuit          `json:"circuit,omitempty" doc:"The circuit breaker, for all instances together; absent in lists."`
+	MissedCount          *int              `json:"missed_count,omitempty" maximum:"10000" doc:"Deliveries that an outage has held or killed and that are not sent yet; counted up to 10 000. 0 without an outage; absent in lists."`
+	Recovery             RecoveryState     `json:"recovery" doc:"What happens to the deliveries that the receiver missed during an outage."`
 	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"Number of secrets that sign; more than one during a rotation."`
 	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When the rotation ends, after which only the newest secret signs; null without a rotation."`
 	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored."`
@@ -52,13 +56,13 @@ type SubscriptionCreated struct {
 func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 	signing := signingAt(x.Signing, s.Now())
 	v := Subscription{
-		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
+		ID: x.ID.String(), IsOperator: x.IsOperator(), Tenants: x.Tenants, Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
 		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
 		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), ScopeFilter: list(x.ScopeFilter), Transform: (*Transform)(x.Transform),
 		Format: cmp.Or(x.Format, eventhook.FormatEventhook), HeaderPrefix: cmp.Or(x.HeaderPrefix, eventhook.DefaultHeaderPrefix), OrderedBy: optional(x.OrderedBy),
-		Recovery: Recovery{new(x.Recovery.IsEnabled()), int(x.Recovery.MaxAge() / time.Hour)}, SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
+		Recovery: RecoveryState{Recovery: Recovery{new(x.Recovery.IsEnabled()), int(x.Recovery.MaxAge() / time.Hour)}}, SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
 		Warnings: warningsOf(x), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.Headers == nil {

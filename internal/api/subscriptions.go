@@ -20,7 +20,13 @@ type SubscriptionStore interface {
 	Subscriptions(ctx context.Context, tenant eventhook.TenantID, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error)
 	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
 	UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
+	// UpdateSubscriptions changes the subscriptions that match, in one transaction. It
+	// skips a subscription for which change returns an error of KindConflict. If the number
+	// of matches is not the expected one, the error is KindConflict with that number.
+	UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
+	// SubscriptionOutage returns the current outage of a subscription, zero without one.
+	SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (eventhook.Outage, error)
 	SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error)
 }
 
@@ -54,7 +60,9 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
+	s.registerOperatorSubscriptions(api)
 	s.registerReplays(api)
+	s.registerSubscriptionBulks(api)
 	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 
@@ -101,7 +109,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	if err != nil {
 		return nil, err
 	}
-	view := SubscriptionCreated{s.viewSubscription(created), want.Signing[0].Secret.Reveal()}
+	view := SubscriptionCreated{s.viewSubscription(created).withOutage(eventhook.Outage{}), want.Signing[0].Secret.Reveal()}
 	view.URL = want.URL.Reveal()
 	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(created.Version), view}, nil
 }
@@ -165,8 +173,12 @@ func (s *server) findSubscription(ctx context.Context, by caller, in *Subscripti
 	return s.Subscriptions.Subscription(ctx, by.tenant, id)
 }
 
-func (s *server) answerSubscription(x eventhook.Subscription) *subscriptionAnswer {
-	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x)}
+func (s *server) answerSubscription(ctx context.Context, x eventhook.Subscription) (*subscriptionAnswer, error) {
+	o, err := s.Subscriptions.SubscriptionOutage(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}, nil
 }
 
 func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
@@ -174,7 +186,7 @@ func (s *server) getSubscription(ctx context.Context, by caller, in *Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	return s.answerSubscription(x), nil
+	return s.answerSubscription(ctx, x)
 }
 
 type updateSubscriptionRequest struct {
@@ -197,8 +209,8 @@ func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSu
 		for range tries {
 			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
-				out = s.answerSubscription(x)
-				return nil
+				out, err = s.answerSubscription(ctx, x)
+				return err
 			}
 			if version != 0 || !errors.Is(err, eventhook.ErrStale) {
 				return err

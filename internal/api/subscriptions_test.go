@@ -72,7 +72,7 @@ func TestCreateSubscription(t *testing.T) {
 		t.Error("the stored secret and URL are not the returned ones")
 	}
 	want := object{
-		"id": made["id"], "name": "billing", "status": "active", "disabled_reason": nil, "disabled_by": nil, "url": billing, "event_types": []any{"payment.*"},
+		"id": made["id"], "name": "billing", "status": "active", "disabled_reason": nil, "disabled_by": nil, "circuit": object{"state": "closed", "opened_at": nil, "next_probe_at": nil}, "missed_count": 0.0, "url": billing, "event_types": []any{"payment.*"},
 		"auth_header": nil, "headers": object{}, "target_labels": []any{}, "timeout_seconds": 30.0, "disable_after_failures": 10.0, "max_in_flight": 10.0, "rate_per_second": 0.0,
 		"retry":      object{"max_retries": 5.0, "initial_delay_ms": 1000.0, "backoff_multiplier": 2.0, "max_delay_ms": 60000.0, "jitter": "some"},
 		"signatures": []any{"v1"}, "signing_secrets_count": 1.0, "rotation_ends_at": nil, "warnings": []any{}, "signing_secret": secret,

@@ -18,6 +18,7 @@ type retryFlags struct {
 	statuses                   []string
 	limit                      int64
 	spanFlags
+	expectFlag
 }
 
 func newDeliveryRetry(r *remote) *cobra.Command {
@@ -55,16 +56,17 @@ of automatic retries starts again at zero.`
 	flags.StringVar(&f.event, "event", "", "id of an event, or latest for the newest webhook")
 	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead; both by default")
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of deliveries; required without an id")
-	f.addTo(flags, "published")
+	f.spanFlags.addTo(flags, "published")
+	f.expectFlag.addTo(cmd)
 	return cmd
 }
 
 // check fails unless either an id or a limit is given.
 func (f *retryFlags) check(args []string) error {
-	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0
+	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0 || f.expect != noExpectation
 	switch {
 	case len(args) > 0 && selects:
-		return input.Usagef("an id cannot be combined with --subscription, --route, --event, --status, --since, --until or --limit")
+		return input.Usagef("an id cannot be combined with --subscription, --route, --event, --status, --since, --until, --limit or --expect")
 	case len(args) == 0 && f.limit == 0:
 		return input.Usagef("deliveries are required: give an id, or --limit with --subscription, --route, --event, --status, --since or --until")
 	}
@@ -82,6 +84,6 @@ func (f *retryFlags) selection(ctx context.Context, s *session) (client.Deliveri
 		return client.DeliveriesRetry{}, err
 	}
 	event, err := s.eventID(ctx, f.event, "")
-	return client.DeliveriesRetry{Limit: f.limit, Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
+	return client.DeliveriesRetry{Limit: f.limit, ExpectedCount: f.count(), Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
 		EventID: optionalFlag(event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
 }

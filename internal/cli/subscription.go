@@ -26,10 +26,10 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription replay billing --since 24h --missing  also events that it never got
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription),
-		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
-		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
-		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription),
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription, (*client.Client).PauseSubscriptions),
+		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription, (*client.Client).ResumeSubscriptions),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription, (*client.Client).EnableSubscriptions),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription, (*client.Client).DisableSubscriptions),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
@@ -120,7 +120,7 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	if x.RotationEndsAt != nil {
 		signing += "; the previous one signs until " + terminal.Time(*x.RotationEndsAt)
 	}
-	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"url", x.URL},
+	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
 		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
 		{"authorization", textOf(x.AuthHeader)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
@@ -129,6 +129,33 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 		fields = append(fields, field{"warning", "the url " + warning})
 	}
 	return printFields(w, fields...)
+}
+
+// circuitText describes the circuit breaker; "" in lists.
+func circuitText(x client.Subscription) string {
+	if x.Circuit == nil || x.Circuit.NextProbeAt == nil {
+		return string(valueOr(x.Circuit).State)
+	}
+	return string(x.Circuit.State) + "; next probe " + terminal.Time(*x.Circuit.NextProbeAt)
+}
+
+func valueOr[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// missedText describes the missed deliveries and the running recovery; "" if none was missed.
+func missedText(x client.Subscription) string {
+	text := ""
+	if n := valueOr(x.MissedCount); n > 0 {
+		text = fmt.Sprintf("%d deliveries", n)
+	}
+	if r := x.Recovery.Running; r != nil {
+		text += fmt.Sprintf("; recovery has sent %d of %d, %d failed", r.Sent, r.Queued, r.Failed)
+	}
+	return strings.TrimPrefix(text, "; ")
 }
 
 func disabledAfter(x client.Subscription) string {
@@ -173,11 +200,4 @@ func newSubscriptionDelete(r *remote) *cobra.Command {
 		s.Say("The subscription is deleted.")
 		return nil
 	}))
-}
-
-// newSubscriptionAction returns a command that changes the status of a subscription.
-func newSubscriptionAction(r *remote, verb, short string, call func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)) *cobra.Command {
-	return r.subscriptionVerb(verb, short, func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(call(s.Client, cmd.Context(), s.tenant, id, s.keepBody()))
-	})
 }

@@ -54,6 +54,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		"a name of no text": {Type: eventhook.ActorOperator, Name: "a\x00\xff", RequestID: "b\x00"},
 	} {
 		f.clock.Advance(time.Second)
+		by.TraceID = eventhook.NewTraceID()
 		have, err := f.db.Tenant(t.Context(), "acme")
 		f.must(err)
 		_, err = f.db.UpdateTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
@@ -62,10 +63,14 @@ func TestAChangeIsAudited(t *testing.T) {
 		})
 		f.must(err)
 		got := f.audit(eventhook.AuditFilter{})[0]
+		same(t, claim+": by its trace", f.audit(eventhook.AuditFilter{TraceID: by.TraceID}), []eventhook.AuditEntry{got})
+		same(t, claim+": by another request", len(f.audit(eventhook.AuditFilter{TraceID: by.TraceID, RequestID: "none"})), 0)
 		was, err := json.Marshal(have.Name)
 		f.must(err)
 		by.Name, by.RequestID = eventhook.SanitizeText(by.Name), eventhook.SanitizeText(by.RequestID)
-		same(t, claim, got, eventhook.AuditEntry{ID: got.ID, TenantID: f.tenant, TenantSlug: "acme", Actor: by, Action: "tenant.updated",
+		trace := by.TraceID
+		by.TraceID = "" // an entry has it beside its actor
+		same(t, claim, got, eventhook.AuditEntry{ID: got.ID, TraceID: trace, TenantID: f.tenant, TenantSlug: "acme", Actor: by, Action: "tenant.updated",
 			ResourceType: "tenant", ResourceID: f.tenant.String(), ResourceName: "acme",
 			Changes: []eventhook.FieldChange{{Field: "name", From: was, To: json.RawMessage(fmt.Sprintf("%q", claim))}}})
 		same(t, claim+": the moment", got.ID.Time(), f.clock.Now())

@@ -319,16 +319,22 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 	return n, translate("abandon deliveries", err)
 }
 
-// expireDeliveriesSQL reads only the partitions before @before. Index delivery_due, then primary
-// key.
+// expireDeliveriesSQL reads only the partitions before @before. It keeps deliveries whose age an
+// outage explains: the dispatcher and expireHeldSQL end these. Indexes
+// subscription_health_probe, subscription_health_ended and delivery_due, then primary keys.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
+      AND d.destination_id <> ALL (ARRAY(SELECT subscription_id FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL
+          UNION ALL SELECT subscription_id FROM eventhook.subscription_health WHERE outage_ended_at > @oldest))
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
-const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
+const (
+	maxExpired     = 10_000 // deliveries of one ExpireDeliveries call
+	maxExpiredHeld = 1000   // of each held subscription
+)
 
 // ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan; if
 // olderThan is 0, it ends none. In practice it ends deliveries of paused or disabled
@@ -343,9 +349,14 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	}
 	now := db.now()
 	bound := eventhook.FirstID[eventhook.Delivery](now.Add(-olderThan).UTC().Truncate(day))
+	held, err := db.markDead(ctx, expireHeldSQL, pgx.StrictNamedArgs{"now": now, "reason": "held longer than recovery.max_age_hours",
+		"default_hours": eventhook.DefaultRecoveryHours, "limit": maxExpiredHeld})
+	if err != nil {
+		return 0, translate("expire held deliveries", err)
+	}
 	n, err := db.markDead(ctx, expireDeliveriesSQL, pgx.StrictNamedArgs{"now": now, "reason": "older than " + formatHours(olderThan),
 		"before": [16]byte(bound), "oldest": now.Add(-olderThan), "limit": maxExpired})
-	return n, translate("expire deliveries", err)
+	return held + n, translate("expire deliveries", err)
 }
 
 // markDead runs a statement that ends with markDeadSQL, and concludes the events of a route's

@@ -71,9 +71,19 @@ const (
 //
 // It restarts at most the newest 10,000 deliveries of the selection, in transactions of a
 // thousand, each with its audit entry. If it fails, it returns the deliveries that it has
-// restarted so far, with the error.
+// restarted so far, with the error. If the number of deliveries that the selection matches
+// differs from which.ExpectedCount, it restarts none, and the error is KindConflict.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
+	if which.ExpectedCount != nil {
+		matched, err := db.countMatching(ctx, tenant, which, statuses)
+		if err == nil {
+			err = checkExpected(which.ExpectedCount, matched, "deliveries")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
 	if err != nil {
 		return nil, err
@@ -201,12 +211,7 @@ func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	if len(which.IDs) > 0 {
 		return which.IDs[:min(len(which.IDs), maxRestarted)], nil
 	}
-	f := eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID, CreatedBefore: which.Until,
-		Limit: min(which.Limit, maxRestarted)}
-	from, before := deliveryBounds(f)
-	if since := eventhook.FirstID[eventhook.Delivery](which.Since); !which.Since.IsZero() && string(since[:]) > string(from[:]) {
-		from = since
-	}
+	f, from, before := selectionFilter(which)
 	var all []eventhook.DeliveryID
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)
@@ -220,6 +225,18 @@ func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	}
 	slices.SortFunc(all, newerDelivery)
 	return all[:min(len(all), f.Limit)], nil
+}
+
+// selectionFilter returns the filter of a list of the selected deliveries, without a status,
+// and the bounds of their ids.
+func selectionFilter(which eventhook.DeliverySelection) (f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) {
+	f = eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID, CreatedBefore: which.Until,
+		Limit: min(which.Limit, maxRestarted)}
+	from, before = deliveryBounds(f)
+	if since := eventhook.FirstID[eventhook.Delivery](which.Since); !which.Since.IsZero() && string(since[:]) > string(from[:]) {
+		from = since
+	}
+	return f, from, before
 }
 
 func newerDelivery(x, y eventhook.DeliveryID) int { return -slices.Compare(x[:], y[:]) }

@@ -129,6 +129,9 @@ func (m *mutation) announce(ctx context.Context) error {
 		}
 		events = append(events, e)
 	}
+	if len(events) == 0 { // a bulk update has announced its changes
+		return nil
+	}
 	var err error
 	m.announced, err = m.db.announceIn(ctx, m.tx, events, m.created)
 	return err

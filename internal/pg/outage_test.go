@@ -130,3 +130,17 @@ func TestADeliveryThatAnOutageHasHeldIsNotTooOld(t *testing.T) {
 	d, _ = f.delivery(list[3].ID)
 	same(t, "older than recovery.max_age_hours", d.Status, eventhook.DeliveryDead)
 }
+
+func TestHeldDeliveriesExpireAfterTheAgeOfTheirRecovery(t *testing.T) {
+	o := newOutage(t)
+	for _, c := range []struct {
+		after time.Duration
+		want  eventhook.DeliveryStatus
+	}{{50 * time.Hour, eventhook.DeliveryPending}, {23 * time.Hour, eventhook.DeliveryDead}} {
+		o.clock.Advance(c.after)
+		_, err := o.db.ExpireDeliveries(t.Context(), day)
+		o.must(err)
+		d, _ := o.delivery(o.list[2].ID)
+		same(t, "after "+c.after.String(), d.Status, c.want)
+	}
+}

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -47,6 +48,7 @@ var errReplayLost = errors.New("the lease of the replay was lost")
 // replay has ended or was deleted. Then it wakes the dispatchers.
 func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.Step) error {
 	var queued int
+	var recovery announced
 	err := db.inTx(ctx, "advance a replay", func(tx pgx.Tx) (err error) {
 		if queued, err = db.queueReplayed(ctx, tx, job, step.Queue); err != nil {
 			return err
@@ -60,17 +62,57 @@ func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.St
 			}
 		}
 		if step.End != "" && job.Kind == eventhook.ReplayRecovery {
-			return db.endRecovery(ctx, tx, job)
+			if err := db.endRecovery(ctx, tx, job, step.End, job.Queued+int64(queued)); err != nil {
+				return err
+			}
 		}
-		return nil
+		recovery, err = db.announceRecovery(ctx, tx, job, step, queued)
+		return err
 	})
 	if errors.Is(err, errReplayLost) {
 		return nil
 	}
-	if err == nil && queued > 0 {
+	if err != nil {
+		return err
+	}
+	db.notifyAnnounced(recovery)
+	if queued > 0 {
 		db.WakeDeliveries()
 	}
-	return err
+	return nil
+}
+
+// recoveryProgress is the data of webhook.recovering and webhook.recovered.
+type recoveryProgress struct {
+	Subscription announcedObject `json:"subscription"`
+	Since        time.Time       `json:"since"` // of the outage
+	Until        time.Time       `json:"until"`
+	Queued       int64           `json:"queued"` // deliveries that the recovery has queued so far
+	Sent         int64           `json:"sent"`
+	Failed       int64           `json:"failed"`
+}
+
+// announceRecovery publishes webhook.recovering when a recovery queues its first deliveries,
+// and webhook.recovered when they have ended.
+func (db *DB) announceRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job, step replay.Step, queued int) (announced, error) {
+	kind, data := "webhook.recovering", recoveryProgress{Subscription: announcedObject{"subscription", job.SubscriptionID.String(), job.Subscription.Name},
+		Since: job.Since.UTC(), Until: job.Until.UTC(), Queued: job.Queued + int64(queued)}
+	switch {
+	case job.Kind != eventhook.ReplayRecovery || data.Queued == 0:
+		return announced{}, nil
+	case step.End != "":
+		kind = "webhook.recovered"
+		if err := tx.QueryRow(ctx, `SELECT sent, failed FROM eventhook.replay WHERE id = $1`, [16]byte(job.ID)).Scan(&data.Sent, &data.Failed); err != nil {
+			return announced{}, err
+		}
+	case job.Queued > 0:
+		return announced{}, nil
+	}
+	body, err := json.Marshal(data)
+	if err != nil {
+		return announced{}, err
+	}
+	return db.announceIn(ctx, tx, []*eventhook.Event{newSystemEvent(job.TenantID, kind, body)}, nil)
 }
 
 // storeStep returns errReplayLost if the lease was lost.
@@ -176,8 +218,17 @@ func dueAt(job *replay.Job, d *eventhook.Delivery, now time.Time, n int) time.Ti
 	return now.Add(time.Duration(n) * time.Microsecond)
 }
 
-// endRecovery records the end of a recovery. The transaction has written the final counts.
-func (db *DB) endRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job) error {
+// deleteRecoverySQL deletes a recovery. Primary key.
+const deleteRecoverySQL = `DELETE FROM eventhook.replay WHERE id = $1`
+
+// endRecovery records the end of a recovery. It deletes a completed one that has queued
+// nothing: a receiver that fails only for one instance ends outages often. The transaction has
+// written the final counts.
+func (db *DB) endRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job, status eventhook.ReplayStatus, queued int64) error {
+	if status == eventhook.ReplayCompleted && queued == 0 {
+		_, err := tx.Exec(ctx, deleteRecoverySQL, [16]byte(job.ID))
+		return err
+	}
 	entry := eventhook.AuditEntry{TenantID: job.TenantID, Action: "subscription.recovered", ResourceType: "subscription",
 		ResourceID: job.SubscriptionID.String(), ResourceName: job.Subscription.Name}
 	return db.insertAudit(ctx, tx, gatewayActor, []eventhook.AuditEntry{entry})

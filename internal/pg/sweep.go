@@ -113,12 +113,12 @@ func tid(page uint32) pgtype.TID { return pgtype.TID{BlockNumber: page, Valid: t
 // and $2 are the bounds of the partition.
 var partitioned = []partitionedTable{
 	// Deliveries to subscribers read the event and its body.
-	{"event", "id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL},
-	{"event_action", "event_id", openEventsSQL},
+	{"event", "id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL, ""},
+	{"event_action", "event_id", openEventsSQL, ""},
 	// A body is also the input of the event's executions.
 	{"event_payload", "event_id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL + `
-		UNION ALL SELECT FROM eventhook.execution WHERE event_id >= $1 AND event_id < $2 AND completed_at IS NULL`},
-	{"delivery", "id", openDeliveriesSQL},
+		UNION ALL SELECT FROM eventhook.execution WHERE event_id >= $1 AND event_id < $2 AND completed_at IS NULL`, ""},
+	{"delivery", "id", openDeliveriesSQL, releasedDeliveriesSQL},
 }
 
 // A delivery is in the partition of the same day as its event.
@@ -127,11 +127,29 @@ const (
 	openDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
 )
 
-type partitionedTable struct{ table, key, open string }
+// releasedDeliveriesSQL finds deliveries that a replay has queued since $3. They count from
+// then, so that a later replay does not take them for missing. Index delivery_released.
+const releasedDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND released_by IS NOT NULL AND restarted_at >= $3`
+
+// partitionedTable is a partitioned table. released is "" or a query for rows that are kept
+// longer.
+type partitionedTable struct{ table, key, open, released string }
+
+// keeps returns a query for rows because of which a partition is not dropped, and its
+// arguments. oldest is the end of the retention.
+func (p partitionedTable) keeps(d, oldest time.Time) (sql string, args []any) {
+	lo, hi := bounds(d)
+	sql, args = p.open, []any{[16]byte(lo), [16]byte(hi)}
+	if p.released != "" {
+		sql, args = sql+` UNION ALL `+p.released, append(args, oldest)
+	}
+	return `SELECT EXISTS (` + sql + `)`, args
+}
 
 // Retention is for how many days events, bodies and deliveries are stored; 0 means for ever.
 // If BodiesDays is 0, bodies are stored as long as their events. A delivery has the day of its
-// event. If it is restarted, its day is kept until the delivery ends.
+// event. If it is restarted, its day is kept until the delivery ends, and if a replay queued it, for as
+// long as it would be stored from then on.
 type Retention struct {
 	EventsDays     int
 	BodiesDays     int
@@ -273,7 +291,7 @@ func (db *DB) dropPartitions(ctx context.Context, p partitionedTable, today time
 	for name := range have {
 		d, err := time.Parse("20060102", strings.TrimPrefix(name, p.table+"_"))
 		if err == nil && !d.Add(day).After(oldest) {
-			errs = append(errs, db.dropPartition(ctx, p, d))
+			errs = append(errs, db.dropPartition(ctx, p, d, oldest))
 		}
 	}
 	return errors.Join(errs...)
@@ -282,15 +300,15 @@ func (db *DB) dropPartitions(ctx context.Context, p partitionedTable, today time
 // dropPartition drops the partition of a day unless it holds open work. It checks once without
 // locks, and once more under the lock of the parent that dropping takes anyway: work that is
 // restarted in between is not lost.
-func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d time.Time) error {
+func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d, oldest time.Time) error {
 	name := partitionName(p.table, d)
+	sql, args := p.keeps(d, oldest)
 	var isOpen bool
 	check := func(q interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	},
 	) error {
-		lo, hi := bounds(d)
-		return q.QueryRow(ctx, `SELECT EXISTS (`+p.open+`)`, [16]byte(lo), [16]byte(hi)).Scan(&isOpen)
+		return q.QueryRow(ctx, sql, args...).Scan(&isOpen)
 	}
 	if err := check(db.work); err != nil {
 		return translate("check for open work in "+name, err)
@@ -310,7 +328,7 @@ func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d time.Time
 		}
 	}
 	if isOpen {
-		db.log.Warn("a partition past its retention is kept, since it holds open work", "partition", name)
+		db.log.Warn("a partition past its retention is kept, since it holds open work or replayed deliveries", "partition", name)
 		return nil
 	}
 	db.log.Info("dropped a partition past its retention", "partition", name)

@@ -36,6 +36,7 @@ type Metrics struct {
 	planned      prometheus.Counter
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
+	outages      *prometheus.GaugeVec
 	apiRefused   *prometheus.CounterVec
 	evaluations  *prometheus.CounterVec
 	reasons      labelLimit
@@ -88,13 +89,15 @@ func NewMetrics(outcomes []string) *Metrics {
 		work:         counters("executions_total", "Executions by the act of a worker: claimed, completed, failed (and retried), dead (failed finally) or suspended.", "act"),
 		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that exceeded a limit, by place and outcome: slow, too_much (stopped at the limit of one event), waited or refused (both: the tenant had used up its share of CPU time).", "place", "outcome"),
 		apiRefused:   counters("api_refused_total", "API requests that were refused before they were processed, by reason: the key, or a limit of the tenant or of the instance.", "reason"),
+		outages: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "subscription_outages",
+			Help: "Subscriptions whose receiver fails and is probed (failing), and running recoveries (recovering)."}, []string{"state"}),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue in seconds; 0 if no row is due."}, []string{"queue"}),
 		outbound: newOutboundMetrics(),
 	}
 	m.registry.MustRegister(m.outbound.all()...)
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.actions, m.planned, m.work, m.queueAge, m.apiRefused, m.evaluations,
+		m.settleTime, m.actions, m.planned, m.work, m.queueAge, m.outages, m.apiRefused, m.evaluations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -222,6 +225,8 @@ type QueueAges interface {
 	EventQueueAge(ctx context.Context) (time.Duration, error)
 	ExecutionQueueAge(ctx context.Context) (time.Duration, error)
 	DeliveryQueueAge(ctx context.Context) (time.Duration, error)
+	// OutageCounts counts the subscriptions that are probed, and the running recoveries.
+	OutageCounts(ctx context.Context) (failing, recovering int, err error)
 }
 
 // WatchQueues updates the ages of the queues every interval until ctx ends. It always
@@ -252,4 +257,13 @@ func (m *Metrics) readQueues(ctx context.Context, ages QueueAges, log *slog.Logg
 		}
 		m.queueAge.WithLabelValues(queue).Set(age.Seconds())
 	}
+	failing, recovering, err := ages.OutageCounts(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			log.Debug("cannot count outages", "error", err)
+		}
+		return
+	}
+	m.outages.WithLabelValues("failing").Set(float64(failing))
+	m.outages.WithLabelValues("recovering").Set(float64(recovering))
 }

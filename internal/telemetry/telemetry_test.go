@@ -253,6 +253,8 @@ func (a *ages) set(events, executions time.Duration, err error) {
 	a.events, a.executions, a.err = events, executions, err
 }
 
+func (*ages) OutageCounts(context.Context) (failing, recovering int, err error) { return 0, 0, nil }
+
 func (a *ages) EventQueueAge(context.Context) (time.Duration, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// TestEventsAreFoundSearchedAndRepeated runs the story of docs/events.md: one trace from
+// the webhook to everything that it leads to, also when the event is processed again.
+func TestEventsAreFoundSearchedAndRepeated(t *testing.T) {
+	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
+	run := func(arg ...string) clitest.Output {
+		t.Helper()
+		got := runCommand(arg...)
+		if got.Code != 0 {
+			t.Fatalf("eventhook %s: got %+v", strings.Join(arg, " "), got)
+		}
+		return got
+	}
+	event := func(id string) (e client.EventDetail) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(run("event", "get", id, "--wait", "-o", "json").Stdout), &e); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	run("route", "create", "publish", "--source", "github", "--publish", "pushed.branch")
+	run("send", "github", "--secret", testSecret, "--id", "one")
+	first := event("latest")
+	run("event", "reprocess", "--again", first.ID)
+	second := event("latest")
+	if second.ReprocessedFrom == nil || *second.ReprocessedFrom != first.ID || second.TraceID != first.TraceID {
+		t.Errorf("the new event is %+v, want it to come from %s with trace %s", second, first.ID, first.TraceID)
+	}
+	if first.Outcome != "in_progress" || len(second.Actions) != len(first.Actions) {
+		t.Errorf("outcome %s and %d actions again, want in_progress for the tasks, and %d", first.Outcome, len(second.Actions), len(first.Actions))
+	}
+	for _, step := range []struct {
+		args   []string
+		prints string
+	}{
+		{[]string{"event", "list", "--trace-id", first.TraceID}, "pushed.branch published push delivered pushed.branch published push delivered"},
+		{[]string{"event", "list", "--type", "pushed.*"}, "pushed.branch pushed.branch"},
+		{[]string{"event", "search", "--since", "1h", "--filter", `{"body.ref":"refs/heads/main","event.type":"push"}`}, second.ID + " " + first.ID},
+		{[]string{"event", "search", "--since", "1h", "--filter", `{"body.ref":"refs/heads/none"}`}, "No items."},
+		{[]string{"event", "get", second.ID}, "outcome in_progress reprocessed from " + first.ID},
+	} {
+		got := run(step.args...)
+		clitest.WantInOrder(t, got.Stdout+got.Stderr, strings.Fields(step.prints)...)
+	}
+}
+
+// TestTheCommandsOfTheEventsPageExist checks the flags of each command of docs/events.md.
+func TestTheCommandsOfTheEventsPageExist(t *testing.T) {
+	page, err := os.ReadFile("../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
+	runCommand("send", "github", "--secret", testSecret, "--id", "one")
+	found := regexp.MustCompile(`(?m)^eventhook (.*)$`).FindAllStringSubmatch(string(page), -1)
+	if len(found) == 0 {
+		t.Fatal("the page has no command")
+	}
+	for _, m := range found {
+		args := strings.Fields(m[1])
+		for i := range args {
+			args[i] = strings.Trim(args[i], "'")
+		}
+		if args[1] == "reprocess" && args[len(args)-1] == "latest" {
+			runCommand("event", "get", "latest", "--wait")
+		}
+		if got := runCommand(args...); got.Code != 0 {
+			t.Errorf("eventhook %s: got %+v", m[1], got)
+		}
+	}
+}

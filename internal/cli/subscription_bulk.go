@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/input"
+)
+
+// The calls that change the status of one subscription, or of several.
+type (
+	changeSubscription  func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)
+	changeSubscriptions func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk, options ...client.CallOption) (client.SubscriptionsChanged, error)
+)
+
+// bulkFlags select several subscriptions.
+type bulkFlags struct {
+	all               bool
+	status, eventType string
+	limit             int64
+	expectFlag
+}
+
+// expectFlag is the flag for the expected number of matches.
+type expectFlag struct{ expect int64 }
+
+const noExpectation = -1
+
+func (f *expectFlag) addTo(cmd *cobra.Command) {
+	cmd.Flags().Int64Var(&f.expect, "expect", noExpectation, "number that must match, regardless of --limit; otherwise nothing is changed")
+}
+
+// count returns the expected number, or nil.
+func (f *expectFlag) count() *int64 {
+	if f.expect == noExpectation {
+		return nil
+	}
+	return &f.expect
+}
+
+// newSubscriptionAction returns a command that changes the status of one subscription, or of
+// all subscriptions that flags select.
+func newSubscriptionAction(r *remote, verb, short string, one changeSubscription, several changeSubscriptions) *cobra.Command {
+	var f bulkFlags
+	cmd := r.verb(verb+" [NAME]", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if err := f.check(args); err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			id, err := s.subscriptionID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.showSubscription(one(s.Client, cmd.Context(), s.tenant, id, s.keepBody()))
+		}
+		done, err := several(s.Client, cmd.Context(), s.tenant, f.selection(), s.keepBody())
+		if err != nil {
+			return err
+		}
+		return s.answer(func(io.Writer) error {
+			s.Say("Changed: %d of %d", done.ChangedCount, done.MatchedCount)
+			return nil
+		})
+	})
+	cmd.Long = short + `.
+Without NAME, the command changes all subscriptions that --all, --status or --type
+selects, in one transaction.`
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "all subscriptions")
+	flags.StringVar(&f.status, "status", "", "status: active, paused or disabled")
+	flags.StringVar(&f.eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
+	flags.Int64Var(&f.limit, "limit", 1000, "maximum number of subscriptions, oldest first")
+	f.addTo(cmd)
+	return cmd
+}
+
+// check fails unless either a name or a selection is given.
+func (f *bulkFlags) check(args []string) error {
+	selects := f.all || f.status != "" || f.eventType != ""
+	switch {
+	case len(args) > 0 && (selects || f.expect != noExpectation):
+		return input.Usagef("a name cannot be combined with --all, --status, --type or --expect")
+	case len(args) == 0 && !selects:
+		return input.Usagef("a subscription is required: give its name or id, or select several with --all, --status or --type")
+	}
+	return nil
+}
+
+func (f *bulkFlags) selection() client.SubscriptionsBulk {
+	return client.SubscriptionsBulk{Limit: &f.limit, ExpectedCount: f.count(), Filter: client.SubscriptionsBulkFilter{
+		Status: optionalFlag(client.SubscriptionsBulkFilterStatus(strings.ToLower(f.status))), EventType: optionalFlag(f.eventType)}}
+}

@@ -1,0 +1,107 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// lockMatchingSQL locks the subscriptions of a tenant that match a filter, as
+// listSubscriptionsSQL does, in the order of their ids. Index on tenant and id.
+const lockMatchingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
+WHERE s.tenant_id = @tenant AND (@status = '' OR s.status = @status)
+  AND (@types::text[] IS NULL OR EXISTS (SELECT FROM unnest(s.event_types) AS p (pattern) WHERE p.pattern = ANY(@types) OR starts_with(p.pattern, @prefix)))
+ORDER BY s.id` + lockSubscriptionsClause
+
+// UpdateSubscriptions changes the oldest subscriptions of a tenant that match a filter, in one
+// transaction with one audit entry of the action. change receives the current subscription and
+// returns the wanted one; if it returns an error of KindConflict, the subscription is skipped.
+// matched counts all matches, and changed has the subscriptions that differ now, oldest first.
+// If which.ExpectedCount is not the number of matches, nothing changes, and the error is
+// KindConflict with the number.
+func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error) {
+	err = db.mutate(ctx, "change subscriptions", by, tenant, func(m *mutation) error {
+		list, err := m.lockMatching(ctx, which.SubscriptionFilter)
+		if err != nil {
+			return err
+		}
+		matched = len(list)
+		if err := checkExpected(which.ExpectedCount, matched, "subscriptions"); err != nil {
+			return err
+		}
+		m.batch = &pgx.Batch{}
+		for _, have := range list[:min(which.Limit, len(list))] {
+			want, err := change(have)
+			if eventhook.KindOf(err) == eventhook.KindConflict {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			_, changes, err := m.updateSubscription(ctx, have, want)
+			if err != nil {
+				return err
+			}
+			if len(changes) > 0 {
+				changed = append(changed, have.ID)
+			}
+		}
+		return m.recordBulkUpdate(ctx, which.Action, changed)
+	})
+	return matched, changed, err
+}
+
+func (m *mutation) lockMatching(ctx context.Context, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error) {
+	types, prefix := patternsOver(f.EventType)
+	rows, err := m.tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "status": string(f.Status), "types": types, "prefix": prefix})
+	if err != nil {
+		return nil, err
+	}
+	return m.db.collectSubscriptions(rows)
+}
+
+// recordBulkUpdate publishes a system event for each changed subscription, and records one
+// audit entry instead of theirs.
+func (m *mutation) recordBulkUpdate(ctx context.Context, action string, changed []eventhook.SubscriptionID) error {
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := m.sendBatch(ctx); err != nil {
+		return err
+	}
+	if err := m.announce(ctx); err != nil {
+		return err
+	}
+	m.entries = nil
+	return recordBulk(m, action, "subscription", "subscriptions", changed)
+}
+
+// checkExpected returns a KindConflict with the number of matches if the caller expects
+// another one.
+func checkExpected(expected *int, matched int, what string) error {
+	if expected == nil || *expected == matched {
+		return nil
+	}
+	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The filter matches %d %s, not %d. Nothing was changed.", matched, what, *expected),
+		Faults: []eventhook.Fault{{Location: "body.expected_count", Message: fmt.Sprintf("is %d, but %d match", *expected, matched)}}}
+}
+
+// countMatching counts the deliveries of a selection that can be restarted, up to
+// MaxExpectedCount+1, by the same indexes as their list.
+func (db *DB) countMatching(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (n int, err error) {
+	f, from, before := selectionFilter(which)
+	f.Limit = eventhook.MaxExpectedCount + 1
+	for _, status := range statuses {
+		f.Status = eventhook.DeliveryStatus(status)
+		counts, err := readPlannedOnce(ctx, db, `SELECT count(*) FROM (`+deliveryList(f)+`) d`, pgx.RowTo[int], deliveryListArgs(tenant, f, from, before))
+		if err != nil {
+			return 0, translate("count deliveries", err)
+		}
+		n += slices.Max(counts)
+	}
+	return n, nil
+}

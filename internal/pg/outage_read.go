@@ -1,0 +1,93 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// outageSQL reads the outage of a subscription, and whether a probe is due or being sent.
+// Primary keys.
+const outageSQL = `
+SELECT h.failing_since, h.circuit_opened_at, h.next_probe_at, coalesce(h.probing_until > $2 OR s.status = 'active' AND h.next_probe_at <= $2, false)
+FROM eventhook.subscription s LEFT JOIN eventhook.subscription_health h ON h.subscription_id = s.id
+WHERE s.id = $1`
+
+// runningRecoverySQL reads the oldest running recovery. Index replay_subscription.
+const runningRecoverySQL = `
+SELECT ` + replayColumns + ` FROM eventhook.replay r
+WHERE r.subscription_id = $1 AND r.kind = 'recovery' AND r.status = 'running' ORDER BY r.id LIMIT 1`
+
+// missedSQL counts the open deliveries of a subscription and those that became dead since $2,
+// each up to $4. $3 is the smallest id. Indexes delivery_due and delivery_destination_status.
+const missedSQL = `
+SELECT (SELECT count(*) FROM (SELECT FROM eventhook.delivery d WHERE d.destination_id = $1 AND d.due_at IS NOT NULL LIMIT $4) open)
+    + (SELECT count(*) FROM (SELECT FROM eventhook.delivery d
+        WHERE d.destination_id = $1 AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= $3 AND d.completed_at >= $2 AND d.recoveries < 3 LIMIT $4) dead)`
+
+// SubscriptionOutage returns the outage of a subscription; the zero value if there is none. It counts what was missed only during an outage or a recovery, and at most
+// eventhook.MaxMissedCount. The error is KindNotFound if the
+// subscription was deleted.
+func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (o eventhook.Outage, err error) {
+	const act = "read the outage of a subscription"
+	now := db.now()
+	err = db.lists.QueryRow(ctx, outageSQL, [16]byte(of.ID), now).Scan(&o.FailingSince, &o.CircuitOpenedAt, &o.NextProbeAt, &o.IsProbing)
+	if err != nil {
+		return o, translate(act, notFound(err, "subscription"))
+	}
+	r, err := scanReplay(db.lists.QueryRow(ctx, runningRecoverySQL, [16]byte(of.ID)))
+	if err == nil {
+		o.Recovery = &r
+	} else if !errors.Is(err, pgx.ErrNoRows) {
+		return o, translate(act, err)
+	}
+	since := missedSince(o)
+	if since.IsZero() {
+		return o, nil
+	}
+	oldest := eventhook.FirstID[eventhook.Delivery](now.Add(-of.Recovery.MaxAge()))
+	err = db.lists.QueryRow(ctx, missedSQL, [16]byte(of.ID), since, [16]byte(oldest), eventhook.MaxMissedCount).Scan(&o.Missed)
+	o.Missed = min(o.Missed, eventhook.MaxMissedCount)
+	return o, translate(act, err)
+}
+
+// missedSince returns since when dead deliveries count as missed, zero without an outage.
+func missedSince(o eventhook.Outage) (since time.Time) {
+	if o.FailingSince != nil {
+		since = o.FailingSince.Add(-clockSkew)
+	}
+	if o.Recovery != nil && (since.IsZero() || o.Recovery.Since.Before(since)) {
+		since = o.Recovery.Since
+	}
+	return since
+}
+
+// outageCountsSQL counts outages and running recoveries. Indexes subscription_health_probe and
+// replay_due.
+const outageCountsSQL = `
+SELECT (SELECT count(*) FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL),
+    (SELECT count(*) FROM eventhook.replay WHERE due_at IS NOT NULL AND kind = 'recovery')`
+
+// OutageCounts counts the subscriptions whose outage has not ended, and the running recoveries.
+func (db *DB) OutageCounts(ctx context.Context) (outages, recovering int, err error) {
+	err = db.work.QueryRow(ctx, outageCountsSQL).Scan(&outages, &recovering)
+	return outages, recovering, translate("count outages", err)
+}
+
+// expireHeldSQL ends deliveries of subscriptions that failures have disabled once their events
+// are older than recovery.max_age_hours, the first @limit of each. Indexes
+// subscription_health_probe and delivery_due, then primary keys.
+const expireHeldSQL = `
+WITH due AS MATERIALIZED (
+    SELECT x.tenant_id, x.id FROM eventhook.subscription_health h
+    JOIN (SELECT id, coalesce((settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS held FROM eventhook.subscription) s ON s.id = h.subscription_id
+    CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id FROM eventhook.delivery d
+        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= @now::timestamptz - s.held * interval '1 hour' AND d.status <> 'acquired'
+        ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED) x
+    WHERE h.next_probe_at IS NOT NULL AND h.is_held
+)` + markDeadSQL
