@@ -843,7 +843,7 @@ type DeliveryAttempt struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -1560,6 +1560,51 @@ type Explanation struct {
 
 	// Verified Whether the verification succeeded.
 	Verified bool `json:"verified"`
+}
+
+// ExpressionResult defines model for ExpressionResult.
+type ExpressionResult struct {
+	// Error Why a filter or the transform could not be evaluated; null if it could.
+	Error *string `json:"error"`
+
+	// Matched Whether the filters hold; null without a filter, or if they could not be evaluated.
+	Matched *bool `json:"matched"`
+
+	// Output Result of the transform; null without a transform, or if the filters do not hold.
+	Output interface{} `json:"output"`
+
+	// Reason Why the filters hold or not.
+	//
+	// Examples: body.amount is 7, wanted $gte 10
+	Reason string `json:"reason"`
+}
+
+// ExpressionTest defines model for ExpressionTest.
+type ExpressionTest struct {
+	// Body Any JSON value. With a Content-Type other than JSON, a string is the text of the body.
+	Body interface{} `json:"body,omitempty"`
+
+	// EventType Event type that the expression reads.
+	EventType *string `json:"event_type,omitempty"`
+
+	// Filter Pattern filter, as in a route.
+	//
+	// Examples: {"body.amount":{"$gte":10}}
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// FilterExpression CEL expression, as in a route.
+	//
+	// Examples: body.amount > 10
+	FilterExpression *string `json:"filter_expression,omitempty"`
+
+	// FilterFunction JavaScript with a function filter(event), as in a route.
+	FilterFunction *string `json:"filter_function,omitempty"`
+
+	// Headers Headers of the payload. Content-Type says how a body that is a string is read.
+	//
+	// Examples: {"X-Env":"prod"}
+	Headers   map[string]string `json:"headers,omitempty"`
+	Transform *Transform        `json:"transform,omitempty"`
 }
 
 // FailRequest defines model for FailRequest.
@@ -2495,6 +2540,9 @@ type Subscription struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
@@ -2532,6 +2580,9 @@ type Subscription struct {
 
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
@@ -2623,6 +2674,11 @@ type SubscriptionCreate struct {
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
+	// Tenants Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants.
+	//
+	// Examples: ["acme"]
+	Tenants []string `json:"tenants,omitempty"`
+
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
@@ -2671,6 +2727,9 @@ type SubscriptionCreated struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
@@ -2713,6 +2772,9 @@ type SubscriptionCreated struct {
 
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
@@ -2766,6 +2828,9 @@ type SubscriptionOfTenant struct {
 	Headers map[string]string `json:"headers"`
 	ID      string            `json:"id"`
 
+	// IsOperator True for an operator subscription, which receives events of all tenants or of those in tenants.
+	IsOperator *bool `json:"is_operator,omitempty"`
+
 	// MaxInFlight Maximum number of concurrent deliveries per gateway instance.
 	MaxInFlight int64 `json:"max_in_flight"`
 
@@ -2804,8 +2869,11 @@ type SubscriptionOfTenant struct {
 	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels []string `json:"target_labels"`
 
-	// Tenant Slug of the tenant.
-	Tenant string `json:"tenant"`
+	// Tenant Slug of the tenant; absent for an operator subscription.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Tenants Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants.
+	Tenants []string `json:"tenants,omitempty"`
 
 	// TimeoutSeconds Timeout of an attempt, including reading the response.
 	TimeoutSeconds int64      `json:"timeout_seconds"`
@@ -2912,6 +2980,11 @@ type SubscriptionPatch struct {
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
+	// Tenants Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants.
+	//
+	// Examples: ["acme"]
+	Tenants []string `json:"tenants,omitempty"`
+
 	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
@@ -2993,7 +3066,7 @@ type SubscriptionTested struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -3629,6 +3702,18 @@ type ListAllSubscriptionsParams struct {
 // ListAllSubscriptionsParamsStatus defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParamsStatus string
 
+// DeleteOperatorSubscriptionParams defines parameters for DeleteOperatorSubscription.
+type DeleteOperatorSubscriptionParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// UpdateOperatorSubscriptionParams defines parameters for UpdateOperatorSubscription.
+type UpdateOperatorSubscriptionParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Limit Maximum number of items of a page.
@@ -4113,7 +4198,7 @@ func (params ExportConfigurationParams) query() url.Values {
 
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
-// List subscriptions of all tenants. Newest first. 404 if the tenant does not exist.  Requires the admin key.
+// List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
 func (c *Client) ListAllSubscriptions(ctx context.Context, params ListAllSubscriptionsParams, options ...CallOption) (SubscriptionOfTenantPage, error) {
 	return callJSON[SubscriptionOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions"), query: params.query(), header: nil}, options)
 }
@@ -4136,6 +4221,103 @@ func (params ListAllSubscriptionsParams) query() url.Values {
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
 	return values
+}
+
+// CreateOperatorSubscription calls POST /api/admin/subscriptions.
+//
+// Create an operator subscription. The subscription receives published events and system events of all tenants, or of the given tenants, also of types that only the admin sees, such as tenant.closed. No tenant sees it or its deliveries. There are at most 50. The response contains the signing secret, which is returned only once. Requires the admin key.
+func (c *Client) CreateOperatorSubscription(ctx context.Context, body SubscriptionCreate, options ...CallOption) (SubscriptionCreated, error) {
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions"), query: nil, header: nil, body: body}, options)
+}
+
+// CreateOperatorSubscriptionFrom is like CreateOperatorSubscription, but sends body unchanged.
+func (c *Client) CreateOperatorSubscriptionFrom(ctx context.Context, body json.RawMessage, options ...CallOption) (SubscriptionCreated, error) {
+	return callJSON[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions"), query: nil, header: nil, body: body}, options)
+}
+
+// DeleteOperatorSubscription calls DELETE /api/admin/subscriptions/{id}.
+//
+// Delete an operator subscription. Deliveries that are still waiting are not sent. Requires the admin key.
+func (c *Client) DeleteOperatorSubscription(ctx context.Context, id string, params DeleteOperatorSubscriptionParams, options ...CallOption) error {
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header()}, options)
+}
+
+func (params DeleteOperatorSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// GetOperatorSubscription calls GET /api/admin/subscriptions/{id}.
+//
+// Get an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s", id), query: nil, header: nil}, options)
+}
+
+// UpdateOperatorSubscription calls PATCH /api/admin/subscriptions/{id}.
+//
+// Update an operator subscription. The body is a JSON merge patch, as for a tenant's subscription. Requires the admin key.
+func (c *Client) UpdateOperatorSubscription(ctx context.Context, id string, params UpdateOperatorSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header(), body: body}, options)
+}
+
+// UpdateOperatorSubscriptionFrom is like UpdateOperatorSubscription, but sends body unchanged.
+func (c *Client) UpdateOperatorSubscriptionFrom(ctx context.Context, id string, params UpdateOperatorSubscriptionParams, body json.RawMessage, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/subscriptions/%s", id), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params UpdateOperatorSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// EnableOperatorSubscription calls POST /api/admin/subscriptions/{id}/enable.
+//
+// Enable an operator subscription. Requires the admin key.
+func (c *Client) EnableOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/enable", id), query: nil, header: nil}, options)
+}
+
+// PauseOperatorSubscription calls POST /api/admin/subscriptions/{id}/pause.
+//
+// Pause an operator subscription. Requires the admin key.
+func (c *Client) PauseOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/pause", id), query: nil, header: nil}, options)
+}
+
+// ResumeOperatorSubscription calls POST /api/admin/subscriptions/{id}/resume.
+//
+// Resume an operator subscription. Requires the admin key.
+func (c *Client) ResumeOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/resume", id), query: nil, header: nil}, options)
+}
+
+// RotateOperatorSubscriptionSecret calls POST /api/admin/subscriptions/{id}/rotate-secret.
+//
+// Rotate the signing secret of an operator subscription. Requires the admin key.
+func (c *Client) RotateOperatorSubscriptionSecret(ctx context.Context, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/rotate-secret", id), query: nil, header: nil, body: body}, options)
+}
+
+// RotateOperatorSubscriptionSecretFrom is like RotateOperatorSubscriptionSecret, but sends body unchanged.
+func (c *Client) RotateOperatorSubscriptionSecretFrom(ctx context.Context, id string, body json.RawMessage, options ...CallOption) (SecretRotated, error) {
+	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/rotate-secret", id), query: nil, header: nil, body: body}, options)
+}
+
+// GetOperatorSubscriptionStats calls GET /api/admin/subscriptions/{id}/stats.
+//
+// Get statistics of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionStats(ctx context.Context, id string, options ...CallOption) (SubscriptionStats, error) {
+	return callJSON[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/stats", id), query: nil, header: nil}, options)
+}
+
+// TestOperatorSubscription calls POST /api/admin/subscriptions/{id}/test.
+//
+// Test an operator subscription by sending a test event. Requires the admin key.
+func (c *Client) TestOperatorSubscription(ctx context.Context, id string, options ...CallOption) (SubscriptionTested, error) {
+	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/test", id), query: nil, header: nil}, options)
 }
 
 // ListTenants calls GET /api/admin/tenants.
@@ -4551,6 +4733,18 @@ func (c *Client) TestEvent(ctx context.Context, tenant string, id string, option
 // Export configuration of a tenant. Returns the tenant's configuration as Apply configuration of a tenant reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Quotas are returned to the admin key only. Requires a key with the scope manage, or the admin key.
 func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, options ...CallOption) (ConfigurationDocument, error) {
 	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
+}
+
+// TestExpression calls POST /api/tenants/{tenant}/eventhook/expressions/test.
+//
+// Test a filter or a transform. Evaluates a filter, a transform, or both, for a payload that the request has. Nothing is stored. The evaluation has the limits of a route's test, and is charged to the tenant's share of time: 429 if it is used up. A broken expression is answered 422. Requires a key with the scope read, or the admin key.
+func (c *Client) TestExpression(ctx context.Context, tenant string, body ExpressionTest, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// TestExpressionFrom is like TestExpression, but sends body unchanged.
+func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -5292,4 +5486,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "e21746b6aa09cde50f54ba9b2dce88a2004ef80ee961ae19b43121e01accd74f"
+const generatedFrom = "f73618a87c0b645c9a00e6448e331816489bb4670fabfc8640d2a7e3989d24fb"

@@ -28,7 +28,7 @@ type DeliveryOfTenant struct {
 
 // SubscriptionOfTenant is a subscription in a list over all tenants.
 type SubscriptionOfTenant struct {
-	Tenant string `json:"tenant" doc:"Slug of the tenant."`
+	Tenant string `json:"tenant,omitempty" doc:"Slug of the tenant; absent for an operator subscription."`
 	Subscription
 }
 
@@ -38,7 +38,7 @@ func (s *server) registerAdminLists(api huma.API) {
 	}
 	register(s, api, list("list-all-events", "events", "List events of all tenants", aboutScans), s.listAllEvents)
 	register(s, api, list("list-all-deliveries", "deliveries", "List deliveries of all tenants", aboutScans), s.listAllDeliveries)
-	register(s, api, list("list-all-subscriptions", "subscriptions", "List subscriptions of all tenants", ""), s.listAllSubscriptions)
+	register(s, api, list("list-all-subscriptions", "subscriptions", "List subscriptions of all tenants", "The list has the operator subscriptions, too: they have is_operator and no tenant."), s.listAllSubscriptions)
 }
 
 type allEventsQuery struct {
@@ -124,6 +124,9 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 	}
 	list, err := s.Subscriptions.Subscriptions(ctx, tenant, in.SubscriptionQuery.filter(before))
 	show := func(x eventhook.Subscription) SubscriptionOfTenant {
+		if x.IsOperator() {
+			return SubscriptionOfTenant{Subscription: s.viewSubscription(x)}
+		}
 		return SubscriptionOfTenant{x.TenantSlug, s.viewSubscription(x)}
 	}
 	return newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), err

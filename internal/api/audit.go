@@ -50,9 +50,18 @@ type auditedChange struct {
 	To    json.RawMessage `json:"to" doc:"Value after the change; null if the field was removed."`
 }
 
+// tenantOfEntry returns the slug of an entry's tenant, "" for changes of the operator's own
+// resources.
+func tenantOfEntry(e eventhook.AuditEntry) string {
+	if e.TenantID == eventhook.OperatorTenant {
+		return ""
+	}
+	return e.TenantSlug
+}
+
 func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
 	v := auditEntryView{
-		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(e.TenantSlug), Action: e.Action,
+		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(tenantOfEntry(e)), Action: e.Action,
 		Actor:    auditActor{string(e.Actor.Type), optionalID(e.Actor.KeyID), e.Actor.Name},
 		Resource: auditResource{e.ResourceType, optional(e.ResourceID), e.ResourceName}, Changes: []auditedChange{},
 		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID), TraceID: optional(e.TraceID),

@@ -30,7 +30,7 @@ type caller struct {
 func (c caller) actor() eventhook.Actor {
 	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID, TraceID: c.trace}
 	switch {
-	case c.admin && c.tenant.IsZero():
+	case c.admin && (c.tenant.IsZero() || c.tenant == eventhook.OperatorTenant):
 		a.Type = eventhook.ActorAdmin
 	case c.admin:
 		a.Type = eventhook.ActorOnBehalf

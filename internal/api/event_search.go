@@ -66,7 +66,11 @@ func (s *server) searchEvents(ctx context.Context, by caller, in *searchRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &searchAnswer{viewFound(s.pager("search", by.tenant), q, found, events)}, nil
+	view := viewFound(s.pager("search", by.tenant), q, found, events)
+	if view.ScannedUntil != nil && view.ScannedUntil.After(s.Now()) { // a time span that has not begun
+		view.ScannedUntil = nil
+	}
+	return &searchAnswer{view}, nil
 }
 
 // EventSearchQuery is a search that was checked.

@@ -44,7 +44,7 @@ func exampleTime(seconds int) time.Time {
 // examples returns the examples of all operations by operation id.
 func examples() map[string]example {
 	all := map[string]example{}
-	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
+	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(), operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
 		maps.Copy(all, part)
 	}
 	return all

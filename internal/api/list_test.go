@@ -46,8 +46,11 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 			r.admin("POST", subscriptionPath(subscription)+"/replays/"+id+"/cancel", nil).want(http.StatusOK)
 			return id
 		},
-		T("acme") + "/audit": audited,
-		"/api/admin/audit":   audited,
+		"/api/admin/events":        func(int) string { return r.event().ID.String() },
+		"/api/admin/deliveries":    func(int) string { return r.deliverTo(subscription) },
+		"/api/admin/subscriptions": func(int) string { tick(); return r.subscribe("*") },
+		T("acme") + "/audit":       audited,
+		"/api/admin/audit":         audited,
 		"/api/admin/tenants": func(n int) string {
 			tick()
 			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])

@@ -45,6 +45,7 @@ type SubscriptionFields struct {
 	HeaderPrefix         string            `json:"header_prefix,omitempty" maxLength:"40" example:"X-Acme" doc:"Replaces X-Eventhook at the beginning of the gateway's header names."`
 	OrderedBy            *string           `json:"ordered_by,omitempty" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
 	Recovery             Recovery          `json:"recovery,omitzero" doc:"What happens to the deliveries that the receiver missed during an outage."`
+	Tenants              []string          `json:"tenants,omitempty" maxItems:"1000" example:"[\"acme\"]" doc:"Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants."`
 }
 
 // Recovery says what happens to the deliveries that a receiver missed during an outage.
@@ -71,7 +72,7 @@ func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
 		TimeoutSeconds: x.TimeoutSeconds, DisableAfterFailures: x.DisableAfterFailures, MaxInFlight: x.MaxInFlight, RatePerSecond: x.RatePerSecond,
 		Signatures: x.Signatures, ScopeFilter: x.ScopeFilter, Transform: (*Transform)(x.Transform), Format: x.Format, HeaderPrefix: x.HeaderPrefix,
-		OrderedBy: optional(x.OrderedBy), Recovery: Recovery(x.Recovery),
+		OrderedBy: optional(x.OrderedBy), Recovery: Recovery(x.Recovery), Tenants: x.Tenants,
 	}
 }
 
@@ -85,7 +86,7 @@ func (f SubscriptionFields) over(x eventhook.Subscription) eventhook.Subscriptio
 		Headers: f.Headers, TargetLabels: f.TargetLabels, Retry: eventhook.RetryPolicy(f.Retry), TimeoutSeconds: f.TimeoutSeconds,
 		DisableAfterFailures: f.DisableAfterFailures, MaxInFlight: f.MaxInFlight, RatePerSecond: f.RatePerSecond, Signatures: f.Signatures,
 		ScopeFilter: f.ScopeFilter, Transform: (*eventhook.Transform)(f.Transform), Format: f.Format, HeaderPrefix: f.HeaderPrefix,
-		OrderedBy: valueOf(f.OrderedBy), Recovery: eventhook.RecoveryPolicy(f.Recovery),
+		OrderedBy: valueOf(f.OrderedBy), Recovery: eventhook.RecoveryPolicy(f.Recovery), Tenants: f.Tenants,
 	}
 	return x
 }

@@ -12,6 +12,8 @@ import (
 // place of omitted settings.
 type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
+	IsOperator           bool              `json:"is_operator,omitempty" doc:"True for an operator subscription, which receives events of all tenants or of those in tenants."`
+	Tenants              []string          `json:"tenants,omitempty" doc:"Of an operator subscription: slugs of the tenants whose events it receives; absent if it receives events of all tenants."`
 	Name                 string            `json:"name" doc:"Display name."`
 	Status               string            `json:"status" enum:"active,paused,disabled" doc:"active: events are delivered. paused: deliveries are held until the subscription is resumed. disabled: no deliveries are created, unless failures disabled the subscription: then they are held."`
 	DisabledReason       *string           `json:"disabled_reason" doc:"Why the subscription is disabled; null if it is not."`
@@ -54,7 +56,7 @@ type SubscriptionCreated struct {
 func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 	signing := signingAt(x.Signing, s.Now())
 	v := Subscription{
-		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
+		ID: x.ID.String(), IsOperator: x.IsOperator(), Tenants: x.Tenants, Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
 		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,

@@ -60,6 +60,7 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
+	s.registerOperatorSubscriptions(api)
 	s.registerReplays(api)
 	s.registerSubscriptionBulks(api)
 	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)

@@ -70,6 +70,9 @@ func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deli
 	} else if f.EventType != "" {
 		s.add("type", f.EventType, `d.event_type = @type`)
 	}
+	if !tenant.IsZero() {
+		s.rows.matches += ` AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE` // no tenant sees these
+	}
 	if tenant.IsZero() {
 		delete(s.args, "tenant")
 		s.rows.where, s.rows.matches = strings.ReplaceAll(s.rows.where, `@tenant`, `t.id`), strings.ReplaceAll(s.rows.matches, `@tenant`, `t.id`)

@@ -1,0 +1,73 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+const allSubscriptions = "/api/admin/subscriptions"
+
+func TestOperatorSubscriptions(t *testing.T) {
+	r := setUp(t)
+	body := map[string]any{"name": "ops", "url": "https://ops.example/hooks", "event_types": []string{"tenant.closed", "payment.*"}, "tenants": []string{"acme"}}
+	a := r.admin("POST", allSubscriptions, body).want(http.StatusCreated)
+	created := a.object()
+	id, _ := created["id"].(string)
+	at := allSubscriptions + "/" + id
+	if created["is_operator"] != true || created["signing_secret"] == "" || a.Header().Get("Location") != at {
+		t.Errorf("created %v at %s", created, a.Header().Get("Location"))
+	}
+	r.clock.Advance(time.Second) // lists are newest first
+	own := r.admin("POST", T("acme")+"/subscriptions", map[string]any{"name": "own", "url": "https://own.example/", "event_types": []string{"*"}}).want(http.StatusCreated).object()
+
+	for query, want := range map[string][]any{"": {own["id"], id}, "?tenant=acme": {own["id"]}, "?tenant=umbrella": {}, "?event_type=tenant.closed&status=active": {own["id"], id}} {
+		ids := []any{}
+		for _, x := range r.list(allSubscriptions + query).Items {
+			ids = append(ids, x["id"])
+			if isOperator := x["is_operator"] == true; isOperator == (x["tenant"] == "acme") {
+				t.Errorf("list%s: got %v, want either an operator's or a tenant's", query, x)
+			}
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("list%s: got %v, want %v", query, ids, want)
+		}
+	}
+	r.admin("GET", allSubscriptions+"?tenant=unknown", nil).want(http.StatusNotFound)
+	r.admin("GET", at, nil).want(http.StatusOK)
+	r.admin("GET", allSubscriptions+"/"+own["id"].(string), nil).want(http.StatusNotFound)
+	if got := r.admin("PATCH", at, map[string]any{"tenants": nil, "event_types": []string{"*"}}).want(http.StatusOK).object(); got["tenants"] != nil || got["version"] != 2.0 {
+		t.Errorf("patched: got %v, want no tenants", got)
+	}
+	for _, verb := range []string{"pause", "resume", "enable", "test", "rotate-secret"} {
+		r.admin("POST", at+"/"+verb, nil).want(http.StatusOK)
+	}
+	r.admin("GET", at+"/stats", nil).want(http.StatusOK)
+	if entry := r.list("/api/admin/audit?action=webhook.created").Items[1]; entry["tenant"] != nil || entry["actor"].(map[string]any)["type"] != "admin" {
+		t.Errorf("the audit entry is %v, want one of the admin without a tenant", entry)
+	}
+
+	// No tenant sees it.
+	for _, path := range []string{T("acme") + "/subscriptions/" + id, T("_operator") + "/subscriptions", tenants + "/_operator"} {
+		r.admin("GET", path, nil).want(http.StatusNotFound)
+	}
+	for _, x := range r.list(T("acme") + "/subscriptions").Items {
+		if x["id"] == id {
+			t.Error("a tenant's list has the operator subscription")
+		}
+	}
+	for _, x := range r.list(tenants).Items {
+		if x["slug"] == eventhook.OperatorSlug {
+			t.Error("the list of tenants has the operator tenant")
+		}
+	}
+	p := r.admin("POST", T("acme")+"/subscriptions", body).want(http.StatusUnprocessableEntity).problem()
+	if !slices.Contains(p.locations(), "body.tenants") {
+		t.Errorf("tenants of a tenant's subscription: got faults at %v, want body.tenants", p.locations())
+	}
+	r.admin("DELETE", at, nil).want(http.StatusNoContent)
+	r.admin("GET", at, nil).want(http.StatusNotFound)
+}
