@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,32 +94,41 @@ func (r *recoveryHarness) wait(n int) {
 	}
 }
 
-// killable is the queue of an instance that can be killed: it stores nothing afterwards.
+// killable is the queue of an instance that is killed when a number of deliveries have arrived:
+// it stores nothing afterwards. With 0, it is never killed.
 type killable struct {
 	outbound.Queue
-	isKilled atomic.Bool
+	*recoveryHarness
+	after int
+}
+
+func (k *killable) isKilled() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.after > 0 && len(k.arrived) >= k.after
 }
 
 var errKilled = errors.New("the instance was killed")
 
 func (k *killable) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
-	if k.isKilled.Load() {
+	if k.isKilled() {
 		return nil, errKilled
 	}
 	return k.Queue.SettleDeliveries(ctx, batch)
 }
 
 func (k *killable) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
-	if k.isKilled.Load() {
+	if k.isKilled() {
 		return errKilled
 	}
 	return k.Queue.ReleaseDeliveries(ctx, list)
 }
 
-// start runs an instance. stop ends it and waits; kill does so without storing anything.
-func (r *recoveryHarness) start() (stop, kill func()) {
+// start runs an instance, which is killed after a number of deliveries; 0: never. stop ends it and
+// waits.
+func (r *recoveryHarness) start(killAfter int) (stop func()) {
 	db := r.open(func(o *Options) { o.Now = time.Now })
-	queue := &killable{Queue: db}
+	queue := &killable{db, r, killAfter}
 	c := outbound.DefaultConfig()
 	c.BatchSize, c.PollInterval, c.DrainTimeout = 64, 50*time.Millisecond, time.Second
 	log := slog.New(slog.DiscardHandler)
@@ -134,7 +142,7 @@ func (r *recoveryHarness) start() (stop, kill func()) {
 	running.Go(func() { _ = w.Run(ctx) })
 	stop = func() { cancel(); running.Wait() }
 	r.Cleanup(stop)
-	return stop, func() { queue.isKilled.Store(true); stop() }
+	return stop
 }
 
 // repeated returns how many of the requests that were answered 200 repeat a delivery.
@@ -150,14 +158,15 @@ func (r *recoveryHarness) wantSent(n int) {
 	same(r, "deliveries by recovery", r.count("delivery", "status = 'success' AND recoveries = 1"), n)
 }
 
-func manySlots(s *eventhook.Subscription) { s.MaxInFlight = 50 }
+// manySlots also shortens the leases, which last as long as a request may take.
+func manySlots(s *eventhook.Subscription) { s.MaxInFlight, s.TimeoutSeconds = 50, 1 }
 
 func TestTwoInstancesRecoverEachOf2000DeliveriesOnce(t *testing.T) {
 	const missed = 2000
 	r := newRecovery(t, manySlots)
 	list := r.miss(missed)
-	first, _ := r.start()
-	second, _ := r.start()
+	first := r.start(0)
+	second := r.start(0)
 	r.wait(missed)
 	first()
 	second()
@@ -181,14 +190,14 @@ func TestAnInstanceIsKilledDuringARecovery(t *testing.T) {
 	const missed = 300
 	r := newRecovery(t, manySlots)
 	r.miss(missed)
-	_, kill := r.start()
+	kill := r.start(missed / 3)
 	r.wait(missed / 3)
 	kill()
 	if n := r.count("delivery", "status = 'acquired'"); n == 0 {
 		t.Error("the instance was killed with no delivery leased, want some")
 	}
 	unsettled := len(r.arrived) - r.count("delivery", "status = 'success' AND recoveries = 1")
-	stop, _ := r.start()
+	stop := r.start(0)
 	r.wait(missed + unsettled)
 	stop()
 	same(t, "sent again", r.repeated(), unsettled)
@@ -209,7 +218,7 @@ func TestARecoverySendsToTheSubscriptionOfToday(t *testing.T) {
 			change(&want)
 			_, err := r.changeSubscription(operator, *r.of, 0, change)
 			r.must(err)
-			stop, _ := r.start()
+			stop := r.start(0)
 			r.wait(missed)
 			stop()
 			same(t, "the receivers", r.urls, map[string]int{want.URL.Reveal() + " " + want.Signing[0].Secret.Reveal(): missed})
@@ -230,7 +239,7 @@ func TestPoisonDoesNotStopARecovery(t *testing.T) {
 		}
 		return 200
 	}
-	stop, _ := r.start()
+	stop := r.start(0)
 	r.wait(missed - poison)
 	stop()
 	same(t, "sent again", r.repeated(), 0)
