@@ -127,6 +127,12 @@ const (
 	ErrorHTTP    ErrorClass = "http"    // any other status that is not 2xx
 	ErrorBlocked ErrorClass = "blocked" // the address policy does not allow the address
 	ErrorClosed  ErrorClass = "closed"  // the connection was closed before the response was complete
+	// ErrorTransform means that the transform of the subscription failed, so that nothing
+	// was sent. It would fail again, so the delivery is dead.
+	ErrorTransform ErrorClass = "transform"
+	// ErrorBusy means that the transform of the subscription was not run, because the
+	// tenant's share of time is used up. Such an attempt does not count.
+	ErrorBusy ErrorClass = "busy"
 )
 
 // Succeeded reports whether the receiver answered with a 2xx status.

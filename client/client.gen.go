@@ -843,7 +843,7 @@ type DeliveryAttempt struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -1560,6 +1560,51 @@ type Explanation struct {
 
 	// Verified Whether the verification succeeded.
 	Verified bool `json:"verified"`
+}
+
+// ExpressionResult defines model for ExpressionResult.
+type ExpressionResult struct {
+	// Error Why a filter or the transform could not be evaluated; null if it could.
+	Error *string `json:"error"`
+
+	// Matched Whether the filters hold; null without a filter, or if they could not be evaluated.
+	Matched *bool `json:"matched"`
+
+	// Output Result of the transform; null without a transform, or if the filters do not hold.
+	Output interface{} `json:"output"`
+
+	// Reason Why the filters hold or not.
+	//
+	// Examples: body.amount is 7, wanted $gte 10
+	Reason string `json:"reason"`
+}
+
+// ExpressionTest defines model for ExpressionTest.
+type ExpressionTest struct {
+	// Body Any JSON value. With a Content-Type other than JSON, a string is the text of the body.
+	Body interface{} `json:"body,omitempty"`
+
+	// EventType Event type that the expression reads.
+	EventType *string `json:"event_type,omitempty"`
+
+	// Filter Pattern filter, as in a route.
+	//
+	// Examples: {"body.amount":{"$gte":10}}
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// FilterExpression CEL expression, as in a route.
+	//
+	// Examples: body.amount > 10
+	FilterExpression *string `json:"filter_expression,omitempty"`
+
+	// FilterFunction JavaScript with a function filter(event), as in a route.
+	FilterFunction *string `json:"filter_function,omitempty"`
+
+	// Headers Headers of the payload. Content-Type says how a body that is a string is read.
+	//
+	// Examples: {"X-Env":"prod"}
+	Headers   map[string]string `json:"headers,omitempty"`
+	Transform *Transform        `json:"transform,omitempty"`
 }
 
 // FailRequest defines model for FailRequest.
@@ -3021,7 +3066,7 @@ type SubscriptionTested struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -4690,6 +4735,18 @@ func (c *Client) ExportTenantConfiguration(ctx context.Context, tenant string, o
 	return callJSON[ConfigurationDocument](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/export", tenant), query: nil, header: nil}, options)
 }
 
+// TestExpression calls POST /api/tenants/{tenant}/eventhook/expressions/test.
+//
+// Test a filter or a transform. Evaluates a filter, a transform, or both, for a payload that the request has. Nothing is stored. The evaluation has the limits of a route's test, and is charged to the tenant's share of time: 429 if it is used up. A broken expression is answered 422. Requires a key with the scope read, or the admin key.
+func (c *Client) TestExpression(ctx context.Context, tenant string, body ExpressionTest, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// TestExpressionFrom is like TestExpression, but sends body unchanged.
+func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ExpressionResult, error) {
+	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
 //
 // List promises. Newest first. With idempotency_key, the list contains the promise with this key, if it exists. A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires a key with the scope work, or the admin key.
@@ -5429,4 +5486,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "bd54eaca0607435c16e72fac28ebe1472af61c9006445594d2ab0f9a4a8299ab"
+const generatedFrom = "f73618a87c0b645c9a00e6448e331816489bb4670fabfc8640d2a7e3989d24fb"

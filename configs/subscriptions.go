@@ -62,7 +62,7 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	default:
 		refs.faults.Add(at+".status", "%q, want %s or %s", s.Status, eventhook.SubscriptionActive, eventhook.SubscriptionPaused)
 	}
-	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, eventhook.Route{Filter: filter}) // filters of subscriptions and routes have the same syntax
+	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, eventhook.Route{Filter: filter, Transform: s.Transform}) // both have the same syntax as in routes
 	if err != nil {
 		refs.faults.Add(at, "cannot be checked: %s", err)
 	}

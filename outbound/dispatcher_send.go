@@ -96,6 +96,10 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	if !a.Succeeded() && ctx.Err() != nil {
 		return r, nil
 	}
+	if a.ErrorClass == eventhook.ErrorBusy {
+		r.Backoff = busyPause
+		return r, nil
+	}
 	d.Observer.Attempted(a.ErrorClass, a.Duration)
 	rules.chance = d.Chance()
 	settlement = rules.settle(to, j.Delivery, &a)
@@ -106,6 +110,10 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 
 // lookUpPause is the backoff of a destination that cannot be read.
 const lookUpPause = time.Second
+
+// busyPause is the backoff of a destination whose tenant has used up its time for
+// transforms.
+const busyPause = time.Second
 
 // margin returns the part of a lease that is reserved for writing the outcome.
 func (d *Dispatcher) margin() time.Duration { return d.Lease / 4 }

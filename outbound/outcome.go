@@ -74,8 +74,8 @@ func age(d time.Duration) string {
 
 // settle returns the settlement of an attempt. A failed delivery is retried as the retry
 // policy of the destination says, but not before the time that the receiver requested. It
-// is dead if its retries are used up, if it would be too old by then, or after a 410 or a
-// terminal status of the policy. A
+// is dead if its retries are used up, if it would be too old by then, or after a 410, a
+// terminal status of the policy, or a failed transform. A
 // test is dead after its first failure. The dispatcher sends a test only if the Tester did
 // not settle it, or if it was replayed.
 func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
@@ -88,6 +88,7 @@ func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook
 		if to.DisableGone {
 			o.Disable = answeredGone
 		}
+	case a.ErrorClass == eventhook.ErrorTransform:
 	case slices.Contains(to.Retry.TerminalStatuses, a.StatusCode):
 		o.LastError += " (not retried: a terminal status of the retry policy)"
 	default:
@@ -125,7 +126,7 @@ func retryAfter(a eventhook.Attempt) time.Duration {
 // was no answer, or the status was 429 or 5xx.
 func isOverload(a eventhook.Attempt) bool {
 	switch a.ErrorClass {
-	case "", eventhook.ErrorHTTP:
+	case "", eventhook.ErrorHTTP, eventhook.ErrorTransform:
 		return false
 	case eventhook.ErrorHTTP4xx:
 		return a.StatusCode == http.StatusTooManyRequests

@@ -49,6 +49,7 @@ func TestTheOutcomeOfADelivery(t *testing.T) {
 		{"a redirect is a failure", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
 		{"a 404 is a failure", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
 		{"a 410 makes the delivery dead", settings, fresh, status(410, 0), dead, 0, 0},
+		{"a failed transform makes the delivery dead", settings, fresh, eventhook.Attempt{ErrorClass: eventhook.ErrorTransform, Error: "transform: no"}, dead, 0, 0},
 		{"a terminal status makes the delivery dead", final, fresh, status(422, 0), dead, 0, 0},
 		{"a terminal status with a Retry-After", final, fresh, status(503, time.Hour), dead, 0, 0},
 		{"a status that is not terminal", final, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},

@@ -32,6 +32,19 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 	if err != nil {
 		return nil, err
 	}
+	return x.explain(ctx, routes, e)
+}
+
+// ExplainRoute returns what a route would do with an event.
+func (x routeExplainer) ExplainRoute(ctx context.Context, r eventhook.Route, e *eventhook.Event) (api.RouteExplanation, error) {
+	list, err := x.explain(ctx, []eventhook.Route{r}, e)
+	if err != nil {
+		return api.RouteExplanation{}, err
+	}
+	return list[0], nil
+}
+
+func (x routeExplainer) explain(ctx context.Context, routes []eventhook.Route, e *eventhook.Event) ([]api.RouteExplanation, error) {
 	var program *route.Program
 	if err := x.cpuLimiter.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
 		return nil, err

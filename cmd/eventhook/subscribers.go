@@ -4,18 +4,21 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/url"
+	"runtime"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/outbound/send"
+	"github.com/eventhook/eventhook/outbound/transform"
 	"github.com/eventhook/eventhook/targets"
 )
 
@@ -58,7 +61,7 @@ func (g *gateway) wireSubscribers() {
 	s := &g.subscribers
 	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
+	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.transforms(), g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
 	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now, Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
@@ -72,6 +75,13 @@ func (g *gateway) wireSubscribers() {
 	})
 	s.replays = &replay.Worker{Store: g.db, CPULimiter: g.cpuLimiter, Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: time.Now}
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
+}
+
+// transforms returns the runner of the transforms of subscriptions. Its first run starts a
+// process.
+func (g *gateway) transforms() *transform.Runner {
+	processes := max(2, runtime.GOMAXPROCS(0))
+	return transform.NewRunner(script.NewPool(processes, script.TimeLimit), processes, g.cpuLimiter, time.Now)
 }
 
 // apiPublisher publishes the events that callers of the API send.

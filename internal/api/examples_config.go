@@ -78,6 +78,8 @@ func sourceExamples() map[string]example {
 		"delete-route": {},
 
 		"reorder-routes": {request: `{"order": [{"id": "` + exampleRouteID + `", "priority": 10}]}`, response: RouteList{Items: []Route{route}}},
+		"test-expression": {request: `{"filter": {"body.amount": {"$gte": 10}}, "body": {"amount": 7}}`,
+			response: expressionResult{Matched: new(false), Reason: "body.amount is 7, wanted $gte 10"}},
 		"backtest-route": {request: `{
   "source": "github",
   "route": {"name": "pushes", "filter_event_types": ["push"], "targets": [{"type": "task", "task_kind": "build"}]},

@@ -28,6 +28,8 @@ type ExplainStore interface {
 type RouteExplainer interface {
 	// CheckRoute returns the faults of a route's filters and transform.
 	CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error)
+	// ExplainRoute evaluates a route, which need not be stored, for an event.
+	ExplainRoute(ctx context.Context, r eventhook.Route, e *eventhook.Event) (RouteExplanation, error)
 	// ExplainRoutes evaluates all routes of a source for one event, in their order.
 	ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]RouteExplanation, error)
 	// Backtest evaluates a route, which need not be stored, for the last newest events
@@ -132,6 +134,7 @@ func (s *server) registerExplain(api huma.API) {
 		maxBody: 4 << 20, skipsShape: true}, s.explain)
 	s.registerEventTest(api)
 	s.registerBacktest(api)
+	s.registerExpressions(api)
 }
 
 type explanationAnswer struct{ Body explanationView }

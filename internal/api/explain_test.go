@@ -19,8 +19,10 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
 )
 
 // routes is an api.RouteExplainer with fixed answers that records its arguments.
@@ -59,6 +61,23 @@ func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e
 	defer x.mu.Unlock()
 	x.source, x.event = source, e
 	return x.list, errors.Join(ctx.Err(), x.err)
+}
+
+func (x *routes) ExplainRoute(ctx context.Context, r eventhook.Route, e *eventhook.Event) (api.RouteExplanation, error) {
+	compile := func(t eventhook.Target) (route.Effector, error) { return targets.New(t, targets.Deps{}) }
+	list, err := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, compile).Explain(ctx, cpushare.New(cpushare.DefaultConfig(), nil, time.Now), e, time.Now())
+	if err != nil {
+		return api.RouteExplanation{}, err
+	}
+	explained := api.RouteExplanation{Name: r.Name, Matched: list[0].Matched, Reason: list[0].Reason}
+	for _, t := range list[0].Actions {
+		a := api.ActionExplanation{TargetType: t.Type, Input: t.Input}
+		if t.Err != nil {
+			a.Error = t.Err.Error()
+		}
+		explained.Actions = append(explained.Actions, a)
+	}
+	return explained, nil
 }
 
 const hush = "hush-hush-this-is-secret"

@@ -31,9 +31,27 @@ func isPlainHTTP(url string) bool {
 	return len(url) >= len(scheme) && strings.EqualFold(url[:len(scheme)], scheme)
 }
 
-// checkReceiver returns an error if the gateway may not send to the URL. It checks URLs
-// that are new, or that agents served before. Agents check their own destinations.
+// checkTransform returns an error if a new transform cannot be compiled.
+func (s *server) checkTransform(ctx context.Context, want, have eventhook.Subscription) error {
+	if want.Transform == nil || have.Transform != nil && *want.Transform == *have.Transform {
+		return nil
+	}
+	faults, err := s.Routes.CheckRoute(ctx, want.TenantID, eventhook.Route{Transform: want.Transform})
+	if err != nil {
+		return err
+	}
+	var rules eventhook.Faults
+	rules.Merge("body", faults)
+	return rules.Err(notValid)
+}
+
+// checkReceiver returns an error if the transform cannot be compiled, or if the gateway may
+// not send to the URL. It checks URLs that are new, or that agents served before. Agents
+// check their own destinations.
 func (s *server) checkReceiver(ctx context.Context, want, have eventhook.Subscription) error {
+	if err := s.checkTransform(ctx, want, have); err != nil {
+		return err
+	}
 	isKnown := want.URL.Equal(have.URL) && !have.IsForAgents()
 	if want.IsForAgents() || isKnown {
 		return nil

@@ -154,6 +154,8 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"subscription_id": someID, "event_id": someID, "status": []any{"dead"}, "created_after": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
 		{"publish an event", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c", "--source", "erp", "--category", "sales"},
 			request{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c", "source": "erp", "category": "sales"}}},
+		{"test an expression", []string{"expression", "test", "--filter", `{"body.n":1}`, "--transform", "jmespath:body.n", "--body", `{"n":1}`, "--headers", `{"X-Env":"a"}`},
+			request{"POST", inShop + "/expressions/test", object{"filter": object{"body.n": 1.0}, "transform": object{"type": "jmespath", "expression": "body.n"}, "body": object{"n": 1.0}, "headers": object{"X-Env": "a"}}}},
 		{"list dead work", []string{"work", "list", "--status", "dead", "--type", "task", "--kind", "k", "--queue", "q", "--limit", "3"},
 			request{"GET", inShop + "/work?kind=k&limit=3&queue=q&status=dead&type=task", nil}},
 		{"get work", []string{"work", "get", someID}, request{"GET", inShop + "/work/" + someID, nil}},

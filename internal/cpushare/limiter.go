@@ -61,6 +61,7 @@ const (
 	Routes        Place = "routes"        // the routes of an event
 	Subscriptions Place = "subscriptions" // the filters of subscriptions
 	Schemas       Place = "schemas"       // the schema of a published event
+	Transforms    Place = "transforms"    // the transforms of deliveries
 	Tests         Place = "tests"         // tests by a caller of the API
 )
 

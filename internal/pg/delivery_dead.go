@@ -320,14 +320,14 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 }
 
 // expireDeliveriesSQL reads only the partitions before @before. It keeps deliveries whose age an
-// outage explains: the dispatcher and expireHeldSQL end these. Index delivery_due, then primary
-// key.
+// outage explains: the dispatcher and expireHeldSQL end these. Indexes
+// subscription_health_probe, subscription_health_ended and delivery_due, then primary keys.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
       AND d.destination_id <> ALL (ARRAY(SELECT subscription_id FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL
-          UNION ALL SELECT subscription_id FROM eventhook.replay WHERE kind = 'recovery' AND until > @oldest))
+          UNION ALL SELECT subscription_id FROM eventhook.subscription_health WHERE outage_ended_at > @oldest))
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 

@@ -42,7 +42,7 @@ func (e *engine) do(j job) (output []byte, fault *Error) {
 		return e.expressions.do(j)
 	case Filter:
 		return e.javaScript(j, "filter")
-	case Transform:
+	case Transform, Reshape:
 		return e.javaScript(j, "transform")
 	}
 	return nil, &Error{Reason: Broken, Message: fmt.Sprintf("programs of kind %q are unknown", j.Kind)}

@@ -87,6 +87,11 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 			return nil, r.faultOf(err, TooMuch)
 		}
 	}
+	if j.Kind == Reshape && !j.check {
+		if err := r.fixClock(event); err != nil {
+			return nil, r.faultOf(err, Failed)
+		}
+	}
 	name, err := r.hold(r.vm.EvalValue(nameSource, quickjs.EvalGlobal))
 	if err != nil {
 		return nil, r.faultOf(err, Failed)

@@ -23,15 +23,15 @@ const maxExpressions = 256
 
 // expressions caches compiled JMESPath expressions.
 type expressions struct {
-	compiled map[string]jmespath.JMESPath
+	compiled map[string]expression
 }
 
 func newExpressions() *expressions {
-	return &expressions{compiled: map[string]jmespath.JMESPath{}}
+	return &expressions{compiled: map[string]expression{}}
 }
 
 func (x *expressions) do(j job) ([]byte, *Error) {
-	expression, fault := x.compile(j.Source)
+	program, fault := x.compile(j.Source)
 	if fault != nil || j.check {
 		return nil, fault
 	}
@@ -39,7 +39,7 @@ func (x *expressions) do(j job) ([]byte, *Error) {
 	if err != nil {
 		return nil, &Error{Reason: Failed, Message: "the event is not valid JSON"}
 	}
-	result, err := expression.Search(value)
+	result, err := program.search(value)
 	if err != nil {
 		return nil, &Error{Reason: Failed, Message: textOf(err)}
 	}
@@ -52,11 +52,11 @@ func (x *expressions) do(j job) ([]byte, *Error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func (x *expressions) compile(source string) (jmespath.JMESPath, *Error) {
-	if expression, ok := x.compiled[source]; ok {
-		return expression, nil
+func (x *expressions) compile(source string) (expression, *Error) {
+	if program, ok := x.compiled[source]; ok {
+		return program, nil
 	}
-	expression, err := compileJMESPath(source)
+	program, err := compileJMESPath(source)
 	if err != nil {
 		fault := &Error{Reason: Broken, Message: textOf(err)}
 		if at, ok := errors.AsType[jmespath.SyntaxError](err); ok {
@@ -65,13 +65,13 @@ func (x *expressions) compile(source string) (jmespath.JMESPath, *Error) {
 		if f, ok := errors.AsType[unknownFunctionError](err); ok {
 			fault.Line, fault.Column = f.placeIn(source)
 		}
-		return nil, fault
+		return expression{}, fault
 	}
 	if len(x.compiled) >= maxExpressions {
 		clear(x.compiled)
 	}
-	x.compiled[source] = expression
-	return expression, nil
+	x.compiled[source] = program
+	return program, nil
 }
 
 // functionNames holds the known functions. The library reports an unknown function only when it is
@@ -84,15 +84,15 @@ var functionNames = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
-func compileJMESPath(source string) (jmespath.JMESPath, error) {
+func compileJMESPath(source string) (expression, error) {
 	tree, err := parsing.NewParser().Parse(source)
 	if err != nil {
-		return nil, err
+		return expression{}, err
 	}
 	if err := checkFunctions(tree); err != nil {
-		return nil, err
+		return expression{}, err
 	}
-	return jmespath.Compile(source)
+	return expression{ordered(tree)}, nil
 }
 
 func checkFunctions(node parsing.ASTNode) error {

@@ -26,6 +26,10 @@ const (
 	Filter    Kind = 'f' // JavaScript with a function filter(event); returns true or false
 	Transform Kind = 't' // JavaScript with a function transform(event); returns JSON
 	JMESPath  Kind = 'j' // a JMESPath expression over a JSON value; returns JSON
+	// Reshape is a Transform of an event as receivers get it, with a timestamp and an
+	// event_id. The clock and the random numbers of the program derive from both, so that
+	// the same event always has the same result.
+	Reshape Kind = 'r'
 )
 
 // Limits of a run.

@@ -15,16 +15,13 @@ import (
 // database: the members have a fixed order, and data has exactly the bytes that were
 // published. Members that are null or empty are omitted.
 func Body(e *eventhook.Event) []byte {
-	var envelope eventhook.Envelope
-	if e.Envelope != nil {
-		envelope = *e.Envelope
-	}
+	envelope := envelopeOf(e)
 	const overhead = 512 // estimated bytes of names, ids, quotes and commas
 	o := object{make([]byte, 0, overhead+len(e.Body)+len(e.EventType)+len(envelope.Scope)+len(envelope.Actor)+len(envelope.Metadata))}
 	o.id("event_id", e.ID)
 	o.text("event_type", e.EventType)
 	o.text("category", envelope.Category)
-	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), `"2006-01-02T15:04:05.000Z"`)
+	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), timeLayout)
 	o.id("tenant_id", e.TenantID)
 	o.text("source", envelope.Source)
 	o.compact("scope", envelope.Scope)
@@ -35,6 +32,16 @@ func Body(e *eventhook.Event) []byte {
 	o.text("trace_id", e.Trace())
 	o.compact("metadata", envelope.Metadata)
 	return append(o.b, '}')
+}
+
+// timeLayout formats a time as a JSON string.
+const timeLayout = `"2006-01-02T15:04:05.000Z"`
+
+func envelopeOf(e *eventhook.Event) eventhook.Envelope {
+	if e.Envelope == nil {
+		return eventhook.Envelope{}
+	}
+	return *e.Envelope
 }
 
 // object is a JSON object under construction, without its closing brace.

@@ -135,7 +135,7 @@ func newSender(now func() time.Time) sender {
 }
 
 func newSenderOver(c send.Client, userAgent string, now func() time.Time) sender {
-	return sender{send.NewHTTPSender(c, userAgent, now)}
+	return sender{send.NewHTTPSender(c, transforms, userAgent, now)}
 }
 
 // clientFunc implements send.Client without a network.
@@ -160,4 +160,24 @@ func checkNoSecret(t *testing.T, claim, text string, secrets ...string) {
 			t.Errorf("%s: %q shows %q", claim, text, secret)
 		}
 	}
+}
+
+// transforms is the Transformer of the tests. It runs no program: the expression is the
+// result, or an error.
+var transforms = transformFunc(func(_ context.Context, t *eventhook.Transform, event []byte) (json.RawMessage, error) {
+	switch t.Expression {
+	case "fails":
+		return nil, &send.TransformError{Reason: "transform: it failed"}
+	case "busy":
+		return nil, &send.TransformError{Reason: "transform: busy", IsBusy: true}
+	case "@":
+		return event, nil
+	}
+	return json.RawMessage(t.Expression), nil
+})
+
+type transformFunc func(ctx context.Context, t *eventhook.Transform, event []byte) (json.RawMessage, error)
+
+func (f transformFunc) Transform(ctx context.Context, _ eventhook.TenantID, t *eventhook.Transform, event []byte) (json.RawMessage, error) {
+	return f(ctx, t, event)
 }

@@ -51,25 +51,25 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
 	}
-	if !s.AuthHeader.IsZero() {
+	if !s.AuthHeader.IsZero() && s.Format != eventhook.FormatPagerDuty { // there, it is the routing key in the body
 		r.header.Set("Authorization", s.AuthHeader.Reveal())
 	}
 	return r, nil
 }
 
-// request returns the request of one attempt. The body is the same at every attempt.
-func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, userAgent string) *http.Request {
-	body := Body(d.Event)
+// request returns the request of one attempt.
+func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, m message) *http.Request {
+	body := m.body
 	return &http.Request{
 		Method: http.MethodPost, URL: r.url, Host: r.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: r.headers(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: r.headers(d, attempt, at, m), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
 }
 
 // headers returns the headers of an attempt. A custom header of the subscription never
 // replaces a header of the gateway.
-func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
+func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, m message) http.Header {
 	const maxHeaders = 14 // of the gateway
 	event := d.Event
 	id, trace := event.ID.String(), event.Trace()
@@ -85,12 +85,12 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, bod
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	set("Content-Type", "application/json")
-	set("User-Agent", userAgent)
+	set("Content-Type", m.mediaType)
+	set("User-Agent", r.sender.userAgent)
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	set("Webhook-Signature", r.standardSignature(id, at, body))
-	set(r.names.signature, r.bodySignature(body))
+	set("Webhook-Signature", r.standardSignature(id, at, m.body))
+	set(r.names.signature, r.bodySignature(m.body))
 	set(r.names.eventID, id)
 	set(r.names.eventType, headerText(event.EventType))
 	set(r.names.deliveryID, d.ID.String())

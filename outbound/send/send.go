@@ -25,19 +25,20 @@ type Client interface {
 // HTTPSender sends deliveries to subscriptions as Standard Webhooks. Safe for concurrent
 // use.
 type HTTPSender struct {
-	client    Client
-	userAgent string
-	now       func() time.Time
-	receivers *lru.Cache[eventhook.SubscriptionID, *Receiver]
+	client      Client
+	transformer Transformer
+	userAgent   string
+	now         func() time.Time
+	receivers   *lru.Cache[eventhook.SubscriptionID, *Receiver]
 }
 
 // maxReceivers bounds the cached receivers, which take a few kilobytes each.
 const maxReceivers = 10_000
 
 // NewHTTPSender returns a sender whose requests have this User-Agent.
-func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender {
+func NewHTTPSender(c Client, t Transformer, userAgent string, now func() time.Time) *HTTPSender {
 	receivers, _ := lru.New[eventhook.SubscriptionID, *Receiver](maxReceivers) // the error is for sizes below 1
-	return &HTTPSender{client: c, userAgent: userAgent, now: now, receivers: receivers}
+	return &HTTPSender{client: c, transformer: t, userAgent: userAgent, now: now, receivers: receivers}
 }
 
 // To returns the receiver of a subscription. It caches a receiver until it is called with
@@ -74,7 +75,12 @@ func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.sub.Timeout())
 	defer cancel()
-	return exchange(ctx, r.sender.client, r.request(d, attempt, a.StartedAt, r.sender.userAgent), a, r.hidden, r.sender.now)
+	m, err := r.message(ctx, d.Event)
+	if err != nil {
+		a.Duration = r.sender.now().Sub(a.StartedAt)
+		return unsent(a, err)
+	}
+	return exchange(ctx, r.sender.client, r.request(d, attempt, a.StartedAt, m), a, r.hidden, r.sender.now)
 }
 
 // exchange makes a request and adds its outcome to the attempt.

@@ -1,0 +1,90 @@
+// Package transform runs the transforms of subscriptions over the events that are sent to
+// them.
+//
+// A transform runs in a process of package script, within its limits of time, memory and
+// output. The tenant's share of processor time (package cpushare) is charged. Tenants share
+// the processes in round robin, and no tenant can use all of them at once.
+package transform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/roundrobin"
+	"github.com/eventhook/eventhook/internal/script"
+	"github.com/eventhook/eventhook/outbound/send"
+)
+
+// Scripts runs programs. script.Pool implements it.
+type Scripts interface {
+	Run(ctx context.Context, program script.Program, input []byte) (json.RawMessage, error)
+}
+
+// Runner implements send.Transformer. Safe for concurrent use.
+type Runner struct {
+	scripts Scripts
+	limiter *cpushare.Limiter
+	slots   *roundrobin.Slots[eventhook.TenantID]
+	now     func() time.Time
+}
+
+// Waiting for a process.
+const (
+	maxWait    = 2 * time.Second
+	maxWaiting = 10_000 // of one tenant; the dispatcher bounds the sends before
+)
+
+// NewRunner returns a runner over a pool with this number of processes, at least 2.
+func NewRunner(scripts Scripts, processes int, limiter *cpushare.Limiter, now func() time.Time) *Runner {
+	return &Runner{scripts: scripts, limiter: limiter, slots: roundrobin.NewSlots[eventhook.TenantID](processes, processes-1, maxWaiting), now: now}
+}
+
+var _ send.Transformer = (*Runner)(nil)
+
+// kinds maps the type of a transform to the kind of its program.
+var kinds = map[string]script.Kind{eventhook.TransformJMESPath: script.JMESPath, eventhook.TransformJavaScript: script.Reshape}
+
+var (
+	errShare = &send.TransformError{IsBusy: true, Reason: "transform: not run, because the tenant's share of time for expressions is used up"}
+	errBusy  = &send.TransformError{IsBusy: true, Reason: "transform: not run, because too many transforms are running"}
+)
+
+// Transform implements send.Transformer.
+func (r *Runner) Transform(ctx context.Context, tenant eventhook.TenantID, t *eventhook.Transform, event []byte) (json.RawMessage, error) {
+	kind, ok := kinds[t.Type]
+	if !ok {
+		return nil, &send.TransformError{Reason: "transform: its type is unknown to this version of the gateway"}
+	}
+	if err := r.slots.Acquire(ctx, tenant, maxWait); err != nil {
+		return nil, errBusy
+	}
+	defer r.slots.Release(tenant)
+	result, err := r.run(ctx, tenant, script.Program{Kind: kind, Source: t.Expression}, event)
+	if fault, ok := errors.AsType[*script.Error](err); ok {
+		return nil, &send.TransformError{Reason: "transform: " + eventhook.SanitizeText(fault.Error()), IsBusy: fault.IsInfrastructure()}
+	}
+	return result, err
+}
+
+// run takes the time limit of a run from the tenant's share, and corrects it afterwards to
+// the time that the run took.
+func (r *Runner) run(ctx context.Context, tenant eventhook.TenantID, p script.Program, event []byte) (json.RawMessage, error) {
+	share, reserved := r.limiter.Bucket(tenant), meter.StepsIn(script.TimeLimit)
+	if !share.Take(reserved) {
+		r.limiter.Count(cpushare.Transforms, cpushare.Refused)
+		return nil, errShare
+	}
+	began := r.now()
+	result, err := r.scripts.Run(ctx, p, event)
+	if used := meter.StepsIn(r.now().Sub(began)); used < reserved {
+		share.Return(reserved - used)
+	} else {
+		share.Charge(used - reserved)
+	}
+	return result, err
+}
