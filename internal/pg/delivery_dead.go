@@ -129,7 +129,8 @@ SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 
 // settleWithDead settles a batch with dead deliveries and updates their subscriptions in one
 // transaction. It locks deliveries first: no transaction that has locked a subscription waits for
-// a delivery. After that it follows the lock order of CreateSubscription.
+// a delivery. After that it follows the lock order of CreateSubscription. The locks of keys come
+// last, as in a change of a subscription whose system event is delivered in order.
 func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	var announcements []announced
 	var disabled []eventhook.Subscription
@@ -160,8 +161,11 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 			return err
 		}
 		dead, err := db.announceDead(ctx, tx, counts, names)
+		if err != nil {
+			return err
+		}
 		announcements = append(announcements, dead)
-		return err
+		return advanceOrder(ctx, tx.Conn().PgConn(), batch, db.now())
 	})
 	if err != nil {
 		return settleResult{}, err
