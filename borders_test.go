@@ -82,7 +82,7 @@ var allowedImports = map[string][]string{
 	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/input":               nil,
 	"internal/cli/terminal":            {root, "client", "internal/cli/input"},
-	"internal/cli/send":                {root, "ingest", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/send":                {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/receive":             {"verify", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/verify":              {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/demo":                {"ingest", "verify", "internal/pgembed", "internal/cli/send"},

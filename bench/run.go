@@ -46,6 +46,7 @@ var parts = []part{
 	{"dead", (*run).dead},
 	{"backlog", (*run).backlog},
 	{"ordered", (*run).ordered},
+	{"recovery", (*run).recovery},
 	{"exactly", (*run).exactly},
 	{"hostile", (*run).hostile},
 }

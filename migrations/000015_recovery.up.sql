@@ -23,7 +23,8 @@ ALTER TABLE eventhook.subscription
 -- and is only set if the circuit breaker of an instance opened or failures disabled the
 -- subscription. is_held: failures have disabled it, and its deliveries are held; only enabling
 -- it ends the outage. One instance, until probing_until, sends the oldest missed delivery as a
--- probe at next_probe_at; probes counts the failed probes.
+-- probe at next_probe_at; probes counts the failed probes. outage_ended_at is the end of the
+-- last outage: it explains the age of older deliveries.
 ALTER TABLE eventhook.subscription_health
     ADD COLUMN dead_since        timestamptz,
     ADD COLUMN failing_since     timestamptz,
@@ -31,8 +32,10 @@ ALTER TABLE eventhook.subscription_health
     ADD COLUMN is_held           boolean NOT NULL DEFAULT false,
     ADD COLUMN next_probe_at     timestamptz,
     ADD COLUMN probing_until     timestamptz,
-    ADD COLUMN probes            integer NOT NULL DEFAULT 0;
+    ADD COLUMN probes            integer NOT NULL DEFAULT 0,
+    ADD COLUMN outage_ended_at   timestamptz;
 CREATE INDEX subscription_health_probe ON eventhook.subscription_health (next_probe_at) WHERE next_probe_at IS NOT NULL;
+CREATE INDEX subscription_health_ended ON eventhook.subscription_health (outage_ended_at) WHERE outage_ended_at IS NOT NULL;
 
 -- A replay releases deliveries of the events from "since" until "until", oldest first. The
 -- gateway creates one of the kind recovery when an outage ends: it releases the deliveries

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -159,4 +160,17 @@ func (v *apiKeyVerifier) compare(s string) int {
 		same |= subtle.ConstantTimeCompare(sum[:], v.values[i][:])
 	}
 	return same
+}
+
+// sign adds the first value.
+func (v *apiKeyVerifier) sign(c Config, r *Request, _ crypto.Signer) error {
+	switch value := c.Values[0]; {
+	case v.path != nil:
+		return setFields(r, v.path[0], value)
+	case v.header != "":
+		r.Header.Set(v.header, v.prefix+value)
+	default:
+		r.URL = addParameter(r.URL, v.query, value)
+	}
+	return nil
 }

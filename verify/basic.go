@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -62,15 +63,28 @@ type basicAuthVerifier struct{ tokens [][sha256.Size]byte }
 // newBasicAuth encodes the credentials instead of decoding requests: in strict
 // base64 each text has exactly one encoding.
 func newBasicAuth(c Config, _ Keys) Verifier {
+	v := &basicAuthVerifier{}
+	for _, token := range basicTokens(c) {
+		v.tokens = append(v.tokens, sha256.Sum256([]byte(token)))
+	}
+	return v
+}
+
+// basicTokens returns the encoded credentials.
+func basicTokens(c Config) (tokens []string) {
 	credentials := c.Values
 	if len(credentials) == 0 {
 		credentials = []string{c.Username + ":" + c.Password}
 	}
-	v := &basicAuthVerifier{}
 	for _, s := range credentials {
-		v.tokens = append(v.tokens, sha256.Sum256([]byte(base64.StdEncoding.EncodeToString([]byte(s)))))
+		tokens = append(tokens, base64.StdEncoding.EncodeToString([]byte(s)))
 	}
-	return v
+	return tokens
+}
+
+func (*basicAuthVerifier) sign(c Config, r *Request, _ crypto.Signer) error {
+	r.Header.Set("Authorization", "Basic "+basicTokens(c)[0])
+	return nil
 }
 
 func (*basicAuthVerifier) CPUCost(*Request) int { return 0 }

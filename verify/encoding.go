@@ -70,3 +70,15 @@ func (e encoding) isCanonical(text string) bool {
 	}
 	return true
 }
+
+// encode returns raw in this encoding, in its canonical form.
+func (e encoding) encode(raw []byte) string {
+	switch e {
+	case inBase64:
+		return strictBase64.EncodeToString(raw)
+	case inBase64URL:
+		return strictBase64URL.EncodeToString(raw)
+	default: // inHex
+		return hex.EncodeToString(raw)
+	}
+}

@@ -280,14 +280,19 @@ func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([
 	input := token[:strings.LastIndexByte(token, '.')]
 	same := 0
 	for _, secret := range v.secrets {
-		mac := hmac.New(jwtHashes[string(v.algorithm)], secret)
-		_, _ = io.WriteString(mac, input)
-		same |= subtle.ConstantTimeCompare(mac.Sum(nil), sent.Signature)
+		same |= subtle.ConstantTimeCompare(v.tokenMAC(secret, input), sent.Signature)
 	}
 	if same != 1 || critical {
 		return nil, refusef(ReasonMismatch, "no secret matched (of %d)", len(v.secrets))
 	}
 	return signed.UnsafePayloadWithoutVerification(), nil
+}
+
+// tokenMAC returns the HMAC of the header and payload of a token.
+func (v *jwtVerifier) tokenMAC(secret []byte, input string) []byte {
+	mac := hmac.New(jwtHashes[string(v.algorithm)], secret)
+	_, _ = io.WriteString(mac, input)
+	return mac.Sum(nil)
 }
 
 // checkClaims checks the claims of a token whose signature is valid.

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/hmac"
 	"crypto/sha1" // #nosec G505 -- HMAC-SHA1 is not broken, and some providers support nothing newer
 	"crypto/sha256"
@@ -97,16 +98,7 @@ func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 	keyed, same := m.take(), 0
 	defer m.spare.Store(keyed)
 	for k, mac := range *keyed {
-		mac.Reset()
-		if m.plain {
-			_, _ = mac.Write(m.keys[k])
-		}
-		_, _ = mac.Write(w.before)
-		if w.hasBody {
-			_, _ = mac.Write(r.Body)
-		}
-		_, _ = mac.Write(w.after)
-		w.sum = mac.Sum(w.sum[:0])
+		m.sum(mac, k, w, r)
 		for i, candidate := range w.candidates {
 			if m.perHeader && w.headerIndexes[i] != k {
 				continue
@@ -118,6 +110,24 @@ func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 		return m.mismatch
 	}
 	return nil
+}
+
+// sum writes the MAC of the message with key k to w.sum. mac is keyed with key k.
+func (m *macChecker) sum(mac hash.Hash, k int, w *workspace, r *Request) {
+	mac.Reset()
+	if m.plain {
+		_, _ = mac.Write(m.keys[k])
+	}
+	w.writeMessage(mac, r)
+	w.sum = mac.Sum(w.sum[:0])
+}
+
+// signature returns the MAC with the first secret.
+func (m *macChecker) signature(w *workspace, r *Request, _ crypto.Signer) ([]byte, error) {
+	keyed := m.take()
+	defer m.spare.Store(keyed)
+	m.sum((*keyed)[0], 0, w, r)
+	return bytes.Clone(w.sum), nil
 }
 
 var errSecretEncoding = errors.New("cannot be decoded")

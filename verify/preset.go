@@ -111,7 +111,7 @@ func (p Preset) RequiredFields() []string {
 	switch c := p.Verifier; {
 	case p.LearnsSecret:
 	case c.Type == "none", c.Type == "aws_sns", c.CertificateHeader != "", c.KeySetURL != "":
-	case c.Type == "public_key", c.Type == "jwt" && !strings.HasPrefix(c.Algorithm, "HS"):
+	case c.SignsWithPrivateKey():
 		fields = append(fields, "public_keys")
 		if p.HandshakeSecret {
 			fields = append(fields, "secrets")

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1" // #nosec G505 -- SNS signature version 1, eBay
 	"crypto/sha256"
@@ -173,6 +174,28 @@ func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error
 	}
 	return nil
 }
+
+// signature signs with key, or returns ErrPrivateKey if key is nil.
+func (k *keyChecker) signature(w *workspace, r *Request, key crypto.Signer) ([]byte, error) {
+	if key == nil {
+		return nil, ErrPrivateKey
+	}
+	return k.sign(key, w.message(r))
+}
+
+// sign signs a message with a key of this algorithm.
+func (a algorithm) sign(key crypto.Signer, message []byte) ([]byte, error) {
+	if !a.fits(key.Public()) {
+		return nil, errOtherKey
+	}
+	digest := digestOf(a.hash, message)
+	if a.hash == 0 {
+		digest = message
+	}
+	return key.Sign(rand.Reader, digest, a.hash)
+}
+
+var errOtherKey = &Error{ReasonKey, "the private key is for another algorithm"}
 
 // matches reports whether a signature is valid for one of the keys. It stops when
 // the budget for public-key operations is exhausted.

@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -59,6 +60,8 @@ type checker interface {
 	// size of the body and the number of signatures.
 	work(bodySize, signatures int) int
 	check(ctx context.Context, w *workspace, r *Request) *Error
+	// signature signs the message in w. Only public-key signatures need key.
+	signature(w *workspace, r *Request, key crypto.Signer) ([]byte, error)
 }
 
 // requirement is a header that must have a certain value.

@@ -172,3 +172,32 @@ func snsMessage(get func(string) string) ([]byte, *Error) {
 	}
 	return b, nil
 }
+
+// sign adds the signature, and the URL of a certificate if there is none.
+func (v *snsVerifier) sign(_ Config, r *Request, key crypto.Signer) error {
+	plain := Request{Body: r.Body}
+	view, err := viewOf(&plain)
+	if err != nil {
+		return err
+	}
+	message, err := snsMessage(func(name string) string {
+		text, _ := view.text(fieldPath{{name}}) // the verifier refuses a repeated field
+		return text
+	})
+	if err != nil {
+		return err
+	}
+	const version, certificate = "2", "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0000000000000000.pem"
+	signature, bad := snsAlgorithms[version].sign(key, message)
+	if bad != nil {
+		return bad
+	}
+	fields := map[string]string{"SignatureVersion": version, "SigningCertURL": certificate, "Signature": inBase64.encode(signature)}
+	for name, value := range fields {
+		if bad := setFields(&plain, []string{name}, value); bad != nil {
+			return bad
+		}
+	}
+	r.Body = plain.Body
+	return nil
+}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,9 +20,10 @@ const maxTolerance = 24 * 60 * 60 // seconds
 // timestampRule has the place and format of a request's timestamp and its maximum
 // difference from the time of receipt.
 type timestampRule struct {
-	key       string // name in the list of signatures, or
-	header    string // name of its own header, or
-	jsonPath  string // path in the body, in gjson's syntax
+	key       string   // name in the list of signatures, or
+	header    string   // name of its own header, or
+	jsonPath  string   // path in the body, in gjson's syntax
+	path      []string // the same path
 	unit      string
 	tolerance int64 // seconds; 0: not checked
 	future    bool  // accept any time in the future
@@ -40,6 +42,9 @@ func newTimestampRule(c Config) *timestampRule {
 		s.tolerance = int64(*c.ToleranceSeconds)
 	}
 	written := map[string]string{"": "Unix seconds", "seconds": "Unix seconds", "milliseconds": "Unix milliseconds", "rfc3339": "RFC 3339"}[s.unit]
+	if c.TimestampPath != "" {
+		s.path = strings.Split(c.TimestampPath, ".")
+	}
 	switch {
 	case c.TimestampHeader != "":
 		s.missing = missingHeader(c.TimestampHeader)
@@ -149,6 +154,32 @@ func parseTime(s, unit string) (unixTime, bool) {
 		n /= 1000
 	}
 	return unixTime(n), err == nil
+}
+
+// write adds the timestamp r.At to the request and returns its text. If the
+// timestamp belongs into the list of signatures, the caller adds it.
+func (s *timestampRule) write(r *Request) (text string, err error) {
+	text = formatTime(r.At, s.unit)
+	switch {
+	case s.header != "":
+		r.Header.Set(s.header, text)
+	case s.path != nil && s.unit == "rfc3339":
+		err = setFields(r, s.path, text)
+	case s.path != nil:
+		err = setFields(r, s.path, json.Number(text))
+	}
+	return text, err
+}
+
+// formatTime is the inverse of parseTime.
+func formatTime(at time.Time, unit string) string {
+	switch unit {
+	case "rfc3339":
+		return at.UTC().Format(time.RFC3339)
+	case "milliseconds":
+		return strconv.FormatInt(at.UnixMilli(), 10)
+	}
+	return strconv.FormatInt(at.Unix(), 10)
 }
 
 // validateTimestamp checks the fields of the timestamp.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto"
 	"net/http"
 	"strings"
 
@@ -148,4 +149,9 @@ func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
 		return refusal
 	}
 	return v.missing
+}
+
+// sign uses the first family of headers, and the HMAC if c has secrets.
+func (v *standardVerifier) sign(c Config, r *Request, key crypto.Signer) error {
+	return v.families[0].verifiers[0].sign(c, r, key)
 }

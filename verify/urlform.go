@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -75,8 +76,7 @@ func (v *urlFormVerifier) CPUCost(r *Request) int {
 
 // signedForm returns the signed text after the URL.
 func signedForm(u *neturl.URL, r *Request) (string, *Error) {
-	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	isForm := strings.EqualFold(trim(media), "application/x-www-form-urlencoded")
+	isForm := isForm(r)
 	if sum, ok := bodyHash(u); ok && !isForm {
 		have := sha256.Sum256(r.Body)
 		if subtle.ConstantTimeCompare([]byte(strings.ToLower(sum)), []byte(hex.EncodeToString(have[:]))) != 1 {
@@ -150,4 +150,28 @@ func withAndWithoutPort(raw string, u *neturl.URL) []string {
 		return []string{raw, host + ":" + port + rest}
 	}
 	return []string{raw, strings.TrimSuffix(host, ":"+u.Port()) + rest}
+}
+
+// sign adds the parameter bodySHA256 to the URL of a request whose body is not a form.
+func (v *urlFormVerifier) sign(c Config, r *Request, key crypto.Signer) error {
+	if !isForm(r) && len(r.Body) > 0 {
+		sum := sha256.Sum256(r.Body)
+		r.URL = addParameter(r.URL, "bodySHA256", hex.EncodeToString(sum[:]))
+	}
+	u, err := neturl.Parse(r.URL)
+	if err != nil || r.URL == "" {
+		return errNoURL
+	}
+	form, bad := signedForm(u, r)
+	if bad != nil {
+		return bad
+	}
+	signed := *r
+	signed.URL += form
+	return v.signature.sign(c, &signed, key) // adds the signature to the shared headers
+}
+
+func isForm(r *Request) bool {
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(trim(media), "application/x-www-form-urlencoded")
 }

@@ -53,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
 		{"apply with invalid tenants", []string{"apply", "--database", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},
 		{"--make-secrets without --apply", []string{"serve", "--make-secrets"}, 2, "", []string{"--apply"}},
-		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"github or stripe"}},
+		{"an unknown sample", []string{"send", "gitlob", "--secret", "s", "--url", "http://x"}, 2, "", []string{"eventhook send --help lists the providers"}},
 		{"send without a URL", []string{"send", "github", "--secret", "s"}, 2, "", []string{"--url"}},
 		{"send without a secret", []string{"send", "github", "--url", "http://x"}, 2, "", []string{"--secret"}},
 		{"send to a malformed URL", []string{"send", "github", "--secret", "s", "--url", "http://a b"}, 2, "", []string{"URL"}},

@@ -19,6 +19,7 @@ func (b *body) sourceFlags() *body {
 	b.options()
 	b.json("verifier", "verifier", "verifier, instead of a provider, such as "+`{"type":"hmac","header":"X-Signature"}`)
 	b.secrets()
+	b.publicKeys()
 	b.texts("idempotency-key-path", "idempotency_key_paths", "path of the id of a webhook, such as header.x-request-id or body.id")
 	b.boolean("require-idempotency-key", "require_idempotency_key", "refuse webhooks without an id")
 	b.text("replay-protection", "replay_protection", "body: accept the same signed body only once; or off")
@@ -54,6 +55,28 @@ func (b *body) secrets() {
 		d.set(path, texts)
 		return nil
 	})
+}
+
+// publicKeys defines the flag for public keys. They are stored in the verifier if the
+// document has one.
+func (b *body) publicKeys() {
+	texts := b.cmd.Flags().StringArray("public-key", nil, "public key of the sender, or @FILE; may be repeated")
+	b.onFlag(func(d document) error {
+		var keys []string
+		for _, text := range *texts {
+			key, err := input.TextOrFile(text)
+			if err != nil {
+				return fmt.Errorf("--public-key: %w", err)
+			}
+			keys = append(keys, key)
+		}
+		path := "public_keys"
+		if _, hasVerifier := d["verifier"].(map[string]any); hasVerifier {
+			path = "verifier.public_keys"
+		}
+		d.set(path, keys)
+		return nil
+	}, "public-key")
 }
 
 // options defines the flag for options of the provider.

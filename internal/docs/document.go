@@ -17,16 +17,17 @@ import (
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"cell":       cell,
-	"code":       code,
-	"codes":      codes,
-	"fields":     verify.Fields,
-	"handshake":  func(name string) string { return handshakes[name] },
-	"maxAge":     maxAge,
-	"providers":  verify.Providers,
-	"replayKind": replayKind,
-	"schemes":    schemesOf,
-	"signature":  Signature,
+	"cell":            cell,
+	"code":            code,
+	"codes":           codes,
+	"fields":          verify.Fields,
+	"handshake":       func(name string) string { return handshakes[name] },
+	"maxAge":          maxAge,
+	"providers":       verify.Providers,
+	"withPrivateKeys": withPrivateKeys,
+	"replayKind":      replayKind,
+	"schemes":         schemesOf,
+	"signature":       Signature,
 }).ParseFS(templateFiles, "*.md.tmpl"))
 
 // Providers returns the page in Markdown.
@@ -70,6 +71,16 @@ func schemesOf(provider string) (schemes []Scheme) {
 		schemes = append(schemes, Scheme{preset, i == 0, len(names) > 1})
 	}
 	return schemes
+}
+
+// withPrivateKeys returns the ids of the providers that sign with a private key.
+func withPrivateKeys() (ids []string) {
+	for _, p := range verify.Presets() {
+		if p.Verifier.SignsWithPrivateKey() {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 // Requires reports whether a source must have the setting.

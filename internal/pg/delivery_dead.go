@@ -129,7 +129,8 @@ SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 
 // settleWithDead settles a batch with dead deliveries and updates their subscriptions in one
 // transaction. It locks deliveries first: no transaction that has locked a subscription waits for
-// a delivery. After that it follows the lock order of CreateSubscription.
+// a delivery. After that it follows the lock order of CreateSubscription. The locks of keys come
+// last, as in a change of a subscription whose system event is delivered in order.
 func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	var announcements []announced
 	var disabled []eventhook.Subscription
@@ -160,8 +161,11 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 			return err
 		}
 		dead, err := db.announceDead(ctx, tx, counts, names)
+		if err != nil {
+			return err
+		}
 		announcements = append(announcements, dead)
-		return err
+		return advanceOrder(ctx, tx.Conn().PgConn(), batch, db.now())
 	})
 	if err != nil {
 		return settleResult{}, err
@@ -320,14 +324,14 @@ func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, r
 }
 
 // expireDeliveriesSQL reads only the partitions before @before. It keeps deliveries whose age an
-// outage explains: the dispatcher and expireHeldSQL end these. Index delivery_due, then primary
-// key.
+// outage explains: the dispatcher and expireHeldSQL end these. Indexes
+// subscription_health_probe, subscription_health_ended and delivery_due, then primary keys.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND (d.due_at <= @now OR d.due_at = 'infinity') AND d.id < @before AND (d.restarted_at <= @oldest) IS NOT FALSE
       AND d.destination_id <> ALL (ARRAY(SELECT subscription_id FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL
-          UNION ALL SELECT subscription_id FROM eventhook.replay WHERE kind = 'recovery' AND until > @oldest))
+          UNION ALL SELECT subscription_id FROM eventhook.subscription_health WHERE outage_ended_at > @oldest))
     ORDER BY d.destination_id, d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 

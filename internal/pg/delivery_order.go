@@ -9,21 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
 )
 
 // Ordered deliveries (ADR 29). Of the open deliveries of a destination and a key, the first
 // has a due_at, and each other one waits with due_at = 'infinity', so no claim finds it. A
 // transaction that inserts, ends or reopens ordered deliveries holds the locks of their keys.
 // When the first one ends, the trigger order_deliveries makes the next one due.
-
-// lockOrderSQL locks the order of keys until the transaction ends. It waits without a limit:
-// the transactions that hold these locks are about to commit. Slots must ascend; see
-// eventhook.lock_order.
-var lockOrderSQL = newStatement("lock_order", `
-SELECT eventhook.lock_order(slot) FROM @keys(slot int4) WHERE set_config('lock_timeout', '0', true) = '0'`)
-
-var lockOrderSlot = lockOrderSQL.int4("keys.slot")
 
 // insertOrderedSQL stores ordered deliveries of events that the transaction has stored. The
 // first one of a key is leased if it has a due_at, and due now otherwise, if no delivery of
@@ -58,7 +49,7 @@ var (
 )
 
 // orderStatements are prepared on each connection that stores deliveries.
-var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, skipOrderSQL, advanceOrderSQL}
+var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, deferFlushSQL, flushSQL, skipOrderSQL, advanceOrderSQL}
 
 // orderedColumns are the parameters of the statements that store ordered deliveries.
 type orderedColumns struct {
@@ -89,10 +80,13 @@ func (c *orderedColumns) add(tenant eventhook.TenantID, event eventhook.EventID,
 	c.list = append(c.list, d)
 }
 
+// isUsed reports whether a delivery was added.
+func (c *orderedColumns) isUsed() bool { return !c.deliveries.isEmpty() }
+
 // store sends the statements, which are the last ones of their transaction, so that it holds
 // the locks for a short time. Without deliveries it sends nothing.
 func (c *orderedColumns) store(send statementSender, now time.Time) {
-	if c.deliveries.isEmpty() {
+	if !c.isUsed() {
 		return
 	}
 	c.slots.send(send, c.keys)
@@ -121,109 +115,6 @@ func (c *orderedColumns) conclude(rows [][][]byte) {
 	c.list = nil
 }
 
-// orderSlots are the locks of keys, one for each value of eventhook.order_slot.
-type orderSlots [256]bool
-
-func (s *orderSlots) add(k eventhook.OrderKey) {
-	if !k.IsZero() {
-		s[k[len(k)-1]] = true
-	}
-}
-
-// send locks the slots. If there are none, it sends nothing.
-func (s *orderSlots) send(send statementSender, c *columns) {
-	c.reset()
-	for slot, isUsed := range s {
-		if isUsed {
-			c.int4(lockOrderSlot, slot)
-		}
-	}
-	send.rows(lockOrderSQL, c)
-}
-
-// skipOrderSQL turns the trigger order_deliveries off until the transaction ends, which runs
-// advanceOrderSQL.
-var skipOrderSQL = newStatement("skip_order", `SELECT set_config('eventhook.orders', 'off', true)`)
-
-// advanceOrderSQL makes the next delivery of each key due, unless the first one is due or
-// leased. Its snapshot must be newer than the locks of lockOrderSQL and the end of the
-// deliveries. Index delivery_order, then the primary key.
-var advanceOrderSQL = newStatement("advance_order", `
-WITH next AS MATERIALIZED (
-    SELECT first.tenant_id, first.id
-    FROM @keys(destination_id uuid, order_key uuid)
-    CROSS JOIN LATERAL (
-        SELECT d.tenant_id, d.id, d.due_at FROM eventhook.delivery d
-        WHERE d.destination_id = keys.destination_id AND d.order_key = keys.order_key AND d.due_at IS NOT NULL
-        ORDER BY d.due_at, d.order_seq LIMIT 1) first
-    WHERE first.due_at = 'infinity'
-)
-UPDATE eventhook.delivery d SET due_at = least(@now::timestamptz, now())
-FROM next WHERE d.tenant_id = next.tenant_id AND d.id = next.id
-RETURNING d.destination_id, d.order_key`)
-
-var (
-	advanceDestination = advanceOrderSQL.uuid("keys.destination_id")
-	advanceKey         = advanceOrderSQL.uuid("keys.order_key")
-	advanceNow         = advanceOrderSQL.moment("now")
-)
-
-// orderEndColumns are the parameters of the statements around the end of ordered deliveries.
-type orderEndColumns struct {
-	locks, keys *columns
-	slots       orderSlots
-}
-
-func newOrderEndColumns() orderEndColumns {
-	return orderEndColumns{locks: newColumns(lockOrderSQL), keys: newColumns(advanceOrderSQL)}
-}
-
-// begin queues the statement before ordered deliveries end, and returns the number of
-// statements: 0 if the settlements end none.
-func (c *orderEndColumns) begin(b *pgconn.Batch, batch []*outbound.DeliverySettlement, now time.Time) int {
-	c.slots = orderSlots{}
-	c.keys.reset()
-	for _, s := range batch {
-		if d := s.Delivery; isOrdered(d) && s.Status != eventhook.DeliveryFailed {
-			c.slots.add(d.OrderKey)
-			c.keys.uuid(advanceDestination, d.Destination().ID())
-			c.keys.uuid(advanceKey, d.OrderKey)
-		}
-	}
-	if c.keys.isEmpty() {
-		return 0
-	}
-	c.keys.moment(advanceNow, now)
-	b.ExecPrepared(skipOrderSQL.name, nil, nil, binaryResults)
-	return 1
-}
-
-// end queues the statements after ordered deliveries have ended, and returns their number: 0
-// if none end. The locks come last, so that the transaction holds them for a short time.
-func (c *orderEndColumns) end(b *pgconn.Batch) int {
-	if c.keys.isEmpty() {
-		return 0
-	}
-	c.slots.send(batchSender(b), c.locks)
-	batchSender(b)(advanceOrderSQL, c.keys)
-	return 2
-}
-
-// setNextIsDue sets NextIsDue by the rows of advanceOrderSQL.
-func setNextIsDue(batch []*outbound.DeliverySettlement, rows [][][]byte) {
-	type key struct {
-		destination eventhook.DestinationID
-		order       eventhook.OrderKey
-	}
-	isDue := make(map[key]bool, len(rows))
-	for _, row := range rows {
-		isDue[key{eventhook.DestinationID(row[0]), eventhook.OrderKey(row[1])}] = true
-	}
-	for _, s := range batch {
-		s.NextIsDue = isDue[key{s.Delivery.Destination().ID(), s.Delivery.OrderKey}]
-	}
-}
-
 // insertOrdered stores ordered deliveries in a transaction of pgx.
 func insertOrdered(ctx context.Context, tx pgx.Tx, list []*eventhook.Delivery, now time.Time) error {
 	if len(list) == 0 {
@@ -238,20 +129,6 @@ func insertOrdered(ctx context.Context, tx pgx.Tx, list []*eventhook.Delivery, n
 	_, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
 	return err
 }
-
-// lockOrderOfSQL locks the order of the keys of deliveries, before a statement ends or reopens
-// them. Primary keys.
-const lockOrderOfSQL = `
-SELECT eventhook.lock_order(slot) FROM (
-    SELECT DISTINCT eventhook.order_slot(d.order_key) AS slot
-    FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id) JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
-    WHERE d.order_key IS NOT NULL ORDER BY slot) s`
-
-// lockAllOrderSQL locks the order of all keys if an ordered delivery is open, for a statement
-// that ends deliveries of unknown keys. Index delivery_order.
-const lockAllOrderSQL = `
-SELECT eventhook.lock_order(slot) FROM generate_series(0, 255) slot
-WHERE (SELECT true FROM eventhook.delivery WHERE order_key IS NOT NULL AND due_at IS NOT NULL ORDER BY destination_id LIMIT 1)`
 
 // splitOrdered returns the deliveries that are not ordered, and these that are.
 func splitOrdered(list []*eventhook.Delivery) (plain, ordered []*eventhook.Delivery) {

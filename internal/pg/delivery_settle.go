@@ -117,6 +117,9 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 			done, err = db.settleWithoutDead(ctx, batch)
 		}
 		if err == nil {
+			err = db.flushSettled(ctx, batch)
+		}
+		if err == nil {
 			db.notifyConcluded(done.events)
 			setEventStatuses(batch, done)
 		}
@@ -175,27 +178,30 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 }
 
 // settleOnConn settles deliveries and concludes the events of those that belong to routes. If
-// resets is true, it also resets counts of dead deliveries. If no transaction is open on the
-// connection, the statements form one: PostgreSQL commits at the end of the batch.
-func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, resets bool) (done settleResult, err error) {
+// isWhole is true, no transaction is open on the connection, and the statements form one:
+// PostgreSQL commits at the end of the batch. Then settleOnConn also resets counts of dead
+// deliveries and, at the end, makes the next deliveries of keys due.
+func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, isWhole bool) (done settleResult, err error) {
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
 	before := c.order.begin(b, batch, now)
-	queueSettlements(b, c.deliveries, batch, resets, now)
-	after := c.order.end(b)
+	queueSettlements(b, c.deliveries, batch, isWhole, now)
 	queueOutages(b, c.outages, batch, now)
-	concludes := queueConclusion(b, c.events, batch, now)
+	concludes, after := queueConclusion(b, c.events, batch, now), 0
+	if isWhole {
+		after = c.order.end(b)
+	}
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
 	if err != nil {
 		return done, err
 	}
 	if concludes {
-		done.events = readConcluded(results[len(results)-1].Rows)
+		done.events = readConcluded(results[len(results)-1-after].Rows)
 	}
 	done.lost = lostSettlements(batch, results[before].Rows)
 	if after > 0 {
-		setNextIsDue(batch, results[before+after].Rows)
+		setNextIsDue(batch, results[len(results)-1].Rows)
 	}
 	return done, nil
 }

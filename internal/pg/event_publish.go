@@ -143,15 +143,23 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	if err := c.encode(batch); err != nil {
 		return err
 	}
+	stored := 0 // the number of the statement publishSQL
+	if c.ordered.isUsed() {
+		b.ExecPrepared(deferFlushSQL.name, nil, nil, binaryResults)
+		stored++
+	}
 	c.moment(publishNow, now)
 	c.moment(publishExpires, db.keyExpiry(now))
 	batchSender(b)(publishSQL, c.columns)
 	c.ordered.store(batchSender(b), now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
+	if err == nil && c.ordered.isUsed() {
+		err = flushOrder(ctx, conn)
+	}
 	if err != nil {
 		return err
 	}
-	concludePublished(batch, results[0].Rows, now)
+	concludePublished(batch, results[stored].Rows, now)
 	c.ordered.conclude(results[len(results)-1].Rows)
 	return nil
 }

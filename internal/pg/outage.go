@@ -68,7 +68,8 @@ func queueOutages(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlem
 const (
 	endOutageSet = `failing_since = CASE WHEN h.is_held THEN h.failing_since END, circuit_opened_at = CASE WHEN h.is_held THEN h.circuit_opened_at END,
         next_probe_at = CASE WHEN h.is_held THEN @now::timestamptz END, probes = CASE WHEN h.is_held THEN h.probes ELSE 0 END,
-        probing_until = CASE WHEN h.is_held THEN h.probing_until END`
+        probing_until = CASE WHEN h.is_held THEN h.probing_until END,
+        outage_ended_at = CASE WHEN h.is_held OR h.failing_since IS NULL THEN h.outage_ended_at ELSE @now::timestamptz END`
 	insertRecoveries = `
     INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
     SELECT (lpad(to_hex((extract(epoch FROM @now::timestamptz) * 1000)::int8), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid,
@@ -110,17 +111,16 @@ func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.Subscrip
 // renewStaleSQL makes deliveries that are too old to be sent due again, if an outage of their
 // subscription explains their age: it ended after they were created or released, or has not
 // ended. Their age counts from then on. It renews no delivery of an event older than
-// recovery.max_age_hours. Primary keys, index replay_subscription.
+// recovery.max_age_hours. Primary keys.
 const renewStaleSQL = `
 UPDATE eventhook.delivery d
 SET status = CASE WHEN d.retry_count > 0 THEN 'failed' ELSE 'pending' END, due_at = stale.created_at, restarted_at = o.until
 FROM unnest(@tenants::uuid[], @ids::uuid[], @subscriptions::uuid[], @tokens::int8[], @created::timestamptz[])
     AS stale (tenant_id, id, subscription_id, lease_token, created_at)
 JOIN eventhook.subscription s ON s.id = stale.subscription_id AND (s.settings->'recovery'->>'enabled' = 'false') IS NOT TRUE
-CROSS JOIN LATERAL (
-    SELECT greatest(
-        (SELECT @now::timestamptz FROM eventhook.subscription_health h WHERE h.subscription_id = s.id AND h.failing_since IS NOT NULL),
-        (SELECT max(r.until) FROM eventhook.replay r WHERE r.subscription_id = s.id AND r.kind = 'recovery')) AS until) o
+JOIN LATERAL (
+    SELECT CASE WHEN h.failing_since IS NULL THEN h.outage_ended_at ELSE @now::timestamptz END AS until
+    FROM eventhook.subscription_health h WHERE h.subscription_id = s.id) o ON true
 WHERE d.tenant_id = stale.tenant_id AND d.id = stale.id AND d.lease_token = stale.lease_token AND d.status = 'acquired'
   AND o.until > coalesce(d.restarted_at, stale.created_at)
   AND stale.created_at > @now::timestamptz - make_interval(hours => coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int))

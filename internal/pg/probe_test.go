@@ -60,14 +60,22 @@ type outageFixture struct {
 func newOutage(t *testing.T) *outageFixture {
 	f := setUp(t)
 	s := f.subscription()
-	o := &outageFixture{f, &probed{f: f, says: answers(200)}, &s, nil}
-	o.list = f.claimedDeliveries(2, o.of)
-	for _, d := range o.list {
-		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, limit(2)))
+	return &outageFixture{f, &probed{f: f, says: answers(200)}, &s, f.disableByFailures(&s, 2, 2)}
+}
+
+// disableByFailures makes deliveries of a subscription dead, which disables it, and publishes
+// more that are held. It returns all, oldest event first.
+func (f *fixture) disableByFailures(s *eventhook.Subscription, dead, held int) []*eventhook.Delivery {
+	f.Helper()
+	list := f.claimedDeliveries(dead, s)
+	for _, d := range list {
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, limit(dead)))
 	}
-	o.list = append(o.list, f.publishTo(2, o.of)...)
+	if held > 0 {
+		list = append(list, f.publishTo(held, s)...)
+	}
 	f.deleteSystemDeliveries()
-	return o
+	return list
 }
 
 // deleteSystemDeliveries deletes the deliveries of events about failures.

@@ -53,6 +53,10 @@ var frequentStatements = map[string]struct {
 	"conclude events":        {concludeEventsSQL.sql, len(concludeEventsSQL.params)},
 	"reopen events":          {reopenEventsSQL, 2},
 	"expire deliveries":      {expireDeliveriesSQL, 0},
+	"expire held":            {expireHeldSQL, 0},
+	"count outages":          {outageCountsSQL, 0},
+	"delete recovery":        {deleteRecoverySQL, 1},
+	"sweep replays":          {sweepReplaysSQL, 1},
 	"restart":                {restartDeliveriesSQL, 0},
 	"lease replay":           {leaseReplaySQL, 2},
 	"next replay":            {nextReplaySQL, 0},
@@ -200,7 +204,7 @@ func (f *fixture) fillTables(settled, due int) {
 	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.Now(), settled+due)
 }
 
-var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription|replay)\S*`)
 
 // sortsEvents is a sort, or an unordered read, below the limits of countOpenEventsSQL.
 var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)

@@ -62,7 +62,7 @@ func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.St
 			}
 		}
 		if step.End != "" && job.Kind == eventhook.ReplayRecovery {
-			if err := db.endRecovery(ctx, tx, job); err != nil {
+			if err := db.endRecovery(ctx, tx, job, step.End, job.Queued+int64(queued)); err != nil {
 				return err
 			}
 		}
@@ -218,8 +218,17 @@ func dueAt(job *replay.Job, d *eventhook.Delivery, now time.Time, n int) time.Ti
 	return now.Add(time.Duration(n) * time.Microsecond)
 }
 
-// endRecovery records the end of a recovery. The transaction has written the final counts.
-func (db *DB) endRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job) error {
+// deleteRecoverySQL deletes a recovery. Primary key.
+const deleteRecoverySQL = `DELETE FROM eventhook.replay WHERE id = $1`
+
+// endRecovery records the end of a recovery. It deletes a completed one that has queued
+// nothing: a receiver that fails only for one instance ends outages often. The transaction has
+// written the final counts.
+func (db *DB) endRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job, status eventhook.ReplayStatus, queued int64) error {
+	if status == eventhook.ReplayCompleted && queued == 0 {
+		_, err := tx.Exec(ctx, deleteRecoverySQL, [16]byte(job.ID))
+		return err
+	}
 	entry := eventhook.AuditEntry{TenantID: job.TenantID, Action: "subscription.recovered", ResourceType: "subscription",
 		ResourceID: job.SubscriptionID.String(), ResourceName: job.Subscription.Name}
 	return db.insertAudit(ctx, tx, gatewayActor, []eventhook.AuditEntry{entry})

@@ -135,10 +135,29 @@ func TestADeliveryIsRecoveredThreeTimes(t *testing.T) {
 		}
 		f.clock.Advance(time.Minute)
 		f.replaySteps(w)
-		if _, queued, _, _ := f.replayStatus(id); queued != want {
-			t.Errorf("recovery %d queued %d deliveries, want %d", i+1, queued, want)
+		if n := f.count("replay", "id = $1 AND queued = 1", [16]byte(id)); n != want {
+			t.Errorf("recovery %d queued %d deliveries, want %d", i+1, n, want)
 		}
 	}
+}
+
+// A receiver that fails only for one instance ends an outage every minute. Nothing was missed.
+func TestARecoveryThatFindsNothingLeavesNothing(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	list := f.claimedDeliveries(10, s)
+	w := f.replayWorker(f.db)
+	for i := range 5 {
+		f.settleDeliveries(f.db, f.settlement(list[2*i], eventhook.DeliveryFailed, circuitOpen(f.clock.Now())))
+		f.settleDeliveries(f.other, f.settlement(list[2*i+1], eventhook.DeliverySuccess))
+		same(t, "recoveries", f.recoveries(s), 1)
+		f.clock.Advance(time.Minute)
+		f.replaySteps(w)
+		same(t, "replays", f.count("replay", "true"), 0)
+	}
+	same(t, "audit entries", len(f.audit(eventhook.AuditFilter{Action: "subscription.recovered"})), 0)
+	same(t, "events", f.count("event", "event_type LIKE 'webhook.recover%'"), 0)
+	same(t, "rows of the outage", f.outage(s), "dead:0")
 }
 
 func TestARecoveryWaitsAndEndsWithItsSubscription(t *testing.T) {

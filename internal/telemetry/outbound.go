@@ -20,6 +20,7 @@ type outboundMetrics struct {
 	deliveriesLost prometheus.Counter
 	settleSeconds  prometheus.Histogram
 	probes         *prometheus.CounterVec
+	released       prometheus.Counter
 }
 
 func newOutboundMetrics() outboundMetrics {
@@ -34,11 +35,12 @@ func newOutboundMetrics() outboundMetrics {
 		deliveriesLost: counter("deliveries_lease_lost_total", "Deliveries whose lease ran out before their outcome was written; they are sent again."),
 		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of delivery outcomes.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		probes:         counters("probes_total", "Probes of subscriptions during an outage, by result: success, failed, rejected, gone or empty.", "result"),
+		released:       counter("deliveries_recovered_total", "Deliveries that succeeded after a recovery or a replay had released them."),
 	}
 }
 
 func (o outboundMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds, o.probes}
+	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds, o.probes, o.released}
 }
 
 // Published counts a commit of published events.
@@ -70,7 +72,9 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 	m.outbound.deliveriesLost.Add(float64(lost))
 	states := map[eventhook.DeliveryStatus]int{}
 	for _, s := range batch {
-		states[s.Status]++
+		if states[s.Status]++; s.Delivery.IsReleased && s.Status == eventhook.DeliverySuccess {
+			m.outbound.released.Inc()
+		}
 		if s.EventStatus != "" {
 			m.settled.WithLabelValues(string(s.EventStatus)).Inc()
 		}

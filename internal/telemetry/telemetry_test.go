@@ -23,6 +23,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -116,6 +117,13 @@ func TestActsChangeTheirMetrics(t *testing.T) {
 			"events_planned_before_commit_total": 3, `events_settled_total{status="delivered"}`: 1, `events_settled_total{status="unrouted"}`: 1,
 			`actions_total{status="success",target_type="task"}`: 1,
 		}},
+		{"probes", func(m *telemetry.Metrics) { m.Probed(outbound.ProbeFailed) }, map[string]float64{`probes_total{result="failed"}`: 1}},
+		{"recovered deliveries", func(m *telemetry.Metrics) {
+			released := &eventhook.Delivery{IsReleased: true}
+			m.SettledDeliveries([]*outbound.DeliverySettlement{{Delivery: released, Status: eventhook.DeliverySuccess}, {Delivery: released, Status: eventhook.DeliveryDead},
+				{Delivery: &eventhook.Delivery{}, Status: eventhook.DeliverySuccess}}, 0, 0)
+		}, map[string]float64{`deliveries_settled_total{status="success"}`: 2, `deliveries_settled_total{status="dead"}`: 1, "deliveries_recovered_total": 1,
+			"deliveries_settle_seconds_count": 1}},
 		{"acts of workers", func(m *telemetry.Metrics) { m.Worked("claimed", 3) }, map[string]float64{`executions_total{act="claimed"}`: 3}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

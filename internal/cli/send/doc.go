@@ -1,3 +1,4 @@
-// Package send is the command send: it signs a sample webhook as GitHub or
-// Stripe does and sends it to a URL.
+// Package send is the command send: it signs a sample webhook as a provider does
+// and sends it to a URL. It has a sample for every provider with a preset; the
+// signatures come from package verify.
 package send

@@ -3,102 +3,100 @@ package send
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	_ "embed" // the samples
-	"encoding/hex"
-	"fmt"
+	"crypto"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/verify"
 )
-
-//go:embed samples/github-push.json
-var githubPush string
-
-//go:embed samples/stripe-payment_intent.json
-var stripePaymentIntent string
 
 // Sample describes a webhook of a provider.
 type Sample struct {
 	Provider  string
-	EventType string
+	Scheme    string // of the provider's signatures; the default scheme if empty
+	EventType string // the sample's if empty
 	ID        string // of the webhook; a new id if empty
 	PaymentID string // Stripe only
 	Body      []byte // the provider's sample if nil
+	Options   map[string]string
+	Key       crypto.Signer // for providers that sign with a private key
+	PublicURL string        // the URL that is signed; the URL of the request if empty
 }
 
-// samples has the default event type, the body and the signature of each provider.
-var samples = map[string]struct {
-	eventType string
-	body      func(s Sample, now time.Time) []byte
-	sign      func(h http.Header, s Sample, secret string, body []byte, now time.Time)
-}{
-	"github": {"push", githubBody, signGitHub},
-	"stripe": {"payment_intent.succeeded", stripeBody, signStripe},
-}
-
-// Request returns the signed request to url.
+// Request returns the signed request to url. Errors are of wrong usage, and contain
+// no secret. secret is ignored if the provider signs with a private key.
 func (s Sample) Request(ctx context.Context, url, secret string, now time.Time) (*http.Request, error) {
-	kind, ok := samples[s.Provider]
-	if !ok {
-		return nil, input.Usagef("there is no sample of %q; want github or stripe", s.Provider)
-	}
-	if s.EventType == "" {
-		s.EventType = kind.eventType
+	c, err := s.verifier(secret)
+	if err != nil {
+		return nil, err
 	}
 	if s.ID == "" {
 		s.ID = eventhook.NewID[Sample](now).String()
 	}
-	body := s.Body
-	if body == nil {
-		body = kind.body(s, now)
+	signed, err := s.render(now)
+	if err != nil {
+		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	signed.URL = url
+	if s.PublicURL != "" {
+		signed.URL = s.PublicURL
+	}
+	before := signed.URL
+	if err := c.Sign(signed, s.Key); err != nil {
+		return nil, input.Usage(err)
+	}
+	r, err := http.NewRequestWithContext(ctx, signed.Method, url, bytes.NewReader(signed.Body))
 	if err != nil {
 		return nil, input.Usagef("the URL is not valid: %w", err)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	kind.sign(r.Header, s, secret, body, now)
+	if signed.URL != before { // the scheme adds a parameter
+		_, r.URL.RawQuery, _ = strings.Cut(signed.URL, "?")
+	}
+	r.Header = signed.Header
 	return r, nil
 }
 
-// signGitHub signs a request, see "Validating webhook deliveries" on docs.github.com.
-func signGitHub(h http.Header, s Sample, secret string, body []byte, _ time.Time) {
-	h.Set("User-Agent", "GitHub-Hookshot/eventhook-sample")
-	h.Set("X-GitHub-Event", s.EventType)
-	h.Set("X-GitHub-Delivery", s.ID)
-	h.Set("X-Hub-Signature-256", "sha256="+hexHMAC(secret, body))
-}
-
-// githubBody returns a push of a commit whose hash is derived from the id of the
-// webhook. The bodies of two webhooks differ, as those of GitHub do.
-func githubBody(s Sample, _ time.Time) []byte {
-	const commitBytes = 20
-	commit := sha256.Sum256([]byte(s.ID))
-	return fmt.Appendf(nil, githubPush, hex.EncodeToString(commit[:commitBytes]))
-}
-
-// signStripe signs a request, see "Verify webhook signatures manually" on
-// docs.stripe.com.
-func signStripe(h http.Header, _ Sample, secret string, body []byte, now time.Time) {
-	at := strconv.FormatInt(now.Unix(), 10)
-	h.Set("User-Agent", "Stripe/1.0 (eventhook sample)")
-	h.Set("Stripe-Signature", "t="+at+",v1="+hexHMAC(secret, append([]byte(at+"."), body...)))
-}
-
-func stripeBody(s Sample, now time.Time) []byte {
-	if s.PaymentID == "" {
-		s.PaymentID = "pi_" + s.ID
+// render returns the sample as an unsigned request without a URL.
+func (s Sample) render(now time.Time) (*verify.Request, error) {
+	f, err := sampleFile(s.Provider, s.preset().Scheme)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Appendf(nil, stripePaymentIntent, "evt_"+s.ID, s.EventType, s.PaymentID, now.Unix())
+	if err := s.checkType(f); err != nil {
+		return nil, err
+	}
+	if s.EventType == "" {
+		s.EventType = f.eventType
+	}
+	v := values{s, now}
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	header, body, err := f.render(v)
+	if err != nil {
+		return nil, err
+	}
+	if s.Body != nil {
+		body = s.Body
+	}
+	if header.Get("Content-Type") == "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return &verify.Request{Method: http.MethodPost, Header: header, Body: body, At: now}, nil
 }
 
-func hexHMAC(secret string, message []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write(message)
-	return hex.EncodeToString(mac.Sum(nil))
+// checkType refuses an event type that the provider's webhooks cannot have.
+func (s Sample) checkType(f file) error {
+	switch {
+	case s.EventType == "":
+		return nil
+	case f.eventType == "":
+		return input.Usagef("--type: webhooks of %s have no type that can be chosen", s.Provider)
+	case f.hasTwoPartTypes() && !strings.Contains(s.EventType, "."):
+		return input.Usagef("--type %q: types of %s have two parts, such as %s", s.EventType, s.Provider, f.eventType)
+	}
+	return nil
 }
