@@ -33,7 +33,7 @@ var evaluators = map[string][]string{
 	"github.com/tidwall/gjson":                 {"bench", "internal/cli/receive", "internal/filter", "internal/payload", "route", "verify"},
 	"modernc.org/quickjs":                      {"internal/script"},
 	"github.com/jmespath-community/":           {"internal/script"},
-	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook checks whether scripts are confined
+	module + "/internal/script":                {"bench", "cmd/eventhook", "outbound/transform", "route"}, // cmd/eventhook checks whether scripts are confined
 	module + "/internal/filter":                {"outbound/match", "route"},
 	module + "/internal/schema":                {"internal/api", "outbound/match"},
 	module + "/internal/pattern":               {"internal/filter", "internal/schema", "route", "verify"},

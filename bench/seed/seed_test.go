@@ -70,7 +70,7 @@ func TestInsertAllInsertsTheDocumentedNumbers(t *testing.T) {
 			"routes":                         {`eventhook.route`, `true`, size.sources + FirstRoutes},
 			"rejections of the first source": {`eventhook.rejection x JOIN eventhook.source s ON s.id = x.source_id`, `s.slug = 'source-000001'`, FirstRejections},
 			"rejections":                     {`eventhook.rejection`, `true`, FirstRejections + size.sources - 1},
-			"tenants":                        {`eventhook.tenant`, `true`, size.sources + 1},
+			"tenants":                        {`eventhook.tenant`, `slug <> '_operator'`, size.sources + 1},
 			"keys":                           {`eventhook.api_key`, `true`, size.sources},
 			"event types":                    {`eventhook.event_type`, `true`, size.sources},
 			"audit entries":                  {`eventhook.audit_log`, `true`, size.events},

@@ -69,6 +69,6 @@ func databaseConfig(s *settings, cmd *cobra.Command) (configs.Config, error) {
 	if err == nil || c.DatabaseURL == "" {
 		return c, err
 	}
-	c.AdminKey, c.EncryptionKeys = "not needed, not used", []string{"not needed"}
+	c.AdminKey, c.EncryptionKeys = "not-needed-and-not-used", []string{"not needed"}
 	return c, c.Validate().Err("the configuration is not valid")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
-	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
@@ -80,8 +79,8 @@ func (g *gateway) wireSubscribers() {
 // transforms returns the runner of the transforms of subscriptions. Its first run starts a
 // process.
 func (g *gateway) transforms() *transform.Runner {
-	processes := max(2, runtime.GOMAXPROCS(0))
-	return transform.NewRunner(script.NewPool(processes, script.TimeLimit), processes, g.cpuLimiter, time.Now)
+	processes := max(3, runtime.GOMAXPROCS(0)+1) // one for each processor, and one that a single tenant cannot take
+	return transform.NewRunner(transform.NewPools(processes), processes, g.cpuLimiter, time.Now)
 }
 
 // apiPublisher publishes the events that callers of the API send.

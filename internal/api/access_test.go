@@ -48,7 +48,8 @@ var scopes = map[string]eventhook.Scope{
 	// Evaluates existing routes without side effects.
 	"POST /events/{id}/test": eventhook.ScopeRead,
 	// Runs scripts of the request, as a new route would.
-	"POST /routes/backtest": eventhook.ScopeManage,
+	"POST /routes/backtest":  eventhook.ScopeManage,
+	"POST /expressions/test": eventhook.ScopeRead,
 }
 
 const tenantBase = "/api/tenants/{tenant}/eventhook"

@@ -41,7 +41,11 @@ func flagOf(cmd *cobra.Command, location string) string {
 	if part != "query" && part != "body" {
 		return ""
 	}
-	path = strings.TrimPrefix(path, "filter.")
+	if ofRoute, isOfRoute := strings.CutPrefix(path, "route."); isOfRoute { // of a backtest
+		path = ofRoute
+	} else {
+		path = strings.TrimPrefix(path, "filter.")
+	}
 	member := path
 	if end := strings.IndexAny(path, ".["); end >= 0 {
 		member = path[:end]

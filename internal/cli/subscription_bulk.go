@@ -46,7 +46,7 @@ func (f *expectFlag) count() *int64 {
 // all subscriptions that flags select.
 func newSubscriptionAction(r *remote, verb, short string, one changeSubscription, several changeSubscriptions) *cobra.Command {
 	var f bulkFlags
-	cmd := r.verb(verb+" [NAME]", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb(verb+" [NAME|latest]", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if err := f.check(args); err != nil {
 			return err
 		}

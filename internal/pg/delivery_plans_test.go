@@ -47,7 +47,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	want := map[string][]string{
 		"advance order": {deliveryOrder, primaryKey}, "insert ordered": {deliveryOrder}, "lock all order": {deliveryOrder}, "lock order of": {primaryKey},
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
-		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey}, "missed deliveries": {deliveryDue, deliveryDestinationStatus}, "claim missed": {deliveryDue, deliveryDestinationStatus, primaryKey}, "reject missed": {primaryKey},
+		"expire deliveries": {deliveryDue, primaryKey}, "expire held": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey}, "missed deliveries": {deliveryDue, deliveryDestinationStatus}, "claim missed": {deliveryDue, deliveryDestinationStatus, primaryKey}, "reject missed": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 		"open of replay": {deliveryReleased}, "count replay": {deliveryReleased}, "replay undelivered": {deliveryDestinationStatus}, "replay delivered": {deliveryDestination},
 		"deliveries by id": {primaryKey},

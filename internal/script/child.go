@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"os"
+	"slices"
 )
 
 // childVariable is the environment variable that marks a process as a child.
@@ -12,6 +13,24 @@ const childVariable = "EVENTHOOK_SCRIPT_CHILD"
 // childEnvironment is the complete environment of a child. TZ avoids reading the machine's time
 // zone: local time in scripts is UTC.
 var childEnvironment = []string{childVariable + "=1", "GOMAXPROCS=2", "GOMEMLIMIT=96MiB", "GOTRACEBACK=none", "TZ=UTC"}
+
+// priority is the scheduling priority of a child: low, or that of the gateway.
+type priority bool
+
+const (
+	lowPriority    priority = false
+	normalPriority priority = true
+)
+
+// priorityVariable is set in the environment of a child with the priority of the gateway.
+const priorityVariable = "EVENTHOOK_SCRIPT_PRIORITY"
+
+func (p priority) environment() []string {
+	if p == normalPriority {
+		return append(slices.Clone(childEnvironment), priorityVariable+"=normal")
+	}
+	return childEnvironment
+}
 
 // init runs the process as a child if childVariable is set. So every program that imports this
 // package, including a test, can start itself as a child.

@@ -23,7 +23,9 @@ const fileLimit = 16
 // processes and the runtime must start threads. If the kernel refuses the filter, the child runs
 // with the other limits; Confinement reports this to the gateway.
 func confine() {
-	lowerPriority()
+	if os.Getenv(priorityVariable) == "" {
+		lowerPriority()
+	}
 	closeInherited()
 	limits := map[int]uint64{syscall.RLIMIT_DATA: dataLimit, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: 0, syscall.RLIMIT_NOFILE: fileLimit}
 	if racing {
@@ -63,11 +65,13 @@ const niceness = 10
 // its own.
 func lowerPriority() { _ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0) }
 
-// startConfined starts a child with a low priority that cannot gain privileges. The child inherits
+// startConfined starts a child with a priority that cannot gain privileges. The child inherits
 // both from the thread that starts it.
-func startConfined(cmd *exec.Cmd) (err error) {
+func startConfined(cmd *exec.Cmd, of priority) (err error) {
 	proc.Unprivileged(func() {
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness)
+		if of == lowPriority {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness)
+		}
 		err = cmd.Start()
 	})
 	return err

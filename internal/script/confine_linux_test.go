@@ -86,3 +86,31 @@ func ownPrivileges(t *testing.T) string {
 	line, _, _ = strings.Cut(line, "\n")
 	return line
 }
+
+// A process of a prompt pool has the priority of the gateway.
+func TestPriorityOfProcesses(t *testing.T) {
+	for _, c := range []struct {
+		of   priority
+		want int
+	}{{lowPriority, niceness}, {normalPriority, nicenessOf(t, os.Getpid())}} {
+		worker, err := start(c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := nicenessOf(t, worker.cmd.Process.Pid)
+		if worker.kill(); got != c.want {
+			t.Errorf("normal priority %t: got a niceness of %d, want %d", c.of, got, c.want)
+		}
+	}
+}
+
+// nicenessOf returns the nice value of a process.
+func nicenessOf(t *testing.T, pid int) int {
+	t.Helper()
+	const kernelMax = 20 // getpriority(2) returns 20 minus the nice value
+	n, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernelMax - n
+}

@@ -19,7 +19,7 @@ func Confinement() error { return errors.New("only Linux has seccomp") }
 
 func self() (string, error) { return os.Executable() }
 
-func startConfined(cmd *exec.Cmd) error { return cmd.Start() }
+func startConfined(cmd *exec.Cmd, _ priority) error { return cmd.Start() }
 
 func attributes() *syscall.SysProcAttr { return nil }
 

@@ -17,6 +17,7 @@ import (
 type Pool struct {
 	slots chan struct{} // holds an element for each running job
 	limit time.Duration
+	priority
 	after func(time.Duration, func()) // like time.AfterFunc
 
 	mu               sync.Mutex
@@ -35,6 +36,15 @@ const idleLimit = 3 * time.Minute
 // NewPool returns a pool with a time limit for each run. It starts no process.
 func NewPool(processes int, limit time.Duration) *Pool {
 	return &Pool{slots: make(chan struct{}, processes), limit: limit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
+}
+
+// NewPromptPool returns a pool like NewPool whose processes have the priority of the gateway.
+// It is for runs that are short and bounded by a tenant's share of time, because a process
+// with a low priority waits for long while the machine is busy.
+func NewPromptPool(processes int, limit time.Duration) *Pool {
+	p := NewPool(processes, limit)
+	p.priority = normalPriority
+	return p
 }
 
 // Run runs a program over a JSON input. The error is an *Error, or ctx's if ctx ended before a
@@ -68,7 +78,7 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 		// The process hangs or has ended. Its replacement is started now, so that the next caller does
 		// not wait for it.
 		worker.kill()
-		worker, _ = start()
+		worker, _ = start(p.priority)
 		fault = p.lost(err)
 	}
 	p.keep(worker)
@@ -90,7 +100,7 @@ func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err er
 		}
 		worker.kill()
 	}
-	if worker, err = start(); err != nil {
+	if worker, err = start(p.priority); err != nil {
 		return nil, nil, nil, err
 	}
 	output, fault, err = worker.do(j)

@@ -30,8 +30,8 @@ type process struct {
 
 // start starts a child and waits until it is ready. The child inherits neither the environment,
 // which holds secrets, nor open files of the gateway.
-func start() (*process, error) {
-	in, out, cmd, err := launch()
+func start(of priority) (*process, error) {
+	in, out, cmd, err := launch(of)
 	if err != nil {
 		return nil, fmt.Errorf("start a script process: %w", err)
 	}
@@ -48,7 +48,7 @@ func start() (*process, error) {
 	return p, nil
 }
 
-func launch() (in, out *os.File, cmd *exec.Cmd, err error) {
+func launch(of priority) (in, out *os.File, cmd *exec.Cmd, err error) {
 	path, err := self()
 	if err != nil {
 		return nil, nil, nil, err
@@ -62,8 +62,8 @@ func launch() (in, out *os.File, cmd *exec.Cmd, err error) {
 		_, _ = childIn.Close(), in.Close()
 		return nil, nil, nil, err
 	}
-	cmd = &exec.Cmd{Path: path, Args: []string{"eventhook-script"}, Env: childEnvironment, Dir: "/", Stdin: childIn, Stdout: childOut, SysProcAttr: attributes()}
-	err = startConfined(cmd)
+	cmd = &exec.Cmd{Path: path, Args: []string{"eventhook-script"}, Env: of.environment(), Dir: "/", Stdin: childIn, Stdout: childOut, SysProcAttr: attributes()}
+	err = startConfined(cmd, of)
 	_, _ = childIn.Close(), childOut.Close()
 	if err != nil {
 		_, _ = in.Close(), out.Close()

@@ -106,7 +106,7 @@ func TestIdleProcessesAreEnded(t *testing.T) {
 	var pauses []time.Duration
 	pool.after = func(d time.Duration, _ func()) { pauses = append(pauses, d) }
 	for range 2 {
-		worker, err := start()
+		worker, err := start(lowPriority)
 		if err != nil {
 			t.Fatal(err)
 		}

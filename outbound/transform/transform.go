@@ -33,6 +33,23 @@ type Runner struct {
 	now     func() time.Time
 }
 
+// Pools has a pool for each language. JMESPath is short, and its processes have the priority
+// of the gateway. JavaScript has processes of a low priority, as in routes.
+type Pools struct{ JMESPath, JavaScript Scripts }
+
+// NewPools returns pools with this number of processes each, which start on demand.
+func NewPools(processes int) Pools {
+	return Pools{script.NewPromptPool(processes, script.TimeLimit), script.NewPool(processes, script.TimeLimit)}
+}
+
+// Run implements Scripts.
+func (p Pools) Run(ctx context.Context, program script.Program, input []byte) (json.RawMessage, error) {
+	if program.Kind == script.JMESPath {
+		return p.JMESPath.Run(ctx, program, input)
+	}
+	return p.JavaScript.Run(ctx, program, input)
+}
+
 // Waiting for a process.
 const (
 	maxWait    = 2 * time.Second
