@@ -82,12 +82,13 @@ func (db *DB) OutageCounts(ctx context.Context) (outages, recovering int, err er
 // are older than recovery.max_age_hours, the first @limit of each. Indexes
 // subscription_health_probe and delivery_due, then primary keys.
 const expireHeldSQL = `
-WITH due AS MATERIALIZED (
-    SELECT x.tenant_id, x.id FROM eventhook.subscription_health h
-    JOIN (SELECT id, coalesce((settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS held FROM eventhook.subscription) s ON s.id = h.subscription_id
-    CROSS JOIN LATERAL (
-        SELECT d.tenant_id, d.id FROM eventhook.delivery d
-        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= @now::timestamptz - s.held * interval '1 hour' AND d.status <> 'acquired'
-        ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED) x
+WITH held AS MATERIALIZED (
+    SELECT s.id, coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS hours
+    FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id
     WHERE h.next_probe_at IS NOT NULL AND h.is_held
+), due AS MATERIALIZED (
+    SELECT x.tenant_id, x.id FROM held s CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id FROM eventhook.delivery d
+        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= @now::timestamptz - s.hours * interval '1 hour' AND d.status <> 'acquired'
+        ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED) x
 )` + markDeadSQL
