@@ -281,5 +281,5 @@ func validateOneOf(f *eventhook.Faults, key, value string, allowed ...string) {
 			return
 		}
 	}
-	f.Add(key, "is none of %s", strings.Join(allowed, ", "))
+	f.Add(key, "must be one of %s", strings.Join(allowed, ", "))
 }
