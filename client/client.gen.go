@@ -5486,4 +5486,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "59753bd99df355a2681af8c6d328722d59529b11aef27d80e2224475160ff677"
+const generatedFrom = "2429503bf2bd528e59cb48480507cf0d27d58cab4b811f7dca12545ef25a21e1"
