@@ -5486,4 +5486,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "f73618a87c0b645c9a00e6448e331816489bb4670fabfc8640d2a7e3989d24fb"
+const generatedFrom = "42e48b3bad78494b027a6ca3dd542f6396571ad466479e6019034cdc776b4394"

@@ -121,7 +121,7 @@ func TestAChangeThatIsRefusedHasNoEvent(t *testing.T) {
 
 func wantErr(t *testing.T, got, want error) {
 	t.Helper()
-	if got != want { //nolint:errorlint // returned unwrapped
+	if got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
