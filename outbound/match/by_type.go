@@ -5,9 +5,9 @@ import (
 	"github.com/eventhook/eventhook/internal/filter"
 )
 
-// MatchTypes returns a function that reports whether events of a type, which tenants may see,
+// ByType returns a function that reports whether events of a type, which tenants may see,
 // match one of the patterns.
-func MatchTypes(patterns []string) func(eventType string) bool {
+func ByType(patterns []string) func(eventType string) bool {
 	index := filter.NewTypeIndex([][]string{patterns})
 	return func(eventType string) (ok bool) {
 		if eventhook.IsVisibleToTenants(eventType) {
