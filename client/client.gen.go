@@ -2273,6 +2273,9 @@ type Source struct {
 	ContentTypes []string  `json:"content_types"`
 	CreatedAt    time.Time `json:"created_at"`
 
+	// Description Free text for users; null if none.
+	Description *string `json:"description"`
+
 	// EventTypePaths The source's own paths, else the provider's. Common headers and members are tried last.
 	EventTypePaths []string `json:"event_type_paths"`
 	ID             string   `json:"id"`
@@ -2349,6 +2352,11 @@ type SourceCreate struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2427,6 +2435,11 @@ type SourcePatch struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -3181,6 +3194,9 @@ type Target struct {
 	// Resolve For promise: Whether to resolve the promise (true, the default) or to reject it (false).
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
+
+	// TargetLabels For http: Labels of the agent that sends the requests. It must be empty: the gateway sends them.
+	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
@@ -5486,4 +5502,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "42e48b3bad78494b027a6ca3dd542f6396571ad466479e6019034cdc776b4394"
+const generatedFrom = "7c0ccc6249671bdd79d75af588c11940a05e80e5a8b6a989b04aa9af4d24c400"
