@@ -64,7 +64,7 @@ var allowedImports = map[string][]string{
 	"internal/meter":      nil,
 	"internal/cpushare":   {root, "internal/meter", "internal/roundrobin"},
 	"internal/pattern":    {"internal/meter"},
-	"internal/script":     {root, "internal/proc"},
+	"internal/script":     {root, "internal/meter", "internal/proc"},
 	"internal/proc":       nil,
 	"internal/egress":     nil,
 	"internal/keyset":     {root, "verify"},

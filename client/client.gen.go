@@ -4675,7 +4675,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. With mode again, the new events count towards the quota of the tenant: events beyond it are skipped, and the request is answered 429 if none fits. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -5502,4 +5502,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "7c0ccc6249671bdd79d75af588c11940a05e80e5a8b6a989b04aa9af4d24c400"
+const generatedFrom = "1f4178339fc9b54b813a6e8bbb040ba9b0bfea76f91b3f2044c38825e0105f69"
