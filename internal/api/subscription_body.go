@@ -29,14 +29,9 @@ type SubscriptionPatch struct {
 // SubscriptionFields are the members of a subscription that can be set on creation and
 // by an update.
 type SubscriptionFields struct {
-<<<<<<< HEAD
-	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
-	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
-	Auth                 *eventhook.Auth   `json:"auth,omitempty" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. A PATCH changes the given members; with another type it replaces the whole object."`
-=======
 	Filter               jsonObject        `json:"filter,omitempty" nullable:"true" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
 	AuthHeader           string            `json:"auth_header,omitempty" nullable:"true" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
->>>>>>> integrate
+	Auth                 *eventhook.Auth   `json:"auth,omitempty" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. A PATCH changes the given members; with another type it replaces the whole object."`
 	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Additional headers of deliveries. They are not secret: every key that can read the subscription sees them."`
 	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends."`
 	Retry                DeliveryRetry     `json:"retry,omitzero" doc:"Retries of failed deliveries."`
