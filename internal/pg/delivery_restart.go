@@ -73,6 +73,8 @@ const (
 // thousand, each with its audit entry. If it fails, it returns the deliveries that it has
 // restarted so far, with the error. If the number of deliveries that the selection matches
 // differs from which.ExpectedCount, it restarts none, and the error is KindConflict.
+//
+// For the operator tenant, which.SubscriptionID is one of its subscriptions.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
 	if which.ExpectedCount != nil {
@@ -118,11 +120,11 @@ func restartableStatuses(wanted []eventhook.DeliveryStatus) (statuses []string) 
 	return statuses
 }
 
-func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
+func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, rows []rowKey, statuses []string) (restarted []eventhook.DeliveryID, err error) {
 	var reopened []eventhook.EventID
 	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
 		var events []eventKey
-		restarted, events, err = restartInTx(ctx, m.tx, restart{tenant: tenant, ids: ids, statuses: statuses, now: db.now()})
+		restarted, events, err = restartInTx(ctx, m.tx, restart{rows: rows, statuses: statuses, now: db.now()})
 		if err != nil || len(restarted) == 0 {
 			return err
 		}
@@ -141,19 +143,19 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 
 // restart selects the deliveries of restartInTx.
 type restart struct {
-	tenant   eventhook.TenantID
-	ids      []eventhook.DeliveryID
+	rows     []rowKey
 	statuses []string
 	now      time.Time
-	dueAt    []time.Time // of each id; nil: now
+	dueAt    []time.Time // of each row; nil: now
 	job      *replay.Job // the replay that restarts the deliveries; nil without one
 }
 
 func (r restart) args() pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{"tenants": slices.Repeat([][16]byte{r.tenant}, len(r.ids)), "ids": uuids(r.ids), "due_at": r.dueAt,
+	tenants, ids := keysOf(r.rows)
+	args := pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "due_at": r.dueAt,
 		"statuses": r.statuses, "now": r.now, "created": nil, "replay": nil, "max_recoveries": nil}
 	if r.dueAt == nil {
-		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.ids))
+		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.rows))
 	}
 	if r.job != nil {
 		args["created"], args["replay"] = r.job.CreatedAt, [16]byte(r.job.ID)
@@ -167,7 +169,8 @@ func (r restart) args() pgx.StrictNamedArgs {
 // restartInTx restarts deliveries. It returns their ids, and the events of those that belong
 // to routes.
 func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
-	if _, err := tx.Exec(ctx, lockOrderOfSQL, slices.Repeat([][16]byte{r.tenant}, len(r.ids)), uuids(r.ids)); err != nil {
+	tenants, ids := keysOf(r.rows)
+	if _, err := tx.Exec(ctx, lockOrderOfSQL, tenants, ids); err != nil {
 		return nil, nil, err
 	}
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, r.args())
@@ -206,13 +209,15 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	return pgx.CollectRows(rows, scanEventID)
 }
 
-// selectedDeliveries returns the ids of the selected deliveries, newest first.
-func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
-	if len(which.IDs) > 0 {
-		return which.IDs[:min(len(which.IDs), maxRestarted)], nil
+// selectedDeliveries returns the keys of the selected deliveries, newest first.
+func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (all []rowKey, err error) {
+	for _, id := range which.IDs[:min(len(which.IDs), maxRestarted)] {
+		all = append(all, rowKey{tenant, id})
+	}
+	if len(all) > 0 {
+		return all, nil
 	}
 	f, from, before := selectionFilter(which)
-	var all []eventhook.DeliveryID
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)
 		list, err := db.listDeliveries(ctx, tenant, f, from, before)
@@ -220,10 +225,10 @@ func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 			return nil, err
 		}
 		for _, d := range list {
-			all = append(all, d.ID)
+			all = append(all, rowKey{d.TenantID, d.ID})
 		}
 	}
-	slices.SortFunc(all, newerDelivery)
+	slices.SortFunc(all, func(x, y rowKey) int { return newerDelivery(x.id, y.id) })
 	return all[:min(len(all), f.Limit)], nil
 }
 
