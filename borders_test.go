@@ -64,7 +64,7 @@ var allowedImports = map[string][]string{
 	"internal/meter":      nil,
 	"internal/cpushare":   {root, "internal/meter", "internal/roundrobin"},
 	"internal/pattern":    {"internal/meter"},
-	"internal/script":     {root, "internal/proc"},
+	"internal/script":     {root, "internal/meter", "internal/proc"},
 	"internal/proc":       nil,
 	"internal/egress":     nil,
 	"internal/keyset":     {root, "verify"},
@@ -73,11 +73,12 @@ var allowedImports = map[string][]string{
 	"internal/pgembed":    {"internal/proc"},
 	"internal/pgtest":     {"migrations", "internal/pgembed"},
 
-	"internal/usage/usagetest": {root, "internal/usage"},
-	"outbound/match/matchtest": {root, "outbound/match"},
-	"outbound/outboundtest":    {root, "outbound"},
-	"outbound/publishtest":     {root, "outbound"},
-	"route/routetest":          {root, "internal/effects", "route"},
+	"internal/usage/usagetest":   {root, "internal/usage"},
+	"outbound/match/matchtest":   {root, "outbound/match"},
+	"outbound/outboundtest":      {root, "outbound"},
+	"outbound/publishtest":       {root, "outbound"},
+	"outbound/replay/replaytest": {root, "outbound/replay"},
+	"route/routetest":            {root, "internal/effects", "route"},
 
 	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/input":               nil,
@@ -106,7 +107,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

@@ -53,6 +53,15 @@ type Delivery struct {
 	Body []byte
 }
 
+// Trace returns the W3C trace id of the delivery's event, or "" if the event was not read with
+// the delivery.
+func (d *Delivery) Trace() string {
+	if d.Event == nil {
+		return ""
+	}
+	return d.Event.Trace()
+}
+
 // IsOfRoute reports whether the destination is a target of a route.
 func (d *Delivery) IsOfRoute() bool { return !d.RouteID.IsZero() }
 

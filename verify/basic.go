@@ -82,6 +82,7 @@ func basicTokens(c Config) (tokens []string) {
 	return tokens
 }
 
+//nolint:unparam // the interface requestSigner has the error
 func (*basicAuthVerifier) sign(c Config, r *Request, _ crypto.Signer) error {
 	r.Header.Set("Authorization", "Basic "+basicTokens(c)[0])
 	return nil

@@ -96,7 +96,7 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 		}
 	}
 	apply := func(ctx context.Context) error { return g.applyFile(ctx, path, tenants) }
-	if g.db.Fit() != nil {
+	if isFit := g.db.Fit() == nil; !isFit {
 		g.applyWhenFit = apply
 		return generated, nil
 	}

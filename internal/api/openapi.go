@@ -38,7 +38,8 @@ var tags = []*huma.Tag{
 
 // completeDocument adds to the OpenAPI document what the registration of operations
 // does not: general information, tags, servers and examples. It must be called after
-// the last registration.
+// the last registration. It removes the descriptions of patterns, which JSON Schema does
+// not know; the messages that contain them are computed already.
 func completeDocument(doc *huma.OpenAPI) {
 	doc.Info.Description = aboutAPI
 	doc.Info.Contact = &huma.Contact{Name: "Eventhook", URL: "https://github.com/eventhook/eventhook"}
@@ -48,11 +49,14 @@ func completeDocument(doc *huma.OpenAPI) {
 	all := examples()
 	for op := range operationsOf(doc) {
 		addExamples(op, all[op.OperationID])
+		for _, p := range op.Parameters {
+			p.Schema.PatternDescription = ""
+		}
 	}
 	addBatchExamples(doc.Paths[base+"/events"].Post)
 	for _, schema := range doc.Components.Schemas.Map() {
 		for _, property := range schema.Properties {
-			property.PatternDescription = "" // no keyword of JSON Schema; the messages are computed already
+			property.PatternDescription = ""
 		}
 	}
 }
@@ -84,7 +88,7 @@ func examplePath(path, name string) string {
 	}
 	before, _, _ := strings.Cut(path, "/{"+name+"}")
 	return map[string]string{"keys": exampleKeyID, "events": exampleEventID, "routes": exampleRouteID, "work": exampleExecutionID, "promises": examplePromiseID,
-		"subscriptions": exampleSubscriptionID, "deliveries": exampleDeliveryID}[before[strings.LastIndexByte(before, '/')+1:]]
+		"subscriptions": exampleSubscriptionID, "deliveries": exampleDeliveryID, "replays": exampleReplayID}[before[strings.LastIndexByte(before, '/')+1:]]
 }
 
 // addExamples adds the examples of an operation's parameters, request, response and

@@ -162,7 +162,7 @@ func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account,
 // quotaError returns the error of an event beyond a quota.
 func quotaError(excess *usage.Excess, now time.Time) error {
 	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; publish the event again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
+		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
 // parsedEvent is an event of a request: the document, and the trace context, which only

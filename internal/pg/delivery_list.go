@@ -351,12 +351,12 @@ func destinationsArg(route eventhook.RouteID) any {
 // deliveries.
 func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
 	from, before := deliveryBounds(f)
-	return db.listDeliveries(ctx, tenant, f, from, before)
+	list, err := listDeliveries(ctx, db.lists, tenant, f, from, before)
+	return list, translate("list deliveries", err)
 }
 
-func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
-	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
-	return list, translate("list deliveries", err)
+func listDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
+	return readPlannedOnce(ctx, lists, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
 }
 
 func deliveryListArgs(tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) pgx.StrictNamedArgs {

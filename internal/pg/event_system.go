@@ -66,9 +66,10 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 		return published, nil
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
-	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
-		events[i].ID, events[i].TraceID = id, cmp.Or(events[i].TraceID, trace)
-		published.events[events[i].TenantID] = append(published.events[events[i].TenantID], id)
+	ids := newIDsInOrder[eventhook.Event](now, len(events))
+	for i, e := range events {
+		e.ID, e.TraceID = ids[i], cmp.Or(e.TraceID, trace)
+		published.events[e.TenantID] = append(published.events[e.TenantID], e.ID)
 	}
 	const maxRows = 1000 // of a statement
 	for part := range slices.Chunk(events, maxRows) {

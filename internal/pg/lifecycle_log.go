@@ -28,14 +28,18 @@ func logExecutionsSQL(changed, act, now string) string {
 }
 
 // logPromisesSQL stores changes of promises. changed is the name of a WITH query that returns
-// the columns of promises, acts an expression for a list of second parts of event types.
+// the columns of promises, and event_id and trace_id of the event that changed them (noEvent
+// without one); acts is an expression for a list of second parts of event types.
 func logPromisesSQL(changed, acts, now string) string {
 	return `, logged AS (
-    INSERT INTO eventhook.lifecycle_change (tenant_id, occurred_at, event_type, promise_id, execution_id, status, key, error)
-    SELECT c.tenant_id, ` + now + `::timestamptz, 'promise.' || a.act, c.id, c.workflow_execution_id, c.status, c.idempotency_key, left(c.error, 1000)
+    INSERT INTO eventhook.lifecycle_change (tenant_id, occurred_at, event_type, promise_id, execution_id, event_id, status, key, error, trace_id)
+    SELECT c.tenant_id, ` + now + `::timestamptz, 'promise.' || a.act, c.id, c.workflow_execution_id, c.event_id, c.status, c.idempotency_key, left(c.error, 1000), c.trace_id
     FROM ` + changed + ` c CROSS JOIN LATERAL unnest(` + acts + `) WITH ORDINALITY AS a (act, n)
     WHERE EXISTS (SELECT FROM eventhook.subscription s WHERE s.tenant_id = c.tenant_id AND ` + namesLifecycle + `
         AND s.event_types && ARRAY['promise.' || a.act, 'promise.*'])
     ORDER BY a.n
 )`
 }
+
+// noEvent are the columns of logPromisesSQL for promises that no event changed.
+const noEvent = `NULL::uuid AS event_id, NULL::text AS trace_id`

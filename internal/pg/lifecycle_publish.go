@@ -143,7 +143,8 @@ type lifecycleData struct {
 	OccurredAt          time.Time `json:"occurred_at"`
 }
 
-// event returns the event of a change. Its correlation id is the event that led to the work.
+// event returns the event of a change. Its correlation id is the event that led to the work or
+// settled the promise, and it has the trace of that event.
 func (c lifecycleChange) event() (*eventhook.Event, error) {
 	x := c.execution
 	data := lifecycleData{ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: c.status, Attempt: x.Attempt, MaxAttempts: x.MaxAttempts,
@@ -157,10 +158,8 @@ func (c lifecycleChange) event() (*eventhook.Event, error) {
 	if !x.EventID.IsZero() {
 		data.EventID = x.EventID.String()
 	}
-	if !x.ID.IsZero() {
+	if data.TraceID = hex.EncodeToString(c.promise[:]); !x.ID.IsZero() || x.TraceID != "" {
 		data.TraceID = x.Trace()
-	} else {
-		data.TraceID = hex.EncodeToString(c.promise[:])
 	}
 	body, err := json.Marshal(data)
 	if err != nil {

@@ -22,13 +22,6 @@ func (f *fixture) operatorSubscription(change ...func(*eventhook.Subscription)) 
 	return s
 }
 
-// destinationsOf returns the subscriptions with a delivery of events of a type, by tenant and
-// subscription.
-func (f *fixture) destinationsOf(eventType string) []eventhook.SubscriptionID {
-	f.Helper()
-	return queryValue[[]eventhook.SubscriptionID](f, `SELECT array_agg(destination_id ORDER BY destination_id) FROM eventhook.delivery WHERE event_type = $1`, eventType)
-}
-
 func TestOperatorSubscriptionsReceiveSystemEventsOfAllTenants(t *testing.T) {
 	f := setUp(t)
 	f.secondTenant()

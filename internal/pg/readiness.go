@@ -109,7 +109,7 @@ func scanSchema(ctx context.Context, q querier) (s schemaState, err error) {
 // work on it, or nil.
 func (s schemaState) unsupported(known int64) *eventhook.Error {
 	isOfNextRelease := s.version > known && s.version <= s.newest && s.previous <= known
-	reason := ""
+	var reason string
 	switch {
 	case known == 0 || isOfNextRelease:
 		return nil

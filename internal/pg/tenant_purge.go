@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,7 @@ WHERE tenant_id = $1 AND purge_requested_at IS NULL RETURNING correlation_id`
 
 func (m *mutation) requestPurge(ctx context.Context) error {
 	err := m.tx.QueryRow(ctx, requestPurgeSQL, [16]byte(m.tenant.ID), m.db.now()).Scan(&m.correlation)
-	if notFound(err, "purge") != err { // a purge was requested before
+	if errors.Is(err, pgx.ErrNoRows) { // a purge was requested before
 		return nil
 	}
 	if err != nil {

@@ -43,6 +43,11 @@ func (x *expressions) do(j job) ([]byte, *Error) {
 	if err != nil {
 		return nil, &Error{Reason: Failed, Message: textOf(err)}
 	}
+	return encode(result)
+}
+
+// encode returns the JSON of a result.
+func encode(result any) ([]byte, *Error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

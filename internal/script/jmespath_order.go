@@ -14,8 +14,10 @@ import (
 // in random order.
 type expression struct{ tree parsing.ASTNode }
 
-func (x expression) search(value any) (any, error) {
-	return interpreter.NewInterpreter(value, orderedFunctions, nil).Execute(x.tree, value)
+func (x expression) search(value any) (any, error) { return x.searchWith(orderedFunctions, value) }
+
+func (x expression) searchWith(f interpreter.FunctionCaller, value any) (any, error) {
+	return interpreter.NewInterpreter(value, f, nil).Execute(x.tree, value)
 }
 
 // projectedValues is a function that expressions cannot name. It returns the values of an
@@ -30,8 +32,22 @@ var (
 		functions.FunctionEntry{Name: "items", Arguments: object, Handler: membersBy(func(name string, value any) any { return []any{name, value} })},
 		functions.FunctionEntry{Name: projectedValues, Arguments: []functions.ArgSpec{{Types: []functions.JpType{functions.JpAny}}},
 			Handler: membersBy(func(_ string, value any) any { return value })},
+		sortByOfCopy(),
 	)...)
 )
+
+// sortByOfCopy returns the function sort_by without its effect on its argument, which can be a
+// literal of an expression that runs again.
+func sortByOfCopy() functions.FunctionEntry {
+	list := functions.GetDefaultFunctions()
+	entry := list[slices.IndexFunc(list, func(f functions.FunctionEntry) bool { return f.Name == "sort_by" })]
+	sortBy := entry.Handler
+	entry.Handler = func(arguments []any) (any, error) {
+		elements, _ := arguments[0].([]any) // the caller has checked the type
+		return sortBy([]any{slices.Clone(elements), arguments[1]})
+	}
+	return entry
+}
 
 // membersBy returns a function that lists the members of an object in the order of their
 // names.

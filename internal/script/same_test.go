@@ -19,6 +19,7 @@ func TestResultsAreTheSameAtEachRun(t *testing.T) {
 		{script.JMESPath, "*", `[{"x":[2]},1,5,4,3,"019a9f5c-6f03-7c1e-9d0a-5b1f6f3f7a10","2026-11-22T02:44:25.123Z"]`},
 		{script.JMESPath, "*.x[]", `[2]`},
 		{script.JMESPath, "a.x.*", `null`},
+		{script.JMESPath, "`[3,1,2]` | [@[0], sort_by(@, &@)[0]]", `[3,1]`},
 		{script.JMESPath, "{y: *.x | [0], z: a.*[0]}", `{"y":[2],"z":[2]}`},
 		{script.Reshape, "const transform = e => [Date.now(), new Date().toISOString(), new Date(0).getTime(), new Date() instanceof Date, new (new Date().constructor)().getTime()]",
 			`[1795315465123,"2026-11-22T02:44:25.123Z",0,true,1795315465123]`},

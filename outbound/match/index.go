@@ -80,7 +80,7 @@ func patternsOf(e *eventhook.Event) func(yield func(string) bool) {
 		if raw[0] != '"' || json.Unmarshal(raw, &scope) != nil || !yield(scope) {
 			return
 		}
-		for i := 0; i < min(len(scope), eventhook.MaxScopePattern); i++ {
+		for i := range min(len(scope), eventhook.MaxScopePattern) {
 			if scope[i] == '/' && !yield(scope[:i]+"/*") {
 				return
 			}

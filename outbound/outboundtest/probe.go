@@ -51,10 +51,10 @@ func (p Probes) probe(t *testing.T) outbound.Probe {
 	return list[0]
 }
 
-func (p Probes) wantProbes(t *testing.T, claim string, want int) {
+func (p Probes) wantNoProbes(t *testing.T, claim string) {
 	t.Helper()
-	if n := len(p.claimProbes(t, 10)); n != want {
-		t.Errorf("%s: claimed %d probes, want %d", claim, n, want)
+	if n := len(p.claimProbes(t, 10)); n != 0 {
+		t.Errorf("%s: claimed %d probes, want none", claim, n)
 	}
 }
 
@@ -108,14 +108,14 @@ func probeTimes(t *testing.T, p Probes) {
 	id, _ := p.Disable(1, 0)
 	for _, after := range []time.Duration{time.Minute, 4 * time.Minute, 10 * time.Minute, time.Hour, time.Hour, time.Hour} {
 		p.Advance(after - time.Second)
-		p.wantProbes(t, "a second before "+after.String(), 0)
+		p.wantNoProbes(t, "a second before "+after.String())
 		p.Advance(time.Second)
 		probe := p.probe(t)
 		if probe.SubscriptionID != id || !probe.IsHeld || probe.MaxAge != 72*time.Hour || probe.FailingSince.IsZero() {
 			t.Errorf("claimed %+v, want a probe of %s", probe, id)
 		}
 		p.end(t, probe, outbound.ProbeFailed)
-		p.wantProbes(t, "after a failed probe", 0)
+		p.wantNoProbes(t, "after a failed probe")
 	}
 }
 
@@ -124,7 +124,7 @@ func probeLeased(t *testing.T, p Probes) {
 	p.Advance(time.Minute)
 	first := p.probe(t)
 	p.Advance(probeLease - time.Second)
-	p.wantProbes(t, "while the lease lasts", 0)
+	p.wantNoProbes(t, "while the lease lasts")
 	p.Advance(2 * time.Second)
 	if again := p.probe(t); again.SubscriptionID != first.SubscriptionID {
 		t.Errorf("claimed a probe of %s, want %s", again.SubscriptionID, first.SubscriptionID)
@@ -192,12 +192,12 @@ func probeSucceeded(t *testing.T, p Probes) {
 		t.Error("the subscription is not active after a successful probe")
 	}
 	p.Advance(2 * time.Hour)
-	p.wantProbes(t, "after a success", 0)
+	p.wantNoProbes(t, "after a success")
 }
 
 func probeEnabled(t *testing.T, p Probes) {
 	id, ids := p.Disable(1, 0)
-	p.wantProbes(t, "before", 0)
+	p.wantNoProbes(t, "before")
 	p.Enable(id)
 	probe := p.probe(t)
 	if probe.IsHeld {
@@ -205,5 +205,5 @@ func probeEnabled(t *testing.T, p Probes) {
 	}
 	p.settle(t, p.wantMissed(t, probe, ids[0], true), eventhook.DeliverySuccess)
 	p.end(t, probe, outbound.ProbeSucceeded)
-	p.wantProbes(t, "after a success", 0)
+	p.wantNoProbes(t, "after a success")
 }

@@ -82,7 +82,7 @@ func (w *Worker) match(ctx context.Context, job *Job, page *Page) error {
 
 // matching returns the deliveries to a subscription whose events have one of the types.
 func matching(list []*eventhook.Delivery, to *eventhook.Subscription, patterns []string) []*eventhook.Delivery {
-	matches := match.MatchTypes(to, patterns)
+	matches := match.ByType(to, patterns)
 	return slices.DeleteFunc(list, func(d *eventhook.Delivery) bool { return !matches(d.EventType) })
 }
 

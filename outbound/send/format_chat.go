@@ -60,10 +60,8 @@ func slackMessage(e *eventhook.Event) []byte {
 // escapedTo escapes a text for Slack and shortens it so that the result has at most n
 // characters and no incomplete escape sequence.
 func escapedTo(s string, n int) string {
-	short := s
 	for limit := n; ; limit -= max(1, limit/8) {
-		short = shortened(s, limit)
-		if escaped := slackText.Replace(short); utf8.RuneCountInString(escaped) <= n {
+		if escaped := slackText.Replace(shortened(s, limit)); utf8.RuneCountInString(escaped) <= n {
 			return escaped
 		}
 	}

@@ -2,8 +2,10 @@
 // them.
 //
 // A transform runs in a process of package script, within its limits of time, memory and
-// output. The tenant's share of processor time (package cpushare) is charged. Tenants share
-// the processes in round robin, and no tenant can use all of them at once.
+// output. Tenants share the processes in round robin, and no tenant can use all of them at once.
+// A JMESPath expression whose cost can be counted (see script.Evaluator) runs in the process of
+// the caller instead, for up to one slice of package meter, which is about a millisecond. Both are
+// taken from the tenant's share of processor time (package cpushare).
 package transform
 
 import (
@@ -27,11 +29,15 @@ type Scripts interface {
 
 // Runner implements send.Transformer. Safe for concurrent use.
 type Runner struct {
-	scripts Scripts
-	limiter *cpushare.Limiter
-	slots   *roundrobin.Slots[eventhook.TenantID]
-	now     func() time.Time
+	scripts   Scripts
+	evaluator *script.Evaluator
+	limiter   *cpushare.Limiter
+	slots     *roundrobin.Slots[eventhook.TenantID]
+	now       func() time.Time
 }
+
+// maxExpressions bounds the cached expressions, which take up to 100 KB each and usually 2 KB.
+const maxExpressions = 1000
 
 // Pools has a pool for each language. JMESPath is short, and its processes have the priority
 // of the gateway. JavaScript has processes of a low priority, as in routes.
@@ -58,7 +64,8 @@ const (
 
 // NewRunner returns a runner over a pool with this number of processes, at least 2.
 func NewRunner(scripts Scripts, processes int, limiter *cpushare.Limiter, now func() time.Time) *Runner {
-	return &Runner{scripts: scripts, limiter: limiter, slots: roundrobin.NewSlots[eventhook.TenantID](processes, processes-1, maxWaiting), now: now}
+	slots := roundrobin.NewSlots[eventhook.TenantID](processes, processes-1, maxWaiting)
+	return &Runner{scripts: scripts, evaluator: script.NewEvaluator(maxExpressions), limiter: limiter, slots: slots, now: now}
 }
 
 var _ send.Transformer = (*Runner)(nil)
@@ -77,15 +84,41 @@ func (r *Runner) Transform(ctx context.Context, tenant eventhook.TenantID, t *ev
 	if !ok {
 		return nil, &send.TransformError{Reason: "transform: its type is unknown to this version of the gateway"}
 	}
+	program := script.Program{Kind: kind, Source: t.Expression}
+	if kind == script.JMESPath {
+		if result, isDone, err := r.evaluate(ctx, tenant, program.Source, event); isDone {
+			return result, err
+		}
+	}
 	if err := r.slots.Acquire(ctx, tenant, maxWait); err != nil {
 		return nil, errBusy
 	}
 	defer r.slots.Release(tenant)
-	result, err := r.run(ctx, tenant, script.Program{Kind: kind, Source: t.Expression}, event)
+	result, err := r.run(ctx, tenant, program, event)
 	if fault, ok := errors.AsType[*script.Error](err); ok {
 		return nil, &send.TransformError{Reason: "transform: " + eventhook.SanitizeText(fault.Error()), IsBusy: fault.IsInfrastructure()}
 	}
+	if err == nil && kind == script.JMESPath {
+		r.evaluator.Learn(program.Source)
+	}
 	return result, err
+}
+
+// evaluate runs an expression in this process. isDone is false if a script process must run it.
+func (r *Runner) evaluate(ctx context.Context, tenant eventhook.TenantID, source string, event []byte) (result json.RawMessage, isDone bool, err error) {
+	m := meter.New(ctx, meter.Slice, r.limiter.Bucket(tenant))
+	defer m.Close()
+	result, ok := r.evaluator.Evaluate(m, source, event)
+	switch err := m.Err(); {
+	case ok:
+		return result, true, nil
+	case errors.Is(err, meter.ErrShare):
+		r.limiter.Count(cpushare.Transforms, cpushare.Refused)
+		return nil, true, errShare
+	case err != nil && !errors.Is(err, meter.ErrLimit):
+		return nil, true, err // of ctx
+	}
+	return nil, false, nil
 }
 
 // run takes the time limit of a run from the tenant's share, and corrects it afterwards to

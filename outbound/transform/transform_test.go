@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,78 @@ func TestTransformsUseTheShareOfTheTenant(t *testing.T) {
 		time.Sleep(time.Second)
 		if _, err := r.Transform(t.Context(), acme, identity, nil); err != nil {
 			t.Errorf("after a second: got %v, want a result", err)
+		}
+	})
+}
+
+// counted is a script runner that counts its runs.
+type counted struct {
+	transform.Scripts
+	runs int
+}
+
+func (c *counted) Run(ctx context.Context, p script.Program, input []byte) (json.RawMessage, error) {
+	c.runs++
+	return c.Scripts.Run(ctx, p, input)
+}
+
+// An expression whose cost can be counted runs in a process once, and other programs always. The
+// results are the same.
+func TestExpressionsRunInThisProcess(t *testing.T) {
+	pool := script.NewPromptPool(1, 100*script.TimeLimit)
+	defer pool.Close()
+	for _, c := range []struct {
+		kind, source string
+		runs         int
+	}{
+		{"jmespath", "{id: event_id, n: data.list[?@ == `7`]}", 1},
+		{"jmespath", "sort(data.list)", 3},
+		{"jmespath", "length(event_id) + length(data.n)", 3},
+		{"jmespath", "data.list[*].[$.data.list[*].[$.data.list]] | [0][0]", 3},
+		{"javascript", "const transform = e => e.data", 3},
+	} {
+		scripts := &counted{Scripts: pool}
+		r := transform.NewRunner(scripts, 2, limiter(), time.Now)
+		event := []byte(`{"event_id":"e1","timestamp":"2026-11-22T02:44:25.123Z","data":{"n":7,"list":[` + strings.Repeat("7,", 200) + `8]}}`)
+		var results [3]string
+		for i := range results {
+			got, err := r.Transform(t.Context(), acme, &eventhook.Transform{Type: c.kind, Expression: c.source}, event)
+			results[i] = fmt.Sprintf("%s, %v", got, err)
+		}
+		if scripts.runs != c.runs || results[0] != results[1] || results[1] != results[2] {
+			t.Errorf("%s: got %d runs and %v; want %d runs and the same results", c.source, scripts.runs, results, c.runs)
+		}
+	}
+}
+
+// Evaluations in this process take from the tenant's share, and end with the context.
+func TestEvaluationsUseTheShareOfTheTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		share := cpushare.New(cpushare.Config{Processors: 0.5, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
+		r := transform.NewRunner(blocking{0}, 2, share, time.Now)
+		event := []byte(`{"data":[` + strings.Repeat("7,", 1000) + `8]}`)
+		run := func(ctx context.Context, tenant eventhook.TenantID) error {
+			_, err := r.Transform(ctx, tenant, identity, event)
+			return err
+		}
+		if err := run(t.Context(), acme); err != nil { // in a process
+			t.Fatal(err)
+		}
+		n := 0
+		var err error
+		for ; err == nil && n < 10_000; n++ {
+			err = run(t.Context(), acme)
+		}
+		if refused, ok := errors.AsType[*send.TransformError](err); !ok || !refused.IsBusy {
+			t.Errorf("after %d evaluations: got %v, want a refusal", n, err)
+		}
+		if err := run(t.Context(), umbrella); err != nil {
+			t.Errorf("another tenant: got %v, want a result", err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := run(ended, umbrella); !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end of the context: got %v", err)
 		}
 	})
 }

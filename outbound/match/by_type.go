@@ -5,9 +5,9 @@ import (
 	"github.com/eventhook/eventhook/internal/filter"
 )
 
-// MatchTypes returns a function that reports whether events of a type, which the owner of s may
+// ByType returns a function that reports whether events of a type, which the owner of s may
 // see, match one of the patterns.
-func MatchTypes(s *eventhook.Subscription, patterns []string) func(eventType string) bool {
+func ByType(s *eventhook.Subscription, patterns []string) func(eventType string) bool {
 	index := filter.NewTypeIndex([][]string{patterns})
 	return func(eventType string) (ok bool) {
 		if s.IsOperator() || eventhook.IsVisibleToTenants(eventType) {
