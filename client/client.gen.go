@@ -2273,6 +2273,9 @@ type Source struct {
 	ContentTypes []string  `json:"content_types"`
 	CreatedAt    time.Time `json:"created_at"`
 
+	// Description Free text for users; null if none.
+	Description *string `json:"description"`
+
 	// EventTypePaths The source's own paths, else the provider's. Common headers and members are tried last.
 	EventTypePaths []string `json:"event_type_paths"`
 	ID             string   `json:"id"`
@@ -2349,6 +2352,11 @@ type SourceCreate struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2427,6 +2435,11 @@ type SourcePatch struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -3181,6 +3194,9 @@ type Target struct {
 	// Resolve For promise: Whether to resolve the promise (true, the default) or to reject it (false).
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
+
+	// TargetLabels For http: Labels of the agent that sends the requests. It must be empty: the gateway sends them.
+	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
@@ -5486,4 +5502,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "2429503bf2bd528e59cb48480507cf0d27d58cab4b811f7dca12545ef25a21e1"
+const generatedFrom = "1f4178339fc9b54b813a6e8bbb040ba9b0bfea76f91b3f2044c38825e0105f69"

@@ -22,6 +22,7 @@ type httpRequest struct {
 	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for the response, in seconds. 0 means the default, 10."`
 	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a failed request is retried. The default is the retry policy of the source."`
+	TargetLabels   []string          `json:"target_labels,omitzero" maxItems:"20" doc:"Labels of the agent that sends the requests. It must be empty: the gateway sends them."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature."`
 }
 
@@ -43,6 +44,9 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 		f.Add("url", "%s", wrong)
 	}
 	checkOneOf(&f, "method", s.Method, http.MethodPost, http.MethodPut, http.MethodPatch)
+	if len(s.TargetLabels) > 0 {
+		f.Add("target_labels", "must be empty: the gateway sends the requests of http targets")
+	}
 	if len(s.Headers) > maxHeaders {
 		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), maxHeaders)
 	}

@@ -28,7 +28,7 @@ var completeTargets = map[string]string{
 		`"error_path":"body.error","on_missing":"fail"}`,
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
-		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"body":"raw"}`,
+		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
 }
 
 // hush is a part of every secret and of no other value.

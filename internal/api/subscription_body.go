@@ -29,8 +29,8 @@ type SubscriptionPatch struct {
 // SubscriptionFields are the members of a subscription that can be set on creation and
 // by an update.
 type SubscriptionFields struct {
-	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
-	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
+	Filter               jsonObject        `json:"filter,omitempty" nullable:"true" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
+	AuthHeader           string            `json:"auth_header,omitempty" nullable:"true" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
 	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Additional headers of deliveries. They are not secret: every key that can read the subscription sees them."`
 	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends."`
 	Retry                DeliveryRetry     `json:"retry,omitzero" doc:"Retries of failed deliveries."`
@@ -43,7 +43,7 @@ type SubscriptionFields struct {
 	Transform            *Transform        `json:"transform,omitempty" doc:"Makes the body of deliveries from the event as receivers get it. Not together with a format."`
 	Format               string            `json:"format,omitempty" enum:"eventhook,cloudevents,slack,teams,pagerduty" doc:"Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take."`
 	HeaderPrefix         string            `json:"header_prefix,omitempty" maxLength:"40" example:"X-Acme" doc:"Replaces X-Eventhook at the beginning of the gateway's header names."`
-	OrderedBy            *string           `json:"ordered_by,omitempty" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
+	OrderedBy            *string           `json:"ordered_by,omitempty" nullable:"true" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
 	Recovery             Recovery          `json:"recovery,omitzero" doc:"What happens to the deliveries that the receiver missed during an outage."`
 	Tenants              []string          `json:"tenants,omitempty" maxItems:"1000" example:"[\"acme\"]" doc:"Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants."`
 }

@@ -136,8 +136,13 @@ type SubscriptionQuery struct {
 }
 
 // filter returns the filter of a list, with a limit of one more than a page.
-func (q SubscriptionQuery) filter(before eventhook.SubscriptionID) eventhook.SubscriptionFilter {
-	return eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType), Before: before, Limit: q.Limit + 1}
+func (q SubscriptionQuery) filter(pages pager) (f eventhook.SubscriptionFilter, err error) {
+	f = eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), Limit: q.Limit + 1}
+	if f.Before, err = cursorOf[eventhook.Subscription](pages, q.Cursor); err != nil {
+		return f, err
+	}
+	f.EventType, err = typeFilter("query.event_type", q.EventType)
+	return f, err
 }
 
 type subscriptionsQuery struct {
@@ -147,11 +152,11 @@ type subscriptionsQuery struct {
 
 func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscriptionsQuery) (*page[Subscription], error) {
 	pages := s.pager("subscriptions", by.tenant)
-	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
+	f, err := in.filter(pages)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, in.filter(before))
+	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}

@@ -105,6 +105,13 @@ func TestRefusalsNameTheFlags(t *testing.T) {
 	}
 }
 
+func TestARefusedDeletionNamesItsFlag(t *testing.T) {
+	startFakeGateway(t, 409, `{"title":"Conflict","status":409,"detail":"The source has 1 route: delete it with ?cascade=true."}`)
+	if out := runCommand("source", "delete", "x", "--yes"); out.Code != ExitFailed || !strings.Contains(out.Stderr, "delete it with --cascade.") {
+		t.Errorf("got %+v, want the flag --cascade", out)
+	}
+}
+
 func TestAServerNeedsNoScheme(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	for text, want := range map[string]string{

@@ -20,12 +20,15 @@ var flagOfMember = map[string]string{
 }
 
 // namingFlags replaces the locations of a refused request, such as query.received_after, by the
-// flags of the command that set them, such as --since. Locations that no given flag sets, such
+// flags of the command that set them, such as --since, and the parameter ?cascade=true by its flag. Locations that no given flag sets, such
 // as members of a file, stay.
 func namingFlags(cmd *cobra.Command, err error) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok {
 		return err
+	}
+	if cmd.Flags().Lookup("cascade") != nil {
+		problem.Detail = strings.ReplaceAll(problem.Detail, "?cascade=true", "--cascade")
 	}
 	for i, f := range problem.Errors {
 		if name := flagOf(cmd, f.Location); name != "" {
