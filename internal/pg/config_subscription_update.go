@@ -248,6 +248,11 @@ func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscript
 			return err
 		}
 	}
+	if s.IsOperator() {
+		if err := m.exec(ctx, rememberDeletedSQL, [16]byte(s.ID), m.db.now()); err != nil {
+			return err
+		}
+	}
 	_, err := m.record("webhook.deleted", resourceOfSubscription(s), recordOfSubscription(s), nil)
 	return err
 }
