@@ -111,6 +111,9 @@ func newAWSServer(t *testing.T, scope string) *httptest.Server {
 				t.Errorf("%s is not signed: %s", name, names)
 			}
 		}
+		if strings.Contains(r.URL.RawQuery, "+") {
+			t.Errorf("the query %q has a plus, which AWS does not take for a space", r.URL.RawQuery)
+		}
 		r.Header.Set("Webhook-Signature", "changed by a proxy")
 		if !isOurs || r.Header.Get("X-Amz-Content-Sha256") != hexSHA256(body) || signature != awsSignature(r, body, scope, signed) {
 			w.WriteHeader(http.StatusForbidden)

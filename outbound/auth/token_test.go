@@ -259,7 +259,7 @@ func TestFailedTokenRequests(t *testing.T) {
 		{"no token", `{"token":"` + hush + `"}`, 200, eventhook.ErrorHTTP, "the answer of HOST has none"},
 		{"a token of two lines", `{"access_token":"` + hush + `\r\nX: y"}`, 200, eventhook.ErrorHTTP, "HOST answered with a token that cannot be sent in a header"},
 		{"a large token", `{"access_token":"` + strings.Repeat("x", 5000) + `"}`, 200, eventhook.ErrorHTTP, "HOST answered with a token that cannot be sent in a header"},
-		{"an endless answer", `{"access_token":"` + strings.Repeat("x", 1<<20) + `"}`, 200, eventhook.ErrorHTTP, "the answer of HOST has none"},
+		{"an endless answer", `{"access_token":"` + strings.Repeat("x", 100<<10) + `"}`, 200, eventhook.ErrorHTTP, "the answer of HOST has none"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -284,4 +284,39 @@ func TestTheAddressPolicyHoldsForTokenEndpoints(t *testing.T) {
 		t.Errorf("got %v, want a blocked request", err)
 	}
 	server.want(t, "a private address", 0, 0)
+}
+
+// Many deliveries get a 401 for the same token, one after another. They share the next one.
+func TestALate401DoesNotDropTheNextToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, issued := make(chan struct{}), 0
+		over := clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
+			switch {
+			case r.URL.Path == "/token":
+				issued++
+				return http.StatusOK, http.Header{"Content-Type": {"application/json"}}, fmt.Appendf(nil, `{"access_token":"t%d"}`, issued), nil
+			case r.Header.Get("Authorization") != "Bearer t1":
+				return http.StatusOK, nil, nil, nil
+			case r.URL.Path == "/slow":
+				<-slow
+			}
+			return http.StatusUnauthorized, nil, nil, nil
+		})
+		c := clientFor(t, auth.New(auth.Deps{Client: over, Now: time.Now}), credentials("https://login.example"))
+		var late sync.WaitGroup
+		late.Go(func() {
+			if status, _, err := post(t, c, "https://a.example/slow"); status != 200 || err != nil {
+				t.Errorf("got %d, %v; want 200", status, err)
+			}
+		})
+		synctest.Wait()
+		if status, _, err := post(t, c, "https://a.example/fast"); status != 200 || err != nil {
+			t.Errorf("got %d, %v; want 200", status, err)
+		}
+		close(slow)
+		late.Wait()
+		if issued != 2 {
+			t.Errorf("%d tokens, want 2", issued)
+		}
+	})
 }
