@@ -173,7 +173,7 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 // and want has none, SecretsLost stays set and the stored secrets are kept: the lost key may
 // be restored later.
 func (m *mutation) resolveSecrets(have, want eventhook.Subscription) (eventhook.Subscription, error) {
-	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
+	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || !want.Auth.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
 	want.SecretsLost = have.SecretsLost && !hasSecrets
 	switch {
 	case want.SecretsLost:
