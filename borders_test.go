@@ -40,6 +40,7 @@ var allowedImports = map[string][]string{
 	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
+	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},

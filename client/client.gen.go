@@ -28,6 +28,14 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
+// Defines values for AuthType.
+const (
+	AuthTypeAwsSigv4 AuthType = "aws_sigv4"
+	AuthTypeBasic    AuthType = "basic"
+	AuthTypeMtls     AuthType = "mtls"
+	AuthTypeOauth2   AuthType = "oauth2"
+)
+
 // Defines values for CircuitState.
 const (
 	CircuitStateClosed   CircuitState = "closed"
@@ -544,6 +552,54 @@ type AuditedChange struct {
 	// To Value after the change; null if the field was removed.
 	To interface{} `json:"to"`
 }
+
+// Auth defines model for Auth.
+type Auth struct {
+	// AccessKeyID aws_sigv4: the id of the access key.
+	AccessKeyID *string `json:"access_key_id,omitempty"`
+
+	// Ca mtls: certificates in PEM that are trusted to sign the receiver's certificate, instead of the public authorities.
+	Ca *string `json:"ca,omitempty"`
+
+	// Certificate mtls: the client certificate in PEM, followed by its intermediate certificates.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientID oauth2: the client id.
+	ClientID *string `json:"client_id,omitempty"`
+
+	// ClientSecret oauth2: the client secret. Responses show [redacted]. It must be given again if the scheme, host or port of token_url changes.
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// Password basic: the password. Responses show [redacted].
+	Password *string `json:"password,omitempty"`
+
+	// PrivateKey mtls: the private key of the certificate in PEM, not encrypted. Responses show [redacted].
+	PrivateKey *string `json:"private_key,omitempty"`
+
+	// Region aws_sigv4: the region, such as eu-west-1.
+	Region *string `json:"region,omitempty"`
+
+	// Scopes oauth2: the scopes of the token. By default the request names none.
+	Scopes []string `json:"scopes,omitempty"`
+
+	// SecretAccessKey aws_sigv4: the secret access key. Responses show [redacted].
+	SecretAccessKey *string `json:"secret_access_key,omitempty"`
+
+	// Service aws_sigv4: the service, such as lambda, execute-api or events.
+	Service *string `json:"service,omitempty"`
+
+	// TokenURL oauth2: the URL of the token endpoint. It must be reachable under the rules for the destination.
+	TokenURL *string `json:"token_url,omitempty"`
+
+	// Type basic: user and password. oauth2: client credentials. mtls: a TLS client certificate. aws_sigv4: AWS Signature Version 4.
+	Type AuthType `json:"type"`
+
+	// Username basic: the user. It must not contain a colon.
+	Username *string `json:"username,omitempty"`
+}
+
+// AuthType basic: user and password. oauth2: client credentials. mtls: a TLS client certificate. aws_sigv4: AWS Signature Version 4.
+type AuthType string
 
 // Backtest defines model for Backtest.
 type Backtest struct {
@@ -2273,6 +2329,9 @@ type Source struct {
 	ContentTypes []string  `json:"content_types"`
 	CreatedAt    time.Time `json:"created_at"`
 
+	// Description Free text for users; null if none.
+	Description *string `json:"description"`
+
 	// EventTypePaths The source's own paths, else the provider's. Common headers and members are tried last.
 	EventTypePaths []string `json:"event_type_paths"`
 	ID             string   `json:"id"`
@@ -2349,6 +2408,11 @@ type SourceCreate struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2427,6 +2491,11 @@ type SourcePatch struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2510,6 +2579,8 @@ type SourceStats struct {
 
 // Subscription defines model for Subscription.
 type Subscription struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2609,6 +2680,8 @@ type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
 type SubscriptionCreate struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
@@ -2697,6 +2770,8 @@ type SubscriptionCreateFormat string
 
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2798,6 +2873,8 @@ type SubscriptionCreatedFormat string
 
 // SubscriptionOfTenant defines model for SubscriptionOfTenant.
 type SubscriptionOfTenant struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2916,6 +2993,8 @@ type SubscriptionPage struct {
 
 // SubscriptionPatch defines model for SubscriptionPatch.
 type SubscriptionPatch struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
@@ -2989,7 +3068,7 @@ type SubscriptionPatch struct {
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
 
-	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again.
+	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header, auth and headers must be given again.
 	URL *string `json:"url,omitempty"`
 }
 
@@ -3135,6 +3214,8 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same.
 	//
 	// Examples: Bearer t0k
@@ -3182,6 +3263,9 @@ type Target struct {
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
 
+	// TargetLabels For http: Labels of the agent that sends the requests. It must be empty: the gateway sends them.
+	TargetLabels []string `json:"target_labels,omitempty"`
+
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
 
@@ -3189,7 +3273,7 @@ type Target struct {
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Type           TargetType `json:"type"`
 
-	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth_header.
+	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header.
 	//
 	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
@@ -5189,7 +5273,7 @@ func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, 
 
 // UpdateSubscription calls PATCH /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
-// Update a subscription. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url and auth_header keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
+// Update a subscription. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url, auth_header and the secrets of auth keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header, auth and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -5486,4 +5570,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "2429503bf2bd528e59cb48480507cf0d27d58cab4b811f7dca12545ef25a21e1"
+const generatedFrom = "e4d9ca62021adea75b6beb4349359432cdb3b409c964e67b762c3aa537d29f90"

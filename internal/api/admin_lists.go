@@ -118,11 +118,11 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 		return nil, err
 	}
 	pages := s.pager("all subscriptions", tenant)
-	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
+	f, err := in.SubscriptionQuery.filter(pages)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, tenant, in.SubscriptionQuery.filter(before))
+	list, err := s.Subscriptions.Subscriptions(ctx, tenant, f)
 	show := func(x eventhook.Subscription) SubscriptionOfTenant {
 		if x.IsOperator() {
 			return SubscriptionOfTenant{Subscription: s.viewSubscription(x)}

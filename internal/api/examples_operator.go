@@ -4,7 +4,7 @@ func operatorSubscriptionExamples() map[string]example {
 	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // examples
 	x := exampleSubscription()
 	x.IsOperator, x.Name, x.URL, x.EventTypes, x.Filter = true, "ops", "https://ops.example/…", []string{"tenant.*", "task.cancelled_via_tenant_cascade"}, nil
-	x.AuthHeader, x.Headers = nil, map[string]string{}
+	x.Auth, x.Headers = nil, map[string]string{}
 	created := SubscriptionCreated{x, secret}
 	created.URL = "https://ops.example/hooks"
 	limited := x

@@ -88,6 +88,8 @@ ORDER BY e.id FOR UPDATE OF e`
 // entry. If the selection matches another number of deliveries, RestartDeliveries restarts none, and
 // the error is KindConflict. A delivery that changes or begins to match after they were counted
 // is not restarted unless they are counted again.
+//
+// For the operator tenant, which.SubscriptionID is one of its subscriptions.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	if which.ExpectedCount != nil {
 		return db.restartExpected(ctx, by, tenant, which)
@@ -99,9 +101,9 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	}
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartBatchSize) {
-		more, err := db.restartBatch(ctx, by, restart{tenant: tenant, ids: part, statuses: statuses})
+		more, err := db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
 		for hasCode(err, codeDeadlock) { // with settlements of several of their events, which are retried as well
-			more, err = db.restartBatch(ctx, by, restart{tenant: tenant, ids: part, statuses: statuses})
+			more, err = db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
 		}
 		restarted = append(restarted, more...)
 		if err != nil {
@@ -151,20 +153,21 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, r restart) (
 
 // restart selects the deliveries of restartInTx.
 type restart struct {
-	tenant   eventhook.TenantID
-	ids      []eventhook.DeliveryID
+	tenant   eventhook.TenantID // that restarts them
+	rows     []rowKey
 	statuses []string
 	now      time.Time
 	isExact  bool        // if one of them is not in these states, none is restarted: errSelectionChanged
-	dueAt    []time.Time // of each id; nil: now
+	dueAt    []time.Time // of each row; nil: now
 	job      *replay.Job // the replay that restarts the deliveries; nil without one
 }
 
 func (r restart) args() pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{"tenants": slices.Repeat([][16]byte{r.tenant}, len(r.ids)), "ids": uuids(r.ids), "due_at": r.dueAt,
+	tenants, ids := keysOf(r.rows)
+	args := pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "due_at": r.dueAt,
 		"statuses": r.statuses, "now": r.now, "created": nil, "replay": nil, "max_recoveries": nil}
 	if r.dueAt == nil {
-		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.ids))
+		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.rows))
 	}
 	if r.job != nil {
 		args["created"], args["replay"] = r.job.CreatedAt, [16]byte(r.job.ID)
@@ -200,7 +203,7 @@ func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventho
 // lock locks the order of the deliveries' keys, then the events of routes' deliveries, which a
 // replay does not restart, and, for an exact restart, the deliveries.
 func (r restart) lock(ctx context.Context, tx pgx.Tx) error {
-	tenants, ids := slices.Repeat([][16]byte{r.tenant}, len(r.ids)), uuids(r.ids)
+	tenants, ids := keysOf(r.rows)
 	if _, err := tx.Exec(ctx, lockOrderOfSQL, tenants, ids); err != nil {
 		return err
 	}
@@ -228,13 +231,15 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	return pgx.CollectRows(rows, scanEventID)
 }
 
-// selectedDeliveries returns the ids of the selected deliveries, newest first.
-func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
-	if len(which.IDs) > 0 {
-		return which.IDs[:min(len(which.IDs), maxRestarted)], nil
+// selectedDeliveries returns the keys of the selected deliveries, newest first.
+func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (all []rowKey, err error) {
+	for _, id := range which.IDs[:min(len(which.IDs), maxRestarted)] {
+		all = append(all, rowKey{tenant, id})
+	}
+	if len(all) > 0 {
+		return all, nil
 	}
 	f, from, before := selectionFilter(which)
-	var all []eventhook.DeliveryID
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)
 		list, err := listDeliveries(ctx, lists, tenant, f, from, before)
@@ -242,10 +247,10 @@ func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.Ten
 			return nil, err
 		}
 		for _, d := range list {
-			all = append(all, d.ID)
+			all = append(all, rowKey{d.TenantID, d.ID})
 		}
 	}
-	slices.SortFunc(all, newerDelivery)
+	slices.SortFunc(all, func(x, y rowKey) int { return newerDelivery(x.id, y.id) })
 	return all[:min(len(all), f.Limit)], nil
 }
 

@@ -25,11 +25,11 @@ var (
 func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
 	for range maxRecounts {
-		ids, err := db.expectedDeliveries(ctx, tenant, which, statuses)
-		if err != nil || len(ids) == 0 {
+		rows, err := db.expectedDeliveries(ctx, tenant, which, statuses)
+		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
-		restarted, err := db.restartBatch(ctx, by, restart{tenant: tenant, ids: ids, statuses: statuses, isExact: true})
+		restarted, err := db.restartBatch(ctx, by, restart{tenant: tenant, rows: rows, statuses: statuses, isExact: true})
 		if hasCode(err, codeDeadlock) || errors.Is(err, errSelectionChanged) {
 			continue
 		}
@@ -41,9 +41,9 @@ func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant ev
 	return nil, errKeepsChanging
 }
 
-// expectedDeliveries returns the ids of the selected deliveries, newest first, if as many match
+// expectedDeliveries returns the keys of the selected deliveries, newest first, if as many match
 // as the caller expects. All statements read one snapshot.
-func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (ids []eventhook.DeliveryID, err error) {
+func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (rows []rowKey, err error) {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, db.lists, snapshot, func(tx pgx.Tx) error {
 		matched, err := countMatching(ctx, tx, tenant, which, statuses)
@@ -51,11 +51,11 @@ func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 			err = checkExpected(which.ExpectedCount, matched, "deliveries")
 		}
 		if err == nil {
-			ids, err = selectedDeliveries(ctx, tx, tenant, which, statuses)
+			rows, err = selectedDeliveries(ctx, tx, tenant, which, statuses)
 		}
 		return err
 	})
-	return ids, translate("count deliveries", err)
+	return rows, translate("count deliveries", err)
 }
 
 // countMatching counts the deliveries of a selection that can be restarted, in each state up to
@@ -88,8 +88,9 @@ func (r restart) lockExact(ctx context.Context, tx pgx.Tx) error {
 	if !r.isExact {
 		return nil
 	}
-	tag, err := tx.Exec(ctx, lockExactSQL, pgx.StrictNamedArgs{"tenants": slices.Repeat([][16]byte{r.tenant}, len(r.ids)), "ids": uuids(r.ids), "statuses": r.statuses})
-	if err == nil && int(tag.RowsAffected()) < len(r.ids) {
+	tenants, ids := keysOf(r.rows)
+	tag, err := tx.Exec(ctx, lockExactSQL, pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "statuses": r.statuses})
+	if err == nil && int(tag.RowsAffected()) < len(r.rows) {
 		return errSelectionChanged
 	}
 	return err

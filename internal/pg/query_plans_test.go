@@ -74,6 +74,9 @@ var frequentStatements = map[string]struct {
 	"replay undelivered":     {undeliveredPageSQL, 5},
 	"replay delivered":       {deliveredPageSQL, 4},
 	"replay events":          {eventPageSQL, 4},
+	"replay of all tenants":  {allEventsPageSQL, 4},
+	"delivery states":        {deliveryStatesSQL, 5},
+	"claim cleanup":          {claimCleanupSQL, 2},
 	"deliveries by id":       {deliveriesByIDSQL, 2},
 	"sizes of events":        {eventSizesSQL, 2},
 	"insert missing":         {insertMissingSQL, 0},
@@ -231,6 +234,9 @@ func TestFrequentStatementsReadNoWholeTable(t *testing.T) {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			if bad := wholeTable.FindString(plan); bad != "" {
 				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
+			}
+			if name == "claim cleanup" && !strings.Contains(plan, "tenant_cleanup_due") {
+				t.Errorf("%s, %s reads all closed tenants:\n%s", state, name, plan)
 			}
 			// A sort reads all due rows before it returns the first.
 			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {

@@ -254,7 +254,7 @@ func TestRecipes(t *testing.T) {
 	for name, s := range all {
 		path := regexp.MustCompile(`^https://[^/]*`).ReplaceAllString(s.URL.Reveal(), "")
 		s.URL = eventhook.NewSecret(receiver.URL + path)
-		sends := sender{send.NewHTTPSender(egress.New(egress.Policy{AllowPrivate: true}), run, "eventhook/1.2.3", time.Now)}
+		sends := sender{send.NewHTTPSender(send.Deps{Client: egress.New(egress.Policy{AllowPrivate: true}), Transformer: run, UserAgent: "eventhook/1.2.3", Now: time.Now})}
 		for claim, e := range productEvents(checks[name].event) {
 			t.Run(fmt.Sprintf("%s with %s", name, claim), func(t *testing.T) {
 				if claim == "large" && s.Transform != nil {
