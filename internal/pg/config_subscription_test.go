@@ -187,6 +187,14 @@ func TestUpdateSubscription(t *testing.T) {
 		{"its URL", 2, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }, []string{"webhook.updated b url:" + changed}, 9},
 		{"an auth header", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("hush") }, []string{`webhook.updated b auth_header:null>"[redacted]"`}, 9},
 		{"none", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.Secret{} }, []string{`webhook.updated b auth_header:"[redacted]">null`}, 9},
+		{"auth", 0, func(s *eventhook.Subscription) {
+			s.Auth = eventhook.Auth{Type: "basic", Username: "<u>", Password: "hush"}.Seal()
+		}, []string{`webhook.updated b auth:null>"[redacted]"`}, 9},
+		{"another password", 0, func(s *eventhook.Subscription) {
+			s.Auth = eventhook.Auth{Type: "basic", Username: "<u>", Password: "hush2"}.Seal()
+		}, []string{"webhook.updated b auth:" + changed}, 9},
+		{"the same auth, and a setting", 0, func(s *eventhook.Subscription) { s.RatePerSecond = 3 }, []string{`webhook.updated b rate_per_second:null>3`}, 9},
+		{"no auth", 0, func(s *eventhook.Subscription) { s.Auth = eventhook.Secret{} }, []string{`webhook.updated b auth:"[redacted]">null`}, 9},
 		{"a rotated secret", 0, func(s *eventhook.Subscription) {
 			s.Signing = eventhook.RotateSigningSecret(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
 		}, []string{"webhook.updated b signing_secret:" + changed}, 9},
