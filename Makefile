@@ -47,6 +47,8 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
 	$(GO) test -run '^$$' -bench '^Benchmark(Apply|ClaimDeliveries|Lists|Work)$$' -benchtime 5x -timeout 2h ./internal/pg ./internal/api
+	$(GO) test -run '^$$' -bench '^BenchmarkClaimWork$$' -benchtime 2000x ./internal/pg
+	BENCH_CLOSED=10000 $(GO) test -run '^TestClosingEndsOpenWorkInBatches$$' ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
 check: vet lint lint-api test ## run the checks of CI
