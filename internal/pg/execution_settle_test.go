@@ -82,6 +82,7 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 	for range 10 {
 		f.execution(eventhook.Task)
 	}
+	f.usesLog(f.db, f.tenant) // reads the tenant's flag, which is then cached
 	trips := f.countTrips()
 	before := trips.Load()
 	claimed := f.claimWork(f.db, f.query())
