@@ -18,7 +18,8 @@ import (
 // of replays.
 type recoveryHarness struct {
 	*fixture
-	of *eventhook.Subscription
+	of   *eventhook.Subscription
+	skew time.Duration // of the clocks of instances that are started
 
 	mu      sync.Mutex
 	answers func(d *eventhook.Delivery) int // a status
@@ -79,17 +80,23 @@ func (r recoveryTransport) Send(_ context.Context, d *eventhook.Delivery, _ int)
 // wait waits until n requests were answered 200.
 func (r *recoveryHarness) wait(n int) {
 	r.Helper()
-	for timeout := time.After(2 * time.Minute); ; {
+	r.waitUntil(func() bool { return len(r.arrived) >= n }, 2*time.Minute)
+}
+
+// waitUntil waits until a condition holds, which it checks when a request was answered 200.
+func (r *recoveryHarness) waitUntil(holds func() bool, limit time.Duration) {
+	r.Helper()
+	for timeout := time.After(limit); ; {
 		r.mu.Lock()
-		arrived, changed := len(r.arrived), r.changed
+		isDone, arrived, changed := holds(), len(r.arrived), r.changed
 		r.mu.Unlock()
-		if arrived >= n {
+		if isDone {
 			return
 		}
 		select {
 		case <-changed:
 		case <-timeout:
-			r.Fatalf("%d deliveries have arrived, want %d", arrived, n)
+			r.Fatalf("only %d deliveries have arrived", arrived)
 		}
 	}
 }
@@ -127,15 +134,17 @@ func (k *killable) ReleaseDeliveries(ctx context.Context, list []*eventhook.Deli
 // start runs an instance, which is killed after a number of deliveries; 0: never. stop ends it and
 // waits.
 func (r *recoveryHarness) start(killAfter int) (stop func()) {
-	db := r.open(func(o *Options) { o.Now = time.Now })
+	skew := r.skew
+	now := func() time.Time { return time.Now().Add(skew) }
+	db := r.open(func(o *Options) { o.Now = now })
 	queue := &killable{db, r, killAfter}
 	c := outbound.DefaultConfig()
 	c.BatchSize, c.PollInterval, c.DrainTimeout = 64, 50*time.Millisecond, time.Second
 	log := slog.New(slog.DiscardHandler)
-	d := outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: queue, Directory: r, Observer: noObserver{}, Log: log, Now: time.Now,
+	d := outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: queue, Directory: r, Observer: noObserver{}, Log: log, Now: now,
 		Chance: func() float64 { return 0 }, Lease: time.Second})
 	w := r.replayWorker(db)
-	w.Now = time.Now
+	w.Now = now
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.Run(ctx) })
