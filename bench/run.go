@@ -47,6 +47,7 @@ var parts = []part{
 	{"backlog", (*run).backlog},
 	{"ordered", (*run).ordered},
 	{"recovery", (*run).recovery},
+	{"replay", (*run).replay},
 	{"exactly", (*run).exactly},
 	{"hostile", (*run).hostile},
 }

@@ -75,12 +75,12 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			}
 			continue
 		}
-		text := rewordedMessage(d)
+		f := fault(shapeFault(d))
 		if isSyntaxFault(d) {
 			body, _ := d.Value.(string)
-			text = syntaxMessage([]byte(body))
+			f.Message = readable(syntaxMessage([]byte(body)))
 		}
-		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(text)})
+		p.Errors = append(p.Errors, f)
 	}
 	switch {
 	case message == unreadBody:

@@ -101,6 +101,8 @@ type DB struct {
 
 	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
 
+	keptPartitions sync.Map // names of partitions that were logged as kept past their retention
+
 	lifecycleAfter atomic.Pointer[eventhook.TenantID] // where PublishLifecycle continues
 
 	lockWait time.Duration // the constant lockWait; shorter in tests

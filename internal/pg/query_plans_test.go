@@ -31,6 +31,16 @@ var frequentStatements = map[string]struct {
 	"advance order":          {advanceOrderSQL.sql, len(advanceOrderSQL.params)},
 	"insert ordered":         {insertOrderedSQL.sql, len(insertOrderedSQL.params)},
 	"lock order of":          {lockOrderOfSQL, 2},
+	"lock events of":         {lockEventsOfSQL, 2},
+	"lock exact":             {lockExactSQL, 0},
+	"lock matching":          {lockMatchingSQL, 0},
+	"insert replay":          {insertReplaySQL, 0},
+	"running replay":         {runningReplaySQL, 2},
+	"count replays":          {countReplaysSQL, 1},
+	"list replays":           {listReplaysSQL, 5},
+	"find replay":            {findReplaySQL, 3},
+	"precede order":          {precedeOrderSQL, 0},
+	"queue age":              {deliveryAgeSQL, 0},
 	"lock all order":         {lockAllOrderSQL, 0},
 	"set actions":            {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":           {readActionsSQL, 2},
@@ -64,6 +74,9 @@ var frequentStatements = map[string]struct {
 	"replay undelivered":     {undeliveredPageSQL, 5},
 	"replay delivered":       {deliveredPageSQL, 4},
 	"replay events":          {eventPageSQL, 4},
+	"replay of all tenants":  {allEventsPageSQL, 4},
+	"delivery states":        {deliveryStatesSQL, 5},
+	"claim cleanup":          {claimCleanupSQL, 2},
 	"deliveries by id":       {deliveriesByIDSQL, 2},
 	"sizes of events":        {eventSizesSQL, 2},
 	"insert missing":         {insertMissingSQL, 0},
@@ -221,6 +234,9 @@ func TestFrequentStatementsReadNoWholeTable(t *testing.T) {
 			plan := explain(f, conn.Conn(), s.sql, s.parameters)
 			if bad := wholeTable.FindString(plan); bad != "" {
 				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
+			}
+			if name == "claim cleanup" && !strings.Contains(plan, "tenant_cleanup_due") {
+				t.Errorf("%s, %s reads all closed tenants:\n%s", state, name, plan)
 			}
 			// A sort reads all due rows before it returns the first.
 			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
