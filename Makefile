@@ -43,9 +43,11 @@ bench: export BENCH_EXECUTIONS ?= 1000000
 bench: export BENCH_SETTLED ?= 1000000
 bench: export BENCH_DUE ?= 1000000
 bench: export BENCH_SOURCES ?= 10000
+bench: export BENCH_MISSED ?= 100000
 bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
+	$(GO) test -run '^TestTwoInstancesRecoverEachDeliveryOfADayOnce$$' -v -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench '^Benchmark(Apply|ClaimDeliveries|Lists|Work)$$' -benchtime 5x -timeout 2h ./internal/pg ./internal/api
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
