@@ -397,6 +397,22 @@ const (
 	ListAllSubscriptionsParamsStatusPaused   ListAllSubscriptionsParamsStatus = "paused"
 )
 
+// Defines values for ListOperatorSubscriptionDeliveriesParamsStatus.
+const (
+	ListOperatorSubscriptionDeliveriesParamsStatusAcquired ListOperatorSubscriptionDeliveriesParamsStatus = "acquired"
+	ListOperatorSubscriptionDeliveriesParamsStatusDead     ListOperatorSubscriptionDeliveriesParamsStatus = "dead"
+	ListOperatorSubscriptionDeliveriesParamsStatusFailed   ListOperatorSubscriptionDeliveriesParamsStatus = "failed"
+	ListOperatorSubscriptionDeliveriesParamsStatusPending  ListOperatorSubscriptionDeliveriesParamsStatus = "pending"
+	ListOperatorSubscriptionDeliveriesParamsStatusSuccess  ListOperatorSubscriptionDeliveriesParamsStatus = "success"
+)
+
+// Defines values for ListOperatorSubscriptionReplaysParamsStatus.
+const (
+	ListOperatorSubscriptionReplaysParamsStatusCancelled ListOperatorSubscriptionReplaysParamsStatus = "cancelled"
+	ListOperatorSubscriptionReplaysParamsStatusCompleted ListOperatorSubscriptionReplaysParamsStatus = "completed"
+	ListOperatorSubscriptionReplaysParamsStatusRunning   ListOperatorSubscriptionReplaysParamsStatus = "running"
+)
+
 // Defines values for ListPromisesParamsStatus.
 const (
 	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
@@ -998,7 +1014,7 @@ type DeliveryOfTenant struct {
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
 	TargetIndex *int64 `json:"target_index"`
 
-	// Tenant Slug of the tenant.
+	// Tenant Slug of the tenant of the event.
 	Tenant string `json:"tenant"`
 }
 
@@ -3798,6 +3814,48 @@ type UpdateOperatorSubscriptionParams struct {
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
+// ListOperatorSubscriptionDeliveriesParams defines parameters for ListOperatorSubscriptionDeliveries.
+type ListOperatorSubscriptionDeliveriesParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// EventID Return only deliveries of this event.
+	EventID *string `form:"event_id,omitempty" json:"event_id,omitempty"`
+
+	// Status Return only deliveries with this status.
+	Status *ListOperatorSubscriptionDeliveriesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// CreatedAfter Return only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Return only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
+// ListOperatorSubscriptionDeliveriesParamsStatus defines parameters for ListOperatorSubscriptionDeliveries.
+type ListOperatorSubscriptionDeliveriesParamsStatus string
+
+// ListOperatorSubscriptionReplaysParams defines parameters for ListOperatorSubscriptionReplays.
+type ListOperatorSubscriptionReplaysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only replays with this status.
+	Status *ListOperatorSubscriptionReplaysParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListOperatorSubscriptionReplaysParamsStatus defines parameters for ListOperatorSubscriptionReplays.
+type ListOperatorSubscriptionReplaysParamsStatus string
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Limit Maximum number of items of a page.
@@ -4357,6 +4415,42 @@ func (params UpdateOperatorSubscriptionParams) header() url.Values {
 	return values
 }
 
+// ListOperatorSubscriptionDeliveries calls GET /api/admin/subscriptions/{id}/deliveries.
+//
+// List the deliveries of an operator subscription. Newest first, each with the tenant of its event. With event_type: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires the admin key.
+func (c *Client) ListOperatorSubscriptionDeliveries(ctx context.Context, id string, params ListOperatorSubscriptionDeliveriesParams, options ...CallOption) (DeliveryOfTenantPage, error) {
+	return callJSON[DeliveryOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/deliveries", id), query: params.query(), header: nil}, options)
+}
+
+// AllOperatorSubscriptionDeliveries returns an iterator over the items of all pages of ListOperatorSubscriptionDeliveries, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOperatorSubscriptionDeliveries(ctx context.Context, id string, params ListOperatorSubscriptionDeliveriesParams, options ...CallOption) iter.Seq2[DeliveryOfTenant, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]DeliveryOfTenant, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOperatorSubscriptionDeliveries(ctx, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOperatorSubscriptionDeliveriesParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "event_id", params.EventID)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
+// DisableOperatorSubscription calls POST /api/admin/subscriptions/{id}/disable.
+//
+// Disable an operator subscription. Requires the admin key.
+func (c *Client) DisableOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/disable", id), query: nil, header: nil}, options)
+}
+
 // EnableOperatorSubscription calls POST /api/admin/subscriptions/{id}/enable.
 //
 // Enable an operator subscription. Requires the admin key.
@@ -4369,6 +4463,64 @@ func (c *Client) EnableOperatorSubscription(ctx context.Context, id string, opti
 // Pause an operator subscription. Requires the admin key.
 func (c *Client) PauseOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/pause", id), query: nil, header: nil}, options)
+}
+
+// GetOperatorSubscriptionPublicKey calls GET /api/admin/subscriptions/{id}/public-key.
+//
+// Get the public key of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionPublicKey(ctx context.Context, id string, options ...CallOption) (PublicKey, error) {
+	return callJSON[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/public-key", id), query: nil, header: nil}, options)
+}
+
+// ReplayOperatorSubscription calls POST /api/admin/subscriptions/{id}/replay.
+//
+// Replay events to an operator subscription. As for a tenant's subscription, with the events of all tenants, or of the tenants that the subscription names now. 409 if the subscription is disabled; enable it first. Requires the admin key.
+func (c *Client) ReplayOperatorSubscription(ctx context.Context, id string, body SubscriptionReplay, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replay", id), query: nil, header: nil, body: body}, options)
+}
+
+// ReplayOperatorSubscriptionFrom is like ReplayOperatorSubscription, but sends body unchanged.
+func (c *Client) ReplayOperatorSubscriptionFrom(ctx context.Context, id string, body json.RawMessage, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replay", id), query: nil, header: nil, body: body}, options)
+}
+
+// ListOperatorSubscriptionReplays calls GET /api/admin/subscriptions/{id}/replays.
+//
+// List replays of an operator subscription. Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends. Requires the admin key.
+func (c *Client) ListOperatorSubscriptionReplays(ctx context.Context, id string, params ListOperatorSubscriptionReplaysParams, options ...CallOption) (ReplayPage, error) {
+	return callJSON[ReplayPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/replays", id), query: params.query(), header: nil}, options)
+}
+
+// AllOperatorSubscriptionReplays returns an iterator over the items of all pages of ListOperatorSubscriptionReplays, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOperatorSubscriptionReplays(ctx context.Context, id string, params ListOperatorSubscriptionReplaysParams, options ...CallOption) iter.Seq2[Replay, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Replay, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOperatorSubscriptionReplays(ctx, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOperatorSubscriptionReplaysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	return values
+}
+
+// GetOperatorSubscriptionReplay calls GET /api/admin/subscriptions/{id}/replays/{replay_id}.
+//
+// Get a replay of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionReplay(ctx context.Context, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/replays/%s", id, replayID), query: nil, header: nil}, options)
+}
+
+// CancelOperatorSubscriptionReplay calls POST /api/admin/subscriptions/{id}/replays/{replay_id}/cancel.
+//
+// Cancel a replay of an operator subscription. Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended. Requires the admin key.
+func (c *Client) CancelOperatorSubscriptionReplay(ctx context.Context, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replays/%s/cancel", id, replayID), query: nil, header: nil}, options)
 }
 
 // ResumeOperatorSubscription calls POST /api/admin/subscriptions/{id}/resume.
@@ -5570,4 +5722,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "e4d9ca62021adea75b6beb4349359432cdb3b409c964e67b762c3aa537d29f90"
+const generatedFrom = "75df5f6eecf78ecd82aa5a0e7f78b9d9d27b5eea8da37e4a3b1dd0ea24ac2d67"
