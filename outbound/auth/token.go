@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,7 +101,7 @@ func (t *tokens) get(ctx context.Context, key tokenKey) (current token, err erro
 		t.drop(key, current)
 	}
 	if err != nil && ctx.Err() != nil {
-		err = &tokenError{hostOf(key.url) + " did not answer in time", eventhook.ErrorTimeout, err}
+		err = lateToken(hostOf(key.url), err)
 	}
 	return current, err
 }
@@ -131,12 +132,15 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (token, error) {
 	return token{authorization, began.Add(lifetime(issued))}, nil
 }
 
-// lifetime returns how long a token is used.
+// lifetime returns how long a token is used. Package oauth2 reads expires_in by the clock of
+// the system, and accepts numbers and texts.
 func lifetime(issued *oauth2.Token) time.Duration {
-	if issued.ExpiresIn <= 0 {
+	const limit = 2 * maxTokenAge
+	seconds, err := strconv.ParseFloat(fmt.Sprint(issued.Extra("expires_in")), 64)
+	if err != nil || !(seconds > 0) {
 		return maxTokenAge
 	}
-	whole := time.Duration(min(issued.ExpiresIn, int64(maxTokenAge/time.Second)*2)) * time.Second
+	whole := time.Duration(min(seconds, limit.Seconds()) * float64(time.Second))
 	return whole - min(whole/marginShare, maxMargin)
 }
 
@@ -167,6 +171,10 @@ func (e *tokenError) Unwrap() error { return e.cause }
 // Class returns the eventhook.ErrorClass of the failure.
 func (e *tokenError) Class() string { return string(e.class) }
 
+func lateToken(host string, cause error) error {
+	return &tokenError{host + " did not answer in time", eventhook.ErrorTimeout, cause}
+}
+
 // errorCodes are the codes of RFC 6749, section 5.2, and RFC 8707. Other codes are not shown,
 // because an endpoint could repeat a secret.
 var errorCodes = []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"}
@@ -180,6 +188,9 @@ func tokenErrorOf(endpoint string, err error) error {
 	}
 	if errors.As(err, &failed) {
 		return &tokenError{failed.Error(), eventhook.ErrorClass(failed.Class()), err}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return lateToken(host, err)
 	}
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || refused.Response == nil || refused.Response.StatusCode < http.StatusMultipleChoices {
