@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -85,18 +86,21 @@ func (s *subscriber) wantEachOnce(t *testing.T, n int) {
 func TestAnOutageOfACustomerEndsWithAllEvents(t *testing.T) {
 	gateway, receiver := startBilling(t)
 	page := pageCommands(t, "receiving.md", "### The life of a delivery")
-	isStatus := func(want string) func() bool {
-		return func() bool { return strings.Contains(mustRun(t, "subscription get billing"), want) }
+	isField := func(name, want string) func() bool {
+		shown := regexp.MustCompile(`(?m)^` + name + ` +` + want)
+		return func() bool { return shown.MatchString(mustRun(t, "subscription get billing")) }
 	}
 	gateway.mustPublish("payment.made", 4)
-	receiver.wantEachOnce(t, 4)
+	clitest.Eventually(t, "4 events are delivered", func() bool {
+		return strings.Count(mustRun(t, "delivery list --subscription billing --status success"), "success") == 4
+	})
 	receiver.setHandler(down)
 	gateway.mustPublish("payment.made", 5)
-	clitest.Eventually(t, "failures disable the subscription", isStatus("disabled"))
+	clitest.Eventually(t, "failures disable the subscription", isField("status", "disabled"))
 	for range 7 {
 		mustRun(t, `publish payment.made --data {"amount":42}`)
 	}
-	clitest.WantInOrder(t, runPage(t, &page, "subscription get billing"), "disabled", "open", "12")
+	clitest.WantInOrder(t, runPage(t, &page, "subscription get billing"), "disabled", "open", "missed", "12")
 	receiver.setHandler(nil)
 	runPage(t, &page, "subscription enable billing")
 	receiver.wantEachOnce(t, 16)
@@ -104,7 +108,7 @@ func TestAnOutageOfACustomerEndsWithAllEvents(t *testing.T) {
 		return strings.Contains(mustRun(t, "subscription replays billing"), "completed")
 	})
 	clitest.WantInOrder(t, runPage(t, &page, "subscription replays billing"), "recovery", "completed")
-	clitest.Eventually(t, "the circuit is closed", isStatus("closed"))
+	clitest.Eventually(t, "the circuit is closed", isField("circuit", "closed"))
 	receiver.wantEachOnce(t, 16)
 	if events := mustRun(t, "event list --type webhook.*"); !strings.Contains(events, "webhook.disabled") || !strings.Contains(events, "webhook.recovered") {
 		t.Errorf("the events are\n%s\nwant the disabling and the recovery among them", events)

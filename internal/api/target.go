@@ -123,6 +123,9 @@ func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
 // withoutKeptKey returns a target without its auth if the private key in it is redacted. No
 // text can stand for that key, which must match the certificate, and a test shows neither.
 func withoutKeptKey(raw json.RawMessage) json.RawMessage {
+	if !bytes.Contains(raw, []byte(`"private_key"`)) { // most targets: decode nothing
+		return raw
+	}
 	var members map[string]json.RawMessage
 	var auth eventhook.Auth
 	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["auth"], &auth) != nil || auth.PrivateKey != eventhook.Redacted {

@@ -207,6 +207,9 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 		p.storeEffects(&c.effectColumns, currentPlans(batch, found), now)
 	}
 	err := p.commit()
+	if err == nil && c.ordered.isUsed() {
+		err = flushOrder(ctx, conn)
+	}
 	if err == nil {
 		c.ordered.conclude(p.rows)
 		concludeArrivals(batch, found, now)

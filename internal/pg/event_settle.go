@@ -167,6 +167,9 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		}
 		return true, err
 	})
+	if err == nil && len(unsettled) == 0 && c.ordered.isUsed() {
+		err = db.flush(ctx)
+	}
 	if err != nil || len(unsettled) > 0 {
 		return unsettled, err
 	}
