@@ -97,6 +97,10 @@ func TestRefusalsNameTheFlags(t *testing.T) {
 		{"body.timeout_seconds", []string{"subscription", "update", someID, "--timeout", "99"}, "  --timeout: m\n"},
 		{"body.targets[0].url", []string{"route", "create", "r", "--source", "s", "--task", "b"}, "  body.targets[0].url: m\n"},
 		{"query.limit", []string{"event", "list"}, "  query.limit: m\n"},
+		{"path.id", []string{"event", "payload", "7"}, "  \"7\": m\n"},
+		{"body.event_ids[1]", []string{"event", "reprocess", "7", "8"}, "  \"8\": m\n"},
+		{"body.event_ids[2]", []string{"event", "reprocess", "7", "8"}, "  body.event_ids[2]: m\n"},
+		{"query.trace_id", []string{"event", "list", "--trace", "x"}, "  --trace-id: m\n"},
 		{"body.url", []string{"subscription", "create", "x"}, "  body.url: m\n"},
 	} {
 		startFakeGateway(t, 422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"`+c.location+`","message":"m"}]}`)

@@ -32,18 +32,18 @@ var eventColumns = []column[client.Event]{
 	{"RECEIVED", func(e client.Event) string { return terminal.Time(e.ReceivedAt) }},
 	{"FROM", func(e client.Event) string { return cmp.Or(textOf(e.Source), string(e.Origin)) }},
 	{"EVENT TYPE", func(e client.Event) string { return e.EventType }},
-	{"STATUS", statusText},
+	{"STATUS", func(e client.Event) string { return statusText(e.Origin, e.Status) }},
 	{"RETRIES", func(e client.Event) string { return fmt.Sprint(e.RetryCount) }},
 	{"LAST ERROR", func(e client.Event) string { return textOf(e.LastError) }},
 }
 
 // statusText returns the status of an event. Nothing is processed for a published event,
 // and its deliveries may still be owed: so it is published, and not delivered.
-func statusText(e client.Event) string {
-	if e.Origin != client.EventOriginSource && e.Status == client.EventStatusDelivered {
+func statusText(origin client.EventOrigin, status client.EventStatus) string {
+	if origin != client.EventOriginSource && status == client.EventStatusDelivered {
 		return "published"
 	}
-	return string(e.Status)
+	return string(status)
 }
 
 // eventFlags filter a list of events.
@@ -55,13 +55,14 @@ type eventFlags struct {
 
 func (f *eventFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	flags.SetNormalizeFunc(shortNames)
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	flags.StringVar(&f.status, "status", "", "status: pending, processing, delivered, unrouted, failed, dead or duplicate")
 	flags.StringVar(&f.eventType, "type", "", "event type, or a pattern such as 'payment_intent.*'")
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key")
-	flags.StringVar(&f.trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits")
+	flags.StringVar(&f.trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits; also --trace")
 	flags.StringVar(&f.request, "request-id", "", "X-Request-Id of the request")
-	flags.StringVar(&f.correlation, "correlation-id", "", "correlation id")
+	flags.StringVar(&f.correlation, "correlation-id", "", "correlation id; also --correlation")
 	flags.StringVar(&f.scope, "scope", "", "scope of published events")
 	f.spanFlags.addTo(flags, "received")
 }

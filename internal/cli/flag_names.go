@@ -2,9 +2,11 @@ package cli
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eventhook/eventhook/client"
 )
@@ -20,7 +22,7 @@ var flagOfMember = map[string]string{
 }
 
 // namingFlags replaces the locations of a refused request, such as query.received_after, by the
-// flags of the command that set them, such as --since, and the parameter ?cascade=true by its
+// flags of the command that set them, such as --since, or by its argument, and the parameter ?cascade=true by its
 // flag. Other locations, such as members of a file, stay.
 func namingFlags(cmd *cobra.Command, err error) error {
 	problem, ok := errors.AsType[*client.Problem](err)
@@ -33,9 +35,37 @@ func namingFlags(cmd *cobra.Command, err error) error {
 	for i, f := range problem.Errors {
 		if name := flagOf(cmd, f.Location, f.Message == isMissing); name != "" {
 			problem.Errors[i].Location = "--" + name
+		} else if arg := argumentOf(cmd.Flags().Args(), f.Location); arg != "" {
+			problem.Errors[i].Location = arg
 		}
 	}
 	return err
+}
+
+// argumentOf returns the argument that is the id at a location, such as path.id or
+// body.event_ids[1], in quotes, or "".
+func argumentOf(args []string, location string) string {
+	n := 0
+	if _, index, isList := strings.Cut(location, "_ids["); isList {
+		var err error
+		if n, err = strconv.Atoi(strings.TrimSuffix(index, "]")); err != nil {
+			return ""
+		}
+	} else if location != "path.id" {
+		return ""
+	}
+	if n < 0 || n >= len(args) {
+		return ""
+	}
+	return strconv.Quote(args[n])
+}
+
+// shortNames lets --trace and --correlation stand for --trace-id and --correlation-id.
+func shortNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "trace" || name == "correlation" {
+		name += "-id"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // isMissing is the API's message for a required member that is absent.
