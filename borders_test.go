@@ -45,7 +45,7 @@ var allowedImports = map[string][]string{
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "outbound/replay", "internal/wake"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/replay", "internal/wake"},
 	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},

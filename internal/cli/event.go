@@ -83,6 +83,9 @@ func newEventList(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if isOfAllTenants(cmd) {
+			return s.listAllEvents(cmd, &f, params)
+		}
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Event, *string, error) {
 			params.Limit, params.Cursor = limit, cursor
 			p, err := s.ListEvents(cmd.Context(), s.tenant, params, s.keepBody())
@@ -91,7 +94,9 @@ func newEventList(r *remote) *cobra.Command {
 	})
 	which.addTo(cmd)
 	f.addTo(cmd)
+	addAllTenants(cmd)
 	cmd.Example = `  eventhook event list --status failed --since 24h
+  eventhook event list --all-tenants --status dead  with the admin key
   eventhook event list --source stripe --type invoice.paid --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z
   eventhook event list --type 'payment_intent.*' --trace-id 4bf92f3577b34da6a3ce929d0e0e4736
   eventhook event list --status dead --all -o json`

@@ -254,13 +254,14 @@ SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + condition + d
 func openDeliveriesList(destinations, condition string) string {
 	return `
 WITH open AS MATERIALIZED (
-    SELECT d.tenant_id, d.id, d.status FROM ` + destinations + ` s CROSS JOIN LATERAL (
+    SELECT d.tenant_id, d.id, d.status, s.id AS destination_id FROM ` + destinations + ` s CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id, d.status FROM eventhook.delivery d
         WHERE d.destination_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
         ORDER BY d.due_at LIMIT 10001) d
     LIMIT 10001
 ), found AS MATERIALIZED (
     SELECT tenant_id, id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = @status
+        AND (` + isOperatorTenant + ` OR tenant_id = @tenant AND (destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE)
     UNION ALL
     (SELECT d.tenant_id, d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + condition + deliveryFilterSQL + newestDeliveries + `)
 )

@@ -51,7 +51,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 		"expire deliveries": {deliveryDue, primaryKey}, "expire held": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey}, "missed deliveries": {deliveryDue, deliveryDestinationStatus}, "claim missed": {deliveryDue, deliveryDestinationStatus, primaryKey}, "reject missed": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 		"open of replay": {deliveryReleased}, "count replay": {deliveryReleased}, "replay undelivered": {deliveryDestinationStatus}, "replay delivered": {deliveryDestination},
-		"deliveries by id": {primaryKey},
+		"deliveries by id": {primaryKey}, "delivery states": {primaryKey},
 	}
 	check := func(state string) {
 		t.Helper()

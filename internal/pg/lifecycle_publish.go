@@ -48,7 +48,8 @@ type lifecycleChange struct {
 }
 
 // PublishLifecycle publishes the events of stored changes, oldest first for each tenant, and
-// returns their number. It publishes nothing while another instance publishes. An event and
+// returns the number of changes. An event that only operator subscriptions name belongs to the
+// operator tenant, so that its tenant does not see that the operator listens. It publishes nothing while another instance publishes. An event and
 // the deletion of its change are one transaction, so each change has one event.
 func (db *DB) PublishLifecycle(ctx context.Context) (n int, err error) {
 	var isAny bool
@@ -65,13 +66,11 @@ func (db *DB) PublishLifecycle(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		events := make([]*eventhook.Event, len(changes))
-		for i, c := range changes {
-			if events[i], err = c.event(); err != nil {
-				return err
-			}
+		n = len(changes)
+		events, err := lifecycleEvents(ctx, tx, changes)
+		if err != nil {
+			return err
 		}
-		n = len(events)
 		published, err = db.announceIn(ctx, tx, events, nil)
 		return err
 	})

@@ -177,16 +177,16 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 
 // createPromiseSQL creates a promise, or turns a held outcome for its key into the
 // promise. It returns no row if the promise exists.
-var createPromiseSQL = `
+var createPromiseSQL = newChangeSQL(`
 WITH changed AS (
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, workflow_execution_id, expires_at, due_at, created_at)
 VALUES (@id, @tenant, @key, 'pending', @workflow, @expires_at, @expires_at, @now)
 ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
     SET is_held = false, workflow_execution_id = excluded.workflow_execution_id, created_at = excluded.created_at
     WHERE p.is_held
-RETURNING *, ` + noEvent + `
-)` + logPromisesSQL("changed", "CASE c.status WHEN 'pending' THEN ARRAY['created'] ELSE ARRAY['created', c.status] END", "@now") + `
-SELECT ` + promiseColumns + ` FROM changed`
+RETURNING *, `+noEvent+`
+)`, logPromisesSQL("changed", "CASE c.status WHEN 'pending' THEN ARRAY['created'] ELSE ARRAY['created', c.status] END", "@now"), `
+SELECT `+promiseColumns+` FROM changed`)
 
 const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
 
@@ -205,7 +205,7 @@ func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventho
 		}
 	}
 	now := db.now()
-	row := db.work.QueryRow(ctx, createPromiseSQL, pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
+	row := db.work.QueryRow(ctx, db.form(ctx, p.TenantID, createPromiseSQL), pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
 		"key": p.IdempotencyKey, "workflow": uuidArg(p.WorkflowExecutionID), "expires_at": p.ExpiresAt, "now": now})
 	result, err := scanPromise(row)
 	if err == nil {

@@ -88,7 +88,7 @@ func (db *DB) ofReplayedTenants(ctx context.Context, job *replay.Job, list []*ev
 	}
 	kept := list[:0]
 	for _, d := range list {
-		if receives[d.TenantID] {
+		if receives[d.TenantID] || d.TenantID == eventhook.OperatorTenant { // about a tenant that it received then
 			kept = append(kept, d)
 		}
 	}
