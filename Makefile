@@ -43,10 +43,17 @@ bench: export BENCH_EXECUTIONS ?= 1000000
 bench: export BENCH_SETTLED ?= 1000000
 bench: export BENCH_DUE ?= 1000000
 bench: export BENCH_SOURCES ?= 10000
+bench: export BENCH_MISSED ?= 100000
+bench: export BENCH_ORDERED ?= 100000
 bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
+	$(GO) test -run '^TestTwoInstancesRecoverEachDeliveryOfADayOnce$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench '^Benchmark(Apply|ClaimDeliveries|Lists|Work)$$' -benchtime 5x -timeout 2h ./internal/pg ./internal/api
+	$(GO) test -run '^$$' -bench '^BenchmarkClaimWork$$' -benchtime 2000x ./internal/pg
+	BENCH_CLOSED=10000 $(GO) test -count=1 -run '^TestClosingEndsOpenWorkInBatches$$' ./internal/pg
+	$(GO) test -run '^TestASearchThatFindsNothingSaysHowFarItCame$$' -v -count=1 -timeout 1h ./cmd/eventhook
+	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
 check: vet lint lint-api test ## run the checks of CI

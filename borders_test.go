@@ -40,11 +40,12 @@ var allowedImports = map[string][]string{
 	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
+	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "outbound/replay", "internal/wake"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/replay", "internal/wake"},
 	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
@@ -73,11 +74,12 @@ var allowedImports = map[string][]string{
 	"internal/pgembed":    {"internal/proc"},
 	"internal/pgtest":     {"migrations", "internal/pgembed"},
 
-	"internal/usage/usagetest": {root, "internal/usage"},
-	"outbound/match/matchtest": {root, "outbound/match"},
-	"outbound/outboundtest":    {root, "outbound"},
-	"outbound/publishtest":     {root, "outbound"},
-	"route/routetest":          {root, "internal/effects", "route"},
+	"internal/usage/usagetest":   {root, "internal/usage"},
+	"outbound/match/matchtest":   {root, "outbound/match"},
+	"outbound/outboundtest":      {root, "outbound"},
+	"outbound/publishtest":       {root, "outbound"},
+	"outbound/replay/replaytest": {root, "outbound/replay"},
+	"route/routetest":            {root, "internal/effects", "route"},
 
 	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/input":               nil,
@@ -106,7 +108,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

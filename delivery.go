@@ -53,6 +53,15 @@ type Delivery struct {
 	Body []byte
 }
 
+// Trace returns the W3C trace id of the delivery's event, or "" if the event was not read with
+// the delivery.
+func (d *Delivery) Trace() string {
+	if d.Event == nil {
+		return ""
+	}
+	return d.Event.Trace()
+}
+
 // IsOfRoute reports whether the destination is a target of a route.
 func (d *Delivery) IsOfRoute() bool { return !d.RouteID.IsZero() }
 
@@ -211,7 +220,19 @@ type Envelope struct {
 	// TraceFlags holds the flags of the traceparent header that came with the event,
 	// as two hexadecimal digits; "" without one.
 	TraceFlags string `json:"trace_flags,omitempty"`
+	// TenantID is the tenant that an event of the operator tenant is about: a lifecycle event
+	// to which only the operator subscribes. It is nil for all other events.
+	TenantID *TenantID `json:"tenant_id,omitempty"`
 	// Hops is the number of gateways that the cause of the event went through; see
 	// HopsHeader.
 	Hops int `json:"hops,omitempty"`
+}
+
+// About returns the tenant that an event is about, whose id its receivers get: the tenant of
+// the event, except for events that only the operator sees; see Envelope.TenantID.
+func (e *Event) About() TenantID {
+	if e.Envelope != nil && e.Envelope.TenantID != nil {
+		return *e.Envelope.TenantID
+	}
+	return e.TenantID
 }

@@ -167,6 +167,12 @@ type EventCopies struct {
 	Skipped []SkippedEvent // events without a new event
 }
 
+// RepeatableEvent is an event that can be processed again.
+type RepeatableEvent struct {
+	ID    EventID
+	Bytes int // of its payload, of which a new event gets a copy
+}
+
 // SkippedEvent is an event that was not processed again, and why.
 type SkippedEvent struct {
 	ID     EventID

@@ -47,14 +47,8 @@ func (t EventType) Validate() Faults {
 	if wrong := CheckPattern(t.Name); wrong != "" || strings.HasSuffix(t.Name, "*") || strings.ContainsFunc(t.Name, isInvisible) {
 		f.Add("name", "must be an event type such as payment.succeeded, of at most %d bytes, without control or formatting characters", MaxKeyBytes)
 	}
-	for _, text := range []struct {
-		field, value string
-		maxBytes     int
-	}{{"description", t.Description, maxDescription}, {"category", t.Category, maxName}} {
-		if len(text.value) > text.maxBytes || !isText(text.value) {
-			f.Add(text.field, "must be UTF-8 without NUL of at most %d bytes", text.maxBytes)
-		}
-	}
+	checkFreeText(&f, "description", t.Description, maxDescription)
+	checkFreeText(&f, "category", t.Category, maxName)
 	if t.Visibility != VisibleToTenant && t.Visibility != VisibleToAdmin {
 		f.Add("visibility", "%q, want %s or %s", string(t.Visibility), VisibleToTenant, VisibleToAdmin)
 	}

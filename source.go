@@ -36,6 +36,7 @@ type Source struct {
 // SourceSettings holds the settings that ingest and the processor interpret. An
 // empty list and a zero limit mean the default.
 type SourceSettings struct {
+	Description           string       `json:"description,omitempty" yaml:"description"` // free text for users
 	IdempotencyKeyPaths   []string     `json:"idempotency_key_paths,omitempty" yaml:"idempotency_key_paths"`
 	EventTypePaths        []string     `json:"event_type_paths,omitempty" yaml:"event_type_paths"`
 	RequireIdempotencyKey bool         `json:"require_idempotency_key,omitempty" yaml:"require_idempotency_key"`
@@ -118,6 +119,7 @@ func (s Source) Validate() Faults {
 // Validate returns every fault by its field and changes nothing.
 func (s SourceSettings) Validate() Faults {
 	var f Faults
+	checkFreeText(&f, "description", s.Description, maxDescription)
 	checkLength(&f, "idempotency_key_paths", s.IdempotencyKeyPaths, 20)
 	checkLength(&f, "event_type_paths", s.EventTypePaths, 20)
 	checkLength(&f, "allowed_ip_ranges", s.AllowedIPRanges, 1000)

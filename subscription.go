@@ -125,6 +125,7 @@ const (
 type SubscriptionSecrets struct {
 	URL        Secret
 	AuthHeader Secret // "" without one
+	Auth       Secret // an Auth: see OpenAuth; "" without one. It excludes AuthHeader
 	// Signing lists the secrets that sign: the current secret, then previous secrets
 	// until they expire.
 	Signing []SigningSecret

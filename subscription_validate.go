@@ -62,6 +62,7 @@ func (s Subscription) Validate() Faults {
 	}
 	if !s.SecretsLost {
 		f.Merge("", s.SubscriptionSecrets.validate())
+		s.validateDestination(&f)
 	}
 	f.Merge("", s.SubscriptionSettings.Validate())
 	s.validateTenants(&f)
@@ -94,12 +95,33 @@ func (s SubscriptionSecrets) validate() (f Faults) {
 	if !IsHeaderValue(s.AuthHeader.Reveal()) {
 		f.Add("auth_header", "must be one line of at most %d bytes of text, without leading or trailing space", MaxHeaderValue)
 	}
+	f.Merge("auth", s.validateAuth())
 	for _, signing := range s.Signing {
 		if wrong := CheckSigningSecret(signing.Secret.Reveal()); wrong != "" {
 			f.Add("signing_secret", "%s", wrong)
 		}
 	}
 	return f
+}
+
+func (s SubscriptionSecrets) validateAuth() (f Faults) {
+	auth, err := OpenAuth(s.Auth)
+	switch {
+	case err != nil:
+		f.Add("", "%s", err)
+	case auth != nil:
+		if f = auth.Validate(); !s.AuthHeader.IsZero() {
+			f.Add("", "cannot be combined with auth_header: set one of them to null")
+		}
+	}
+	return f
+}
+
+// validateDestination checks the Auth together with the receiver.
+func (s Subscription) validateDestination(f *Faults) {
+	if auth, err := OpenAuth(s.Auth); err == nil && auth != nil {
+		f.Merge("auth", auth.CheckDestination(s.URL.Reveal(), s.IsForAgents()))
+	}
 }
 
 // Validate returns every fault by its field and changes nothing. Zero fields are
@@ -281,7 +303,7 @@ func CheckSubscriptionURL(text string) (wrong, warning string) {
 	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !IsPort(u.Port()):
 		return "must be a URL such as https://billing.example/hooks", ""
 	case u.User != nil:
-		return "must not contain a user or a password: use auth_header", ""
+		return "must not contain a user or a password: use auth or auth_header", ""
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return "must not have a fragment: the part after # is never sent", ""
 	case u.Scheme == "http":

@@ -3,6 +3,8 @@ package eventhook
 // TenantConfig is the configuration of a tenant, as a configuration file describes
 // it.
 type TenantConfig struct {
+	// Without a Name, an existing tenant keeps its name and a new one gets its slug as
+	// the name. A nil quota of an existing tenant stays.
 	Tenant
 	Sources []SourceConfig
 	// Subscriptions are identified by name. Without a Status, an existing

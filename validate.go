@@ -19,6 +19,13 @@ func checkName(f *Faults, name string) {
 	}
 }
 
+// checkFreeText reports a text that is too long or has other characters than text. Empty is valid.
+func checkFreeText(f *Faults, location, s string, maxBytes int) {
+	if len(s) > maxBytes || !isText(s) {
+		f.Add(location, "must be UTF-8 without NUL of at most %d bytes", maxBytes)
+	}
+}
+
 func checkLength(f *Faults, location string, list []string, limit int) {
 	if len(list) > limit {
 		f.Add(location, "%d, at most %d are allowed", len(list), limit)

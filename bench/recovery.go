@@ -21,20 +21,47 @@ const (
 
 // recoveryRound is the result of one round. Rates count deliveries per second.
 type recoveryRound struct {
-	fresh, recovered float64
-	without, with    time.Duration // p99 of other subscribers
+	fresh, again  float64
+	without, with time.Duration // p99 of other subscribers
 }
+
+// resending sends deliveries to a subscription again.
+type resending struct {
+	part, past string   // in texts
+	begin      []string // statements with the subscription's id as $1
+}
+
+// recovered sends deliveries that died in an outage, and replayed sends dead and missing ones.
+var (
+	recovered = resending{"recovery", "recovered", []string{
+		`UPDATE eventhook.delivery SET status = 'dead', last_error = 'down', completed_at = now(), recoveries = 0 WHERE destination_id = $1`,
+		`INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
+SELECT gen_random_uuid(), tenant_id, id, 'recovery', now() - interval '1 hour', now(), now(), now() FROM eventhook.subscription WHERE id = $1`,
+	}}
+	replayed = resending{"replay", "replayed", []string{
+		`UPDATE eventhook.delivery SET status = 'dead', last_error = 'down', completed_at = now() WHERE destination_id = $1`,
+		`DELETE FROM eventhook.delivery WHERE destination_id = $1 AND right(id::text, 1) < '8'`,
+		`INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, statuses, event_types, missing, due_at, created_at)
+SELECT gen_random_uuid(), tenant_id, id, 'replay', (SELECT min(created_at) FROM eventhook.subscription), now(), '{dead}', '{` + eventMissed + `}', true, now(), now()
+FROM eventhook.subscription WHERE id = $1`,
+	}}
+)
 
 // recovery compares the rate of a recovery with the rate of fresh deliveries to the same
 // subscriber, and the latency of deliveries to other subscribers with and without it.
-func (r *run) recovery(ctx context.Context) error {
-	r.print("recovery: of the deliveries of %s to one subscriber, with %d events/s to each of %d others; %d rounds\n", r.length, otherRate, otherSubscribers, r.rounds)
+func (r *run) recovery(ctx context.Context) error { return r.resend(ctx, recovered) }
+
+// replay compares as recovery does, for a replay of dead and missing deliveries.
+func (r *run) replay(ctx context.Context) error { return r.resend(ctx, replayed) }
+
+func (r *run) resend(ctx context.Context, how resending) error {
+	r.print("%s: of the deliveries of %s to one subscriber, with %d events/s to each of %d others; %d rounds\n", how.part, r.length, otherRate, otherSubscribers, r.rounds)
 	to, err := startSink(ctx)
 	if err != nil {
 		return err
 	}
 	defer to.stop()
-	p, err := r.publisher(ctx, "recovery")
+	p, err := r.publisher(ctx, how.part)
 	if err != nil {
 		return err
 	}
@@ -51,26 +78,28 @@ func (r *run) recovery(ctx context.Context) error {
 	}
 	var rounds []recoveryRound
 	for round := range r.rounds + 1 { // the first is a warm-up
-		x, err := r.measureRecovery(ctx, p, to, missed)
+		x, err := r.measureRecovery(ctx, p, to, func() error { return p.resend(ctx, missed, how) })
 		if err != nil {
 			return err
 		}
 		if round > 0 {
 			rounds = append(rounds, x)
-			r.print("  fresh %6.0f/s   recovered %6.0f/s (%.2f)   p99 of others: without %s   with %s (%.2f)\n", x.fresh, x.recovered, x.recovered/x.fresh,
+			r.print("  fresh %6.0f/s   %s %6.0f/s (%.2f)   p99 of others: without %s   with %s (%.2f)\n", x.fresh, how.past, x.again, x.again/x.fresh,
 				x.without, x.with, float64(x.with)/float64(x.without))
 		}
 	}
 	r.addRatios(
-		measure.AtLeast("recovered / fresh deliveries", measure.Median(rounds, func(x recoveryRound) float64 { return x.recovered / x.fresh }), minRecovered),
-		measure.AtMost("p99 of other subscribers during a recovery / without",
+		measure.AtLeast(how.past+" / fresh deliveries", measure.Median(rounds, func(x recoveryRound) float64 { return x.again / x.fresh }), minRecovered),
+		measure.AtMost("p99 of other subscribers during a "+how.part+" / without",
 			measure.Median(rounds, func(x recoveryRound) float64 { return float64(x.with) / float64(x.without) }), maxRecoveredP99))
 	return nil
 }
 
-func (r *run) measureRecovery(ctx context.Context, p *publisher, to *sinkProcess, missed string) (x recoveryRound, err error) {
-	if _, err := p.stats.conn.Exec(ctx, `DELETE FROM eventhook.delivery`); err != nil { // of earlier rounds
-		return x, err
+func (r *run) measureRecovery(ctx context.Context, p *publisher, to *sinkProcess, resend func() error) (x recoveryRound, err error) {
+	for _, table := range []string{"delivery", "event", "event_payload"} { // of earlier rounds
+		if _, err := p.stats.conn.Exec(ctx, `DELETE FROM eventhook.`+table); err != nil {
+			return x, err
+		}
 	}
 	fresh, err := p.measureDeliveries(ctx, r, to, p.publishRequests(eventMissed), 1, r.length)
 	if err != nil {
@@ -87,7 +116,7 @@ func (r *run) measureRecovery(ctx context.Context, p *publisher, to *sinkProcess
 	if err := to.reset(ctx); err != nil {
 		return x, err
 	}
-	if err := p.endOutage(ctx, missed); err != nil {
+	if err := resend(); err != nil {
 		return x, err
 	}
 	return r.awaitRecovery(ctx, to, x, others, fresh.ok)
@@ -102,7 +131,7 @@ func (r *run) awaitRecovery(ctx context.Context, to *sinkProcess, x recoveryRoun
 	began, sent := time.Now(), make(chan error, 1)
 	go func() { sent <- sendPaced(ctx, others, otherRate, r.length) }()
 	t, err := to.waitRecovered(ctx, n)
-	x.recovered = float64(n) / time.Since(began).Seconds()
+	x.again = float64(n) / time.Since(began).Seconds()
 	if err := <-sent; err != nil {
 		return x, err
 	}
@@ -128,20 +157,15 @@ func (s *sinkProcess) waitRecovered(ctx context.Context, n int) (t tally, err er
 	}
 }
 
-// endOutage makes all deliveries to a subscription dead, and inserts the recovery of the outage
-// that killed them.
-func (p *publisher) endOutage(ctx context.Context, subscription string) error {
+// resend sends the deliveries to a subscription again.
+func (p *publisher) resend(ctx context.Context, subscription string, how resending) error {
 	id, err := eventhook.ParseID[eventhook.Subscription](subscription)
 	if err != nil {
 		return err
 	}
-	for _, sql := range []string{
-		`UPDATE eventhook.delivery SET status = 'dead', last_error = 'down', completed_at = now(), recoveries = 0 WHERE destination_id = $1`,
-		`INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
-SELECT gen_random_uuid(), tenant_id, id, 'recovery', now() - interval '1 hour', now(), now(), now() FROM eventhook.subscription WHERE id = $1`,
-	} {
+	for _, sql := range how.begin {
 		if _, err := p.stats.conn.Exec(ctx, sql, [16]byte(id)); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", how.part, err)
 		}
 	}
 	return nil

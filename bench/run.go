@@ -49,6 +49,7 @@ var parts = []part{
 	{"recovery", (*run).recovery},
 	{"transform", (*run).transform},
 	{"scope_filter", (*run).scopeFilter},
+	{"replay", (*run).replay},
 	{"exactly", (*run).exactly},
 	{"hostile", (*run).hostile},
 }

@@ -28,6 +28,14 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
+// Defines values for AuthType.
+const (
+	AuthTypeAwsSigv4 AuthType = "aws_sigv4"
+	AuthTypeBasic    AuthType = "basic"
+	AuthTypeMtls     AuthType = "mtls"
+	AuthTypeOauth2   AuthType = "oauth2"
+)
+
 // Defines values for CircuitState.
 const (
 	CircuitStateClosed   CircuitState = "closed"
@@ -389,6 +397,22 @@ const (
 	ListAllSubscriptionsParamsStatusPaused   ListAllSubscriptionsParamsStatus = "paused"
 )
 
+// Defines values for ListOperatorSubscriptionDeliveriesParamsStatus.
+const (
+	ListOperatorSubscriptionDeliveriesParamsStatusAcquired ListOperatorSubscriptionDeliveriesParamsStatus = "acquired"
+	ListOperatorSubscriptionDeliveriesParamsStatusDead     ListOperatorSubscriptionDeliveriesParamsStatus = "dead"
+	ListOperatorSubscriptionDeliveriesParamsStatusFailed   ListOperatorSubscriptionDeliveriesParamsStatus = "failed"
+	ListOperatorSubscriptionDeliveriesParamsStatusPending  ListOperatorSubscriptionDeliveriesParamsStatus = "pending"
+	ListOperatorSubscriptionDeliveriesParamsStatusSuccess  ListOperatorSubscriptionDeliveriesParamsStatus = "success"
+)
+
+// Defines values for ListOperatorSubscriptionReplaysParamsStatus.
+const (
+	ListOperatorSubscriptionReplaysParamsStatusCancelled ListOperatorSubscriptionReplaysParamsStatus = "cancelled"
+	ListOperatorSubscriptionReplaysParamsStatusCompleted ListOperatorSubscriptionReplaysParamsStatus = "completed"
+	ListOperatorSubscriptionReplaysParamsStatusRunning   ListOperatorSubscriptionReplaysParamsStatus = "running"
+)
+
 // Defines values for ListPromisesParamsStatus.
 const (
 	ListPromisesParamsStatusExpired  ListPromisesParamsStatus = "expired"
@@ -544,6 +568,54 @@ type AuditedChange struct {
 	// To Value after the change; null if the field was removed.
 	To interface{} `json:"to"`
 }
+
+// Auth defines model for Auth.
+type Auth struct {
+	// AccessKeyID aws_sigv4: the id of the access key.
+	AccessKeyID *string `json:"access_key_id,omitempty"`
+
+	// Ca mtls: certificates in PEM that are trusted to sign the receiver's certificate, instead of the public authorities.
+	Ca *string `json:"ca,omitempty"`
+
+	// Certificate mtls: the client certificate in PEM, followed by its intermediate certificates.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientID oauth2: the client id.
+	ClientID *string `json:"client_id,omitempty"`
+
+	// ClientSecret oauth2: the client secret. Responses show [redacted]. It must be given again if the scheme, host or port of token_url changes.
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// Password basic: the password. Responses show [redacted].
+	Password *string `json:"password,omitempty"`
+
+	// PrivateKey mtls: the private key of the certificate in PEM, not encrypted. Responses show [redacted].
+	PrivateKey *string `json:"private_key,omitempty"`
+
+	// Region aws_sigv4: the region, such as eu-west-1.
+	Region *string `json:"region,omitempty"`
+
+	// Scopes oauth2: the scopes of the token. By default the request names none.
+	Scopes []string `json:"scopes,omitempty"`
+
+	// SecretAccessKey aws_sigv4: the secret access key. Responses show [redacted].
+	SecretAccessKey *string `json:"secret_access_key,omitempty"`
+
+	// Service aws_sigv4: the service, such as lambda, execute-api or events.
+	Service *string `json:"service,omitempty"`
+
+	// TokenURL oauth2: the URL of the token endpoint. It must be reachable under the rules for the destination.
+	TokenURL *string `json:"token_url,omitempty"`
+
+	// Type basic: user and password. oauth2: client credentials. mtls: a TLS client certificate. aws_sigv4: AWS Signature Version 4.
+	Type AuthType `json:"type"`
+
+	// Username basic: the user. It must not contain a colon.
+	Username *string `json:"username,omitempty"`
+}
+
+// AuthType basic: user and password. oauth2: client credentials. mtls: a TLS client certificate. aws_sigv4: AWS Signature Version 4.
+type AuthType string
 
 // Backtest defines model for Backtest.
 type Backtest struct {
@@ -942,7 +1014,7 @@ type DeliveryOfTenant struct {
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
 	TargetIndex *int64 `json:"target_index"`
 
-	// Tenant Slug of the tenant.
+	// Tenant Slug of the tenant of the event.
 	Tenant string `json:"tenant"`
 }
 
@@ -2273,6 +2345,9 @@ type Source struct {
 	ContentTypes []string  `json:"content_types"`
 	CreatedAt    time.Time `json:"created_at"`
 
+	// Description Free text for users; null if none.
+	Description *string `json:"description"`
+
 	// EventTypePaths The source's own paths, else the provider's. Common headers and members are tried last.
 	EventTypePaths []string `json:"event_type_paths"`
 	ID             string   `json:"id"`
@@ -2349,6 +2424,11 @@ type SourceCreate struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2427,6 +2507,11 @@ type SourcePatch struct {
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
+
+	// Description Free text for users.
+	//
+	// Examples: Pushes of the payments team's repositories
+	Description *string `json:"description,omitempty"`
 
 	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
@@ -2510,6 +2595,8 @@ type SourceStats struct {
 
 // Subscription defines model for Subscription.
 type Subscription struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2609,6 +2696,8 @@ type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
 type SubscriptionCreate struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
@@ -2697,6 +2786,8 @@ type SubscriptionCreateFormat string
 
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2798,6 +2889,8 @@ type SubscriptionCreatedFormat string
 
 // SubscriptionOfTenant defines model for SubscriptionOfTenant.
 type SubscriptionOfTenant struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader [redacted] if set, else null.
 	AuthHeader *string   `json:"auth_header"`
 	Circuit    *Circuit  `json:"circuit,omitempty"`
@@ -2916,6 +3009,8 @@ type SubscriptionPage struct {
 
 // SubscriptionPatch defines model for SubscriptionPatch.
 type SubscriptionPatch struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
@@ -2989,7 +3084,7 @@ type SubscriptionPatch struct {
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Transform      *Transform `json:"transform,omitempty"`
 
-	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again.
+	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header, auth and headers must be given again.
 	URL *string `json:"url,omitempty"`
 }
 
@@ -3135,6 +3230,8 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same.
 	//
 	// Examples: Bearer t0k
@@ -3182,6 +3279,9 @@ type Target struct {
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
 
+	// TargetLabels For http: Labels of the agent that sends the requests. It must be empty: the gateway sends them.
+	TargetLabels []string `json:"target_labels,omitempty"`
+
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
 
@@ -3189,7 +3289,7 @@ type Target struct {
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Type           TargetType `json:"type"`
 
-	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth_header.
+	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header.
 	//
 	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
@@ -3713,6 +3813,48 @@ type UpdateOperatorSubscriptionParams struct {
 	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
+
+// ListOperatorSubscriptionDeliveriesParams defines parameters for ListOperatorSubscriptionDeliveries.
+type ListOperatorSubscriptionDeliveriesParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// EventID Return only deliveries of this event.
+	EventID *string `form:"event_id,omitempty" json:"event_id,omitempty"`
+
+	// Status Return only deliveries with this status.
+	Status *ListOperatorSubscriptionDeliveriesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only deliveries of events of this type, or of a type that this pattern matches.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// CreatedAfter Return only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Return only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
+// ListOperatorSubscriptionDeliveriesParamsStatus defines parameters for ListOperatorSubscriptionDeliveries.
+type ListOperatorSubscriptionDeliveriesParamsStatus string
+
+// ListOperatorSubscriptionReplaysParams defines parameters for ListOperatorSubscriptionReplays.
+type ListOperatorSubscriptionReplaysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Return only replays with this status.
+	Status *ListOperatorSubscriptionReplaysParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListOperatorSubscriptionReplaysParamsStatus defines parameters for ListOperatorSubscriptionReplays.
+type ListOperatorSubscriptionReplaysParamsStatus string
 
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
@@ -4273,6 +4415,42 @@ func (params UpdateOperatorSubscriptionParams) header() url.Values {
 	return values
 }
 
+// ListOperatorSubscriptionDeliveries calls GET /api/admin/subscriptions/{id}/deliveries.
+//
+// List the deliveries of an operator subscription. Newest first, each with the tenant of its event. With event_type: A page can have fewer items than limit, even none, and yet a next_cursor: the search of a page ends after 2 s. Requires the admin key.
+func (c *Client) ListOperatorSubscriptionDeliveries(ctx context.Context, id string, params ListOperatorSubscriptionDeliveriesParams, options ...CallOption) (DeliveryOfTenantPage, error) {
+	return callJSON[DeliveryOfTenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/deliveries", id), query: params.query(), header: nil}, options)
+}
+
+// AllOperatorSubscriptionDeliveries returns an iterator over the items of all pages of ListOperatorSubscriptionDeliveries, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOperatorSubscriptionDeliveries(ctx context.Context, id string, params ListOperatorSubscriptionDeliveriesParams, options ...CallOption) iter.Seq2[DeliveryOfTenant, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]DeliveryOfTenant, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOperatorSubscriptionDeliveries(ctx, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOperatorSubscriptionDeliveriesParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "event_id", params.EventID)
+	set(values, "status", params.Status)
+	set(values, "event_type", params.EventType)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
+// DisableOperatorSubscription calls POST /api/admin/subscriptions/{id}/disable.
+//
+// Disable an operator subscription. Requires the admin key.
+func (c *Client) DisableOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
+	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/disable", id), query: nil, header: nil}, options)
+}
+
 // EnableOperatorSubscription calls POST /api/admin/subscriptions/{id}/enable.
 //
 // Enable an operator subscription. Requires the admin key.
@@ -4285,6 +4463,64 @@ func (c *Client) EnableOperatorSubscription(ctx context.Context, id string, opti
 // Pause an operator subscription. Requires the admin key.
 func (c *Client) PauseOperatorSubscription(ctx context.Context, id string, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/pause", id), query: nil, header: nil}, options)
+}
+
+// GetOperatorSubscriptionPublicKey calls GET /api/admin/subscriptions/{id}/public-key.
+//
+// Get the public key of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionPublicKey(ctx context.Context, id string, options ...CallOption) (PublicKey, error) {
+	return callJSON[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/public-key", id), query: nil, header: nil}, options)
+}
+
+// ReplayOperatorSubscription calls POST /api/admin/subscriptions/{id}/replay.
+//
+// Replay events to an operator subscription. As for a tenant's subscription, with the events of all tenants, or of the tenants that the subscription names now. 409 if the subscription is disabled; enable it first. Requires the admin key.
+func (c *Client) ReplayOperatorSubscription(ctx context.Context, id string, body SubscriptionReplay, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replay", id), query: nil, header: nil, body: body}, options)
+}
+
+// ReplayOperatorSubscriptionFrom is like ReplayOperatorSubscription, but sends body unchanged.
+func (c *Client) ReplayOperatorSubscriptionFrom(ctx context.Context, id string, body json.RawMessage, options ...CallOption) (ReplayStarted, error) {
+	return callJSON[ReplayStarted](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replay", id), query: nil, header: nil, body: body}, options)
+}
+
+// ListOperatorSubscriptionReplays calls GET /api/admin/subscriptions/{id}/replays.
+//
+// List replays of an operator subscription. Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends. Requires the admin key.
+func (c *Client) ListOperatorSubscriptionReplays(ctx context.Context, id string, params ListOperatorSubscriptionReplaysParams, options ...CallOption) (ReplayPage, error) {
+	return callJSON[ReplayPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/replays", id), query: params.query(), header: nil}, options)
+}
+
+// AllOperatorSubscriptionReplays returns an iterator over the items of all pages of ListOperatorSubscriptionReplays, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOperatorSubscriptionReplays(ctx context.Context, id string, params ListOperatorSubscriptionReplaysParams, options ...CallOption) iter.Seq2[Replay, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Replay, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOperatorSubscriptionReplays(ctx, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOperatorSubscriptionReplaysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "status", params.Status)
+	return values
+}
+
+// GetOperatorSubscriptionReplay calls GET /api/admin/subscriptions/{id}/replays/{replay_id}.
+//
+// Get a replay of an operator subscription. Requires the admin key.
+func (c *Client) GetOperatorSubscriptionReplay(ctx context.Context, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodGet, path: path("/api/admin/subscriptions/%s/replays/%s", id, replayID), query: nil, header: nil}, options)
+}
+
+// CancelOperatorSubscriptionReplay calls POST /api/admin/subscriptions/{id}/replays/{replay_id}/cancel.
+//
+// Cancel a replay of an operator subscription. Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended. Requires the admin key.
+func (c *Client) CancelOperatorSubscriptionReplay(ctx context.Context, id string, replayID string, options ...CallOption) (Replay, error) {
+	return callJSON[Replay](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/replays/%s/cancel", id, replayID), query: nil, header: nil}, options)
 }
 
 // ResumeOperatorSubscription calls POST /api/admin/subscriptions/{id}/resume.
@@ -4659,7 +4895,7 @@ func (params PublishEventParams) header() url.Values {
 
 // ReprocessEvents calls POST /api/tenants/{tenant}/eventhook/events/reprocess.
 //
-// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
+// Reprocess events. Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. With mode again, the new events count towards the quota of the tenant: events beyond it are skipped, and the request is answered 429 if none fits. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return callJSON[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -5189,7 +5425,7 @@ func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, 
 
 // UpdateSubscription calls PATCH /api/tenants/{tenant}/eventhook/subscriptions/{id}.
 //
-// Update a subscription. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url and auth_header keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
+// Update a subscription. The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url, auth_header and the secrets of auth keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header, auth and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
 	return callJSON[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -5486,4 +5722,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "42e48b3bad78494b027a6ca3dd542f6396571ad466479e6019034cdc776b4394"
+const generatedFrom = "75df5f6eecf78ecd82aa5a0e7f78b9d9d27b5eea8da37e4a3b1dd0ea24ac2d67"

@@ -27,7 +27,7 @@ func NewExporter() *Exporter { return &Exporter{taken: map[string]bool{}} }
 
 type exportedTenant struct {
 	Slug            string `json:"slug"`
-	Name            string `json:"name,omitempty"`
+	Name            string `json:"name"`
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty"`
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty"`
 }
@@ -107,7 +107,7 @@ type export struct {
 }
 
 func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
-	n, err := e.toYAML(exportedTenant{t.Slug, unlessSlug(t.Name, t.Slug), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes})
+	n, err := e.toYAML(exportedTenant{t.Slug, t.Name, t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes})
 	if err != nil {
 		return nil, err
 	}

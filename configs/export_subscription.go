@@ -14,6 +14,7 @@ type exportedSubscription struct {
 	EventTypes    []string                     `json:"event_types"`
 	Filter        json.RawMessage              `json:"filter,omitempty"`
 	AuthHeader    string                       `json:"auth_header,omitempty"`
+	Auth          *eventhook.Auth              `json:"auth,omitempty"`
 	SigningSecret string                       `json:"signing_secret,omitempty"`
 	Status        eventhook.SubscriptionStatus `json:"status,omitempty"`
 	eventhook.SubscriptionSettings
@@ -27,6 +28,14 @@ func (e *export) subscription(tenant string, s eventhook.Subscription, isRepeate
 	x := exportedSubscription{Name: s.Name, URL: e.secret(tenant, owner, "url", s.URL.Reveal()), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
 	if !s.AuthHeader.IsZero() {
 		x.AuthHeader = e.secret(tenant, owner, "auth_header", s.AuthHeader.Reveal())
+	}
+	auth, err := eventhook.OpenAuth(s.Auth)
+	if err != nil {
+		return nil, err
+	}
+	if auth != nil {
+		*auth = auth.MapSecrets(func(member, text string) string { return e.secret(tenant, owner, "auth_"+member, text) })
+		x.Auth = auth
 	}
 	if len(s.Signing) > 0 {
 		x.SigningSecret = e.secret(tenant, owner, "signing_secret", s.Signing[0].Secret.Reveal())

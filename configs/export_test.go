@@ -120,7 +120,7 @@ func everything(t *testing.T) []eventhook.TenantConfig {
 		IdempotencyKeyPaths: []string{"body.id"}, EventTypePaths: []string{"header.x-type", "body.a + body.b"}, RequireIdempotencyKey: true,
 		RateLimit: eventhook.RateLimit{RequestsPerSecond: eventhook.DefaultRequestsPerSecond, BurstSize: 7},
 		Retry:     eventhook.RetryPolicy{MaxRetries: new(0), BackoffMultiplier: 1.5, ScheduleSeconds: []int{1, 2}}, AllowedIPRanges: []string{"192.0.2.0/24", "::/0"},
-		MaxBodyBytes: 5, ContentTypes: []string{"application/json"}, Response: &eventhook.SourceReply{Status: 202, ContentType: "text/plain", Body: "on"},
+		Description: "two\nlines, ${X} and 'quotes'", MaxBodyBytes: 5, ContentTypes: []string{"application/json"}, Response: &eventhook.SourceReply{Status: 202, ContentType: "text/plain", Body: "on"},
 		ReplayProtection: eventhook.ReplayBody,
 	}}
 	if faults := (verify.Spec{Verifier: &verify.Config{Type: "none"}}).AssignTo(&full); len(faults) > 0 {

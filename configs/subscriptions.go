@@ -12,13 +12,14 @@ import (
 )
 
 type subscriptionSpec struct {
-	Name                           string    `yaml:"name"`
-	URL                            string    `yaml:"url"`
-	EventTypes                     []string  `yaml:"event_types"`
-	Filter                         yaml.Node `yaml:"filter"`
-	AuthHeader                     string    `yaml:"auth_header"`
-	SigningSecret                  string    `yaml:"signing_secret"`
-	Status                         string    `yaml:"status"`
+	Name                           string          `yaml:"name"`
+	URL                            string          `yaml:"url"`
+	EventTypes                     []string        `yaml:"event_types"`
+	Filter                         yaml.Node       `yaml:"filter"`
+	AuthHeader                     string          `yaml:"auth_header"`
+	Auth                           *eventhook.Auth `yaml:"auth"`
+	SigningSecret                  string          `yaml:"signing_secret"`
+	Status                         string          `yaml:"status"`
 	eventhook.SubscriptionSettings `yaml:",inline"`
 }
 
@@ -48,11 +49,26 @@ func (r *references) secretAt(at, text, placeholder string) eventhook.Secret {
 	return eventhook.NewSecret(text)
 }
 
+// authAt returns an Auth whose secrets are references. If one cannot be read, authAt adds a
+// fault and returns no Auth, so that validation reports no second fault.
+func (r *references) authAt(at string, written *eventhook.Auth) eventhook.Secret {
+	if written == nil {
+		return eventhook.Secret{}
+	}
+	before := len(*r.faults)
+	read := written.MapSecrets(func(member, text string) string { return r.secret(at+"."+member, text) })
+	if len(*r.faults) > before {
+		return eventhook.Secret{}
+	}
+	return read.Seal()
+}
+
 func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscription {
 	filter, faults := toJSON(&s.Filter)
 	refs.faults.Merge(at+".filter", faults)
 	c := eventhook.Subscription{Name: s.Name, EventTypes: s.EventTypes, Filter: filter, Status: eventhook.SubscriptionStatus(s.Status), SubscriptionSettings: s.SubscriptionSettings}
 	c.URL, c.AuthHeader = refs.secretAt(at+".url", s.URL, "https://unread.example"), refs.secretAt(at+".auth_header", s.AuthHeader, "unread")
+	c.Auth = refs.authAt(at+".auth", s.Auth)
 	if s.SigningSecret != "" {
 		c.Signing = []eventhook.SigningSecret{{Secret: refs.secretAt(at+".signing_secret", s.SigningSecret, "unread-and-so-not-checked")}}
 	}
@@ -70,21 +86,30 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	return c
 }
 
-// CheckReceivers returns an error that lists the subscriptions whose URL check
-// refuses. It skips subscriptions for agents, because agents send from their own
-// network.
+// CheckReceivers returns an error that lists the subscriptions whose URL or token endpoint
+// check refuses. It skips the URLs of subscriptions for agents, because agents send from
+// their own network.
 func CheckReceivers(tenants []eventhook.TenantConfig, check func(*url.URL) error) error {
 	var f eventhook.Faults
 	for _, t := range tenants {
 		for _, s := range t.Subscriptions {
-			u, err := url.Parse(s.URL.Reveal())
-			if s.IsForAgents() || err != nil { // Validate has reported the URL
-				continue
+			if !s.IsForAgents() {
+				checkReceiver(&f, t.Slug+"/"+s.Name+".url", s.URL.Reveal(), check)
 			}
-			if err := check(u); err != nil {
-				f.Add(t.Slug+"/"+s.Name+".url", "%s", err)
+			if auth, err := eventhook.OpenAuth(s.Auth); err == nil && auth != nil {
+				checkReceiver(&f, t.Slug+"/"+s.Name+".auth.token_url", auth.TokenURL, check)
 			}
 		}
 	}
 	return f.Err(errNotValid)
+}
+
+func checkReceiver(f *eventhook.Faults, at, to string, check func(*url.URL) error) {
+	u, err := url.Parse(to)
+	if err != nil || to == "" { // Validate has reported the URL
+		return
+	}
+	if err := check(u); err != nil {
+		f.Add(at, "%s", err)
+	}
 }

@@ -69,9 +69,11 @@ func once(seen map[string]bool, at, name string, f *eventhook.Faults) {
 }
 
 func (t tenantSpec) config(at string, r *references) eventhook.TenantConfig {
-	c := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: t.Slug, Name: orSlug(t.Name, t.Slug),
+	c := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: t.Slug, Name: t.Name,
 		Quota: eventhook.Quota{MaxEventsPerDay: t.MaxEventsPerDay, MaxStorageBytes: t.MaxStorageBytes}}}
-	r.faults.Merge(at, c.Tenant.Validate())
+	named := c.Tenant
+	named.Name = orSlug(t.Name, t.Slug)
+	r.faults.Merge(at, named.Validate())
 	seen := map[string]bool{}
 	for i, s := range t.Sources {
 		at := fmt.Sprintf("%s.sources[%d]", at, i)

@@ -86,7 +86,7 @@ tenants:
 		return string(raw)
 	}
 	want := []eventhook.TenantConfig{
-		{Tenant: eventhook.Tenant{Slug: "acme", Name: "acme"}, Sources: []eventhook.SourceConfig{
+		{Tenant: eventhook.Tenant{Slug: "acme"}, Sources: []eventhook.SourceConfig{
 			{
 				Source: eventhook.Source{Slug: "github", Name: "github", Provider: "github", SecretsCount: 3, IsEnabled: true,
 					SourceSettings: eventhook.SourceSettings{

@@ -35,7 +35,7 @@ func (s *source) newEvent(header http.Header, raw eventhook.Payload, view *paylo
 	contentType := header.Get("Content-Type")
 	key, _ := view.FirstText(s.keyPaths)
 	eventType, _ := view.FirstText(s.typePaths)
-	trace, _ := Trace(header.Get("Traceparent"))
+	trace, _ := TraceOf(header)
 	return &eventhook.Event{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		TenantID:       s.config.TenantID,

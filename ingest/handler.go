@@ -403,19 +403,21 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 }
 
 // logRefusal writes a rate-limited log line. It logs only the slugs of the source, the client
-// address and the reason, and no other part of the request.
+// address, the reason and the trace id, and no other part of the request.
 func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
 	if refused.outcome == OutcomeNotFound || refused.outcome == OutcomeMethod {
 		return
 	}
 	if refused.cause != nil {
 		if h.errorLines.AllowN(h.now(), 1) {
-			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "error", refused.cause)
+			trace, _ := TraceOf(r.Header)
+			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "trace_id", trace, "error", refused.cause)
 		}
 		return
 	}
 	if h.refusalLines.AllowN(h.now(), 1) {
+		trace, _ := TraceOf(r.Header)
 		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", refused.outcome, "reason", refused.reasonLabel(),
-			"client", h.Sender(r))
+			"client", h.Sender(r), "trace_id", trace)
 	}
 }

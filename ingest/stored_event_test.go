@@ -131,6 +131,9 @@ func TestTraceAndRequestID(t *testing.T) {
 		{"no hyphen", "00-" + id + "_" + parent + "-01", ""},
 		{"version ff", "ff-" + id + "-" + parent + "-01", ""},
 		{"too long", "00-" + id + "-" + parent + "-01-", ""},
+		{"a later version", "01-" + id + "-" + parent + "-03", id},
+		{"a later version with more members", "cc-" + id + "-" + parent + "-01-more", id},
+		{"a later version with longer flags", "cc-" + id + "-" + parent + "-01more", ""},
 		{"too short", "00-" + id, ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -142,6 +145,15 @@ func TestTraceAndRequestID(t *testing.T) {
 				t.Errorf("request id: got %q, want %q", e.RequestID, want)
 			}
 		})
+	}
+}
+
+func TestTraceFlags(t *testing.T) {
+	const rest = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
+	for traceparent, want := range map[string]string{"00" + rest + "03": "03", "01" + rest + "03": "01", "01" + rest + "02": "00", "01" + rest + "fd-x": "01", "": ""} {
+		if _, flags := ingest.Trace(traceparent); flags != want {
+			t.Errorf("%s: got the flags %q, want %q", traceparent, flags, want)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func TestDestinationUsesTheLastKnownSubscriptionDuringAnOutage(t *testing.T) {
 	unknown.ID = eventhook.NewID[eventhook.Subscription](time.Now())
 	o := newFakeStore(known, unknown)
 	subscriptionCache := o.subscriptionCache()
-	d := outbound.SubscriptionDirectory{Subscriptions: subscriptionCache, Sender: send.NewHTTPSender(answering(200), nil, "", time.Now)}
+	d := outbound.SubscriptionDirectory{Subscriptions: subscriptionCache, Sender: send.NewHTTPSender(send.Deps{Client: answering(200), Now: time.Now})}
 	of := eventhook.Destination{TenantID: known.TenantID, SubscriptionID: known.ID}
 	before, err := d.Destination(t.Context(), of)
 	if err != nil || before.ID != of.ID() || !before.Ready || before.Transport == nil {

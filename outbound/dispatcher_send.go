@@ -123,7 +123,7 @@ func (d *Dispatcher) send(ctx context.Context, to Destination, x *eventhook.Deli
 	began := d.Now()
 	defer func() {
 		if reason := recover(); reason != nil {
-			d.Log.Error("an attempt panicked and counts as failed", "delivery", x.ID, "destination", to.ID,
+			d.Log.Error("an attempt panicked and counts as failed", "delivery", x.ID, "destination", to.ID, "trace_id", x.Trace(),
 				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
 			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,
 				Error: "the gateway failed to send the delivery because of an internal error"}

@@ -49,7 +49,7 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	}
 	if len(lost) > 0 {
 		d.Log.Warn("the leases of deliveries ran out before they were settled; they are sent again",
-			"deliveries", len(lost), "one_of_them", lost[0].Delivery.ID)
+			"deliveries", len(lost), "one_of_them", lost[0].Delivery.ID, "trace_id", lost[0].Delivery.Trace())
 		batch = slices.DeleteFunc(slices.Clone(batch), func(s *DeliverySettlement) bool { return slices.Contains(lost, s) })
 	}
 	d.claimNext(batch)

@@ -26,9 +26,8 @@ type RouteReader interface {
 type TargetDeps struct {
 	Routes  RouteReader
 	Compile func(eventhook.Target) (send.TargetRequests, error)
-	Client  send.Client
+	Send    send.Deps
 	Log     *slog.Logger
-	Now     func() time.Time
 }
 
 // targetType is the type of the targets that are destinations.
@@ -73,7 +72,7 @@ func NewTargetDirectory(deps TargetDeps) *TargetDirectory {
 		panic(err) // the size is a positive constant
 	}
 	d := &TargetDirectory{TargetDeps: deps, loads: make(chan struct{}, maxRouteLoads), owners: owners}
-	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Now, d.load)
+	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Send.Now, d.load)
 	return d
 }
 
@@ -167,7 +166,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 		Destination: schedule.Destination{ID: name.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
 		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
-	requests, err := d.Compile(t)
+	requests, transport, err := d.transport(t)
 	if err != nil {
 		d.Log.Error("an http target cannot be used; its deliveries wait", "route", r.ID, "target", t.Index+1, "error", err)
 		return to
@@ -176,6 +175,16 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 		to.Retry = own.WithDefaults(eventhook.EventRetry)
 	}
 	to.Ready, to.Timeout, to.Address = r.IsEnabled, requests.Timeout(), eventhook.NewSecret(requests.URL().String())
-	to.Transport = send.NewTargetTransport(requests, d.Client, d.Now)
+	to.Transport = transport
 	return to
+}
+
+// transport compiles a target and returns it with its transport.
+func (d *TargetDirectory) transport(t eventhook.Target) (send.TargetRequests, Transport, error) {
+	requests, err := d.Compile(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	transport, err := send.NewTargetTransport(requests, d.Send)
+	return requests, transport, err
 }

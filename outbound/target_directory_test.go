@@ -59,7 +59,7 @@ func newRouteStore(t *testing.T, url string) *routeStore {
 }
 
 func (s *routeStore) directory(c send.Client) *outbound.TargetDirectory {
-	return outbound.NewTargetDirectory(outbound.TargetDeps{Routes: s, Client: c, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	return outbound.NewTargetDirectory(outbound.TargetDeps{Routes: s, Send: send.Deps{Client: c, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
 		Compile: func(t eventhook.Target) (send.TargetRequests, error) { return targets.NewHTTP(t) }})
 }
 

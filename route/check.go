@@ -46,8 +46,13 @@ func checkPattern(f *eventhook.Faults, r *eventhook.Route) {
 	if !filter.IsSet(r.Filter) {
 		return
 	}
-	_, faults := filter.Compile(r.Filter, &filter.Fields{})
-	f.Merge("filter", faults)
+	f.Merge("filter", CheckFilter(r.Filter))
+}
+
+// CheckFilter returns all faults of a pattern filter, each at its path in the filter.
+func CheckFilter(text []byte) eventhook.Faults {
+	_, faults := filter.Compile(text, &filter.Fields{})
+	return faults
 }
 
 // checkExpression reports a compiler panic as a fault of the expression.

@@ -3,9 +3,11 @@ package targets
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +18,14 @@ import (
 
 // httpRequest sends the event to a URL.
 type httpRequest struct {
-	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"The http or https URL to which the event is sent. It must not contain a user or a password; use auth_header."`
+	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header."`
 	Method         string            `json:"method,omitempty" enum:"POST,PUT,PATCH" doc:"The HTTP method. The default is POST."`
 	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them."`
 	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same."`
+	Auth           *eventhook.Auth   `json:"auth,omitempty" secret:"url" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url and of token_url stay the same."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for the response, in seconds. 0 means the default, 10."`
 	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a failed request is retried. The default is the retry policy of the source."`
+	TargetLabels   []string          `json:"target_labels,omitzero" maxItems:"20" doc:"Labels of the agent that sends the requests. It must be empty: the gateway sends them."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature."`
 }
 
@@ -43,6 +47,9 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 		f.Add("url", "%s", wrong)
 	}
 	checkOneOf(&f, "method", s.Method, http.MethodPost, http.MethodPut, http.MethodPatch)
+	if len(s.TargetLabels) > 0 {
+		f.Add("target_labels", "must be empty: the gateway sends the requests of http targets")
+	}
 	if len(s.Headers) > maxHeaders {
 		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), maxHeaders)
 	}
@@ -61,9 +68,23 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 	if !eventhook.IsHeaderValue(s.AuthHeader) {
 		f.Add("auth_header", "must be one line of at most %d bytes of text without leading or trailing space", eventhook.MaxHeaderValue)
 	}
+	f.Merge("auth", s.checkAuth())
 	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, maxTimeout)
 	f.Merge("retry", s.Retry.Policy().Validate())
 	checkOneOf(&f, "body", s.Body, bodyInput, bodyRaw)
+	return f
+}
+
+func (s *httpRequest) checkAuth() (f eventhook.Faults) {
+	if s.Auth == nil {
+		return nil
+	}
+	f = s.Auth.Validate()
+	f = slices.DeleteFunc(f, func(one eventhook.Fault) bool { return s.Auth.IsRedacted(one.Location) }) // KeepSecrets replaces or reports these
+	f.Merge("", s.Auth.CheckDestination(s.URL, false))
+	if s.AuthHeader != "" {
+		f.Add("", "cannot be combined with auth_header: set one of them")
+	}
 	return f
 }
 
@@ -80,7 +101,7 @@ func checkURL(text string) string {
 	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || !eventhook.IsPort(u.Port()):
 		return wantURL
 	case u.User != nil:
-		return "must not contain a user or a password: use auth_header"
+		return "must not contain a user or a password: use auth or auth_header"
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return "must not have a fragment: the part after # is never sent"
 	}
@@ -93,12 +114,12 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 		return nil, fmt.Errorf("url: %s", checkURL(s.URL))
 	}
 	if d.CheckHost != nil {
-		if err := d.CheckHost(u); err != nil {
+		if err := s.checkHosts(u, d.CheckHost); err != nil {
 			return nil, err
 		}
 	}
 	r := &HTTP{
-		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry,
+		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry, auth: s.Auth,
 		timeout: time.Duration(cmp.Or(s.TimeoutSeconds, defaultTimeout)) * time.Second, idempotencyPrefix: fmt.Sprintf("%s/%d", d.route, d.index),
 	}
 	for name, value := range s.Headers {
@@ -108,6 +129,18 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 		r.authorization = eventhook.NewSecret(s.AuthHeader)
 	}
 	return r, nil
+}
+
+// checkHosts checks the hosts to which requests are sent.
+func (s *httpRequest) checkHosts(to *url.URL, check func(*url.URL) error) error {
+	if err := check(to); err != nil || s.Auth == nil || s.Auth.TokenURL == "" {
+		return err
+	}
+	endpoint, err := url.Parse(s.Auth.TokenURL)
+	if err != nil {
+		return errors.New("auth.token_url is not a valid URL") //nolint:err113 // the cause may quote a secret
+	}
+	return check(endpoint)
 }
 
 // Effect returns a request. Its body is stored only if a transform produced it; otherwise the body

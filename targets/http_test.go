@@ -62,6 +62,7 @@ func TestHTTPFaults(t *testing.T) {
 		{"an empty fragment", url("https://internal.example/#"), []string{"url"}},
 		{"two lines", url(`https://internal.example/\r\nX: y`), []string{"url"}},
 		{"a long URL", url("https://internal.example/" + strings.Repeat("x", 2048)), []string{"url"}},
+		{"labels of an agent", httpTarget(`"target_labels":["env:prod"]`), []string{"target_labels"}},
 		{"another method", httpTarget(`"method":"GET"`), []string{"method"}},
 		{"a method in lower case", httpTarget(`"method":"post"`), []string{"method"}},
 		{"too little time", httpTarget(`"timeout_seconds":-1`), []string{"timeout_seconds"}},

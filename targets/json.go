@@ -28,9 +28,9 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 	s := k.newSettings()
 	unfit := all.fill(k, s, written)
 	if secret != nil {
-		for _, m := range k.members() {
-			if text := m.in(s).String(); m.isSecret && text != "" {
-				m.in(s).SetString(secret(m.name, text))
+		for _, x := range k.secrets() {
+			if text := x.text(s); text != "" {
+				x.set(s, secret(x.name, text))
 			}
 		}
 	}
@@ -49,13 +49,10 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 // close encodes settings as a target and moves the secrets into Target.Secrets.
 func (k kind) close(s Settings) (t eventhook.Target, err error) {
 	secrets := map[string]string{}
-	for _, m := range k.members() {
-		if !m.isSecret {
-			continue
-		}
-		if text := m.in(s).String(); text != "" && text != eventhook.Redacted {
-			secrets[m.name] = text
-			m.in(s).SetString(eventhook.Redacted)
+	for _, x := range k.secrets() {
+		if text := x.text(s); text != "" && text != eventhook.Redacted {
+			secrets[x.name] = text
+			x.set(s, eventhook.Redacted)
 		}
 	}
 	flat, err := k.flat(s)
@@ -89,14 +86,13 @@ func (all table) show(t eventhook.Target, secret func(member, text string) strin
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range k.members() {
-		if !m.isSecret || m.in(s).String() == "" {
-			continue
+	if err := k.missingSecret(s); err != nil {
+		return nil, err
+	}
+	for _, x := range k.secrets() {
+		if text := x.text(s); text != "" {
+			x.set(s, secret(x.name, text))
 		}
-		if m.in(s).String() == eventhook.Redacted {
-			return nil, missingSecretError(m)
-		}
-		m.in(s).SetString(secret(m.name, m.in(s).String()))
 	}
 	return k.flat(s)
 }

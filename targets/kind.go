@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/eventhook/eventhook"
@@ -23,8 +24,89 @@ type kind struct {
 type member struct {
 	name      string
 	index     []int  // of the struct field
-	isSecret  bool   // the field is a string
+	isSecret  bool   // the field is a string, or an Auth, which has secret members
 	recipient string // of a secret: the member that identifies its recipient
+}
+
+// secret is a text of a kind's settings that is sealed.
+type secret struct {
+	name      string // such as auth_header or auth.password
+	field     member
+	recipient member
+}
+
+// secrets returns the secrets of a kind.
+func (k kind) secrets() (list []secret) {
+	all := k.members()
+	for _, m := range all {
+		if !m.isSecret {
+			continue
+		}
+		to := all[slices.IndexFunc(all, func(one member) bool { return one.name == m.recipient })]
+		if m.in(k.newSettings()).Kind() == reflect.String {
+			list = append(list, secret{m.name, m, to})
+			continue
+		}
+		for _, part := range new(eventhook.Auth).Members() {
+			if part.IsSecret {
+				list = append(list, secret{m.name + "." + part.Name, m, to})
+			}
+		}
+	}
+	return list
+}
+
+// auth returns the Auth to which the secret belongs, nil without one.
+func (x secret) auth(s Settings) *eventhook.Auth {
+	a, _ := x.field.in(s).Interface().(*eventhook.Auth)
+	return a
+}
+
+// text returns the secret in settings, "" without one.
+func (x secret) text(s Settings) string {
+	if text := x.in(s); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// set replaces the secret in settings that have one.
+func (x secret) set(s Settings, text string) {
+	if to := x.in(s); to != nil {
+		*to = text
+	}
+}
+
+// in returns the text of the secret in settings, nil if its object is absent.
+func (x secret) in(s Settings) *string {
+	if field := x.field.in(s); field.Kind() == reflect.String {
+		return field.Addr().Interface().(*string) //nolint:forcetypeassert // a field of the kind string
+	}
+	if a := x.auth(s); a != nil {
+		for _, part := range a.Members() {
+			if x.name == x.field.name+"."+part.Name {
+				return part.Text
+			}
+		}
+	}
+	return nil
+}
+
+// recipients names the members that identify the recipient of the secret.
+func (x secret) recipients() string {
+	if x.name == x.field.name+".client_secret" {
+		return x.recipient.name + " or the " + x.field.name + ".token_url"
+	}
+	return x.recipient.name
+}
+
+// hasRecipientOf reports whether two settings send the secret to the same destination.
+func (x secret) hasRecipientOf(a, b Settings) bool {
+	to, other := x.recipient.in(a).String(), x.recipient.in(b).String()
+	if to != other && !eventhook.SameOrigin(to, other) {
+		return false
+	}
+	return x.auth(a) == nil || x.auth(b) == nil || x.auth(a).KeepsSecretsOf(*x.auth(b))
 }
 
 // members returns a kind's settings in the order of the struct fields.
@@ -172,10 +254,8 @@ func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range k.members() {
-		if m.isSecret && m.in(s).String() == eventhook.Redacted {
-			return nil, missingSecretError(m)
-		}
+	if err := k.missingSecret(s); err != nil {
+		return nil, err
 	}
 	if err := s.Check().Err("the target is invalid"); err != nil {
 		return nil, err
@@ -191,11 +271,31 @@ func (all table) open(t eventhook.Target) (kind, Settings, error) {
 		return k, nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.SanitizeLabel(t.Type))
 	}
 	s := k.newSettings()
-	settings, secrets := object(t.Settings), object(json.RawMessage(t.Secrets.Reveal()))
-	for name, secret := range secrets {
-		settings[name] = secret
+	faults := all.fill(k, s, object(t.Settings))
+	texts := sealedTexts(t)
+	for _, x := range k.secrets() {
+		if text, isSealed := texts[x.name]; isSealed {
+			x.set(s, text)
+		}
 	}
-	return k, s, all.fill(k, s, settings).Err("the target is invalid")
+	return k, s, faults.Err("the target is invalid")
+}
+
+// missingSecret returns an error if a secret of open settings is missing.
+func (k kind) missingSecret(s Settings) error {
+	for _, x := range k.secrets() {
+		if x.text(s) == eventhook.Redacted {
+			return fmt.Errorf("%s cannot be decrypted: the key that sealed it is not configured; set the secret again", x.name)
+		}
+	}
+	return nil
+}
+
+// sealedTexts returns the secrets of a target by their names.
+func sealedTexts(t eventhook.Target) map[string]string {
+	texts := map[string]string{}
+	_ = json.Unmarshal([]byte(t.Secrets.Reveal()), &texts) // a target without secrets has none
+	return texts
 }
 
 // object decodes the members of a JSON object. If raw is not an object, the map is empty.

@@ -23,6 +23,7 @@ type HTTP struct {
 	method            string
 	header            http.Header // configured headers
 	authorization     eventhook.Secret
+	auth              *eventhook.Auth // nil without one
 	timeout           time.Duration
 	retry             *TargetRetry // nil if the source's policy applies
 	raw               bool
@@ -49,6 +50,10 @@ func (r *HTTP) URL() *url.URL { return r.url }
 // Authorization returns the value of the Authorization header. It is zero if the target has no
 // auth_header.
 func (r *HTTP) Authorization() eventhook.Secret { return r.authorization }
+
+// Auth authenticates the requests. It is nil if the target has no auth. The caller must not
+// modify it.
+func (r *HTTP) Auth() *eventhook.Auth { return r.auth }
 
 // Timeout is how long to wait for a response.
 func (r *HTTP) Timeout() time.Duration { return r.timeout }
@@ -123,7 +128,7 @@ func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
 	for name, values := range header {
 		s.Headers[name] = strings.Join(values, ", ")
 	}
-	if !r.authorization.IsZero() {
+	if !r.authorization.IsZero() || r.auth != nil && r.auth.Type != eventhook.AuthMTLS {
 		s.Headers["Authorization"] = eventhook.Redacted
 	}
 	switch {

@@ -2,7 +2,6 @@ package targets
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -23,87 +22,85 @@ func (all table) keep(updated, stored []eventhook.Target) (kept []eventhook.Targ
 		return slices.Clone(stored), nil
 	}
 	for i, t := range updated {
-		k, _ := all.find(t.Type)
-		for _, m := range k.missingSecrets(t) {
-			secret, wrong := storedSecret(m, t, i, stored)
-			if wrong != "" {
-				faults.Add(fmt.Sprintf("[%d].%s", i, m.name), "%s", wrong)
+		k, settings, err := all.open(t)
+		if err != nil {
+			kept = append(kept, t) // a fault elsewhere
+			continue
+		}
+		isValid := len(settings.Check()) == 0
+		for _, x := range k.secrets() {
+			if x.text(settings) != eventhook.Redacted {
 				continue
 			}
-			t.Secrets = withSecret(t.Secrets, m.name, secret)
+			text, wrong := all.storedSecret(x, written{t, settings, i}, stored)
+			if wrong != "" {
+				faults.Add(fmt.Sprintf("[%d].%s", i, x.name), "%s", wrong)
+				continue
+			}
+			t.Secrets = withSecret(t, x.name, text)
+			x.set(settings, text)
+		}
+		if isValid { // until a kept private key met its certificate
+			faults.Merge(fmt.Sprintf("[%d]", i), settings.Check())
 		}
 		kept = append(kept, t)
 	}
 	return kept, faults
 }
 
-// missingSecrets returns the secret members that a target's settings have and its Secrets lack.
-func (k kind) missingSecrets(t eventhook.Target) (list []member) {
-	if k.newSettings == nil {
-		return nil // an unknown type, which is a fault elsewhere
-	}
-	settings, secrets := object(t.Settings), object(json.RawMessage(t.Secrets.Reveal()))
-	for _, m := range k.members() {
-		if _, isKnown := secrets[m.name]; m.isSecret && !isKnown && settings[m.name] != nil {
-			list = append(list, m)
-		}
-	}
-	return list
+// written is a new target with its open settings, at an index.
+type written struct {
+	eventhook.Target
+	settings Settings
+	index    int
 }
 
-// storedSecret returns the stored secret for member m of the target at index i, or a description of
-// the fault.
-func storedSecret(m member, t eventhook.Target, i int, stored []eventhook.Target) (secret json.RawMessage, wrong string) {
-	matching, isElsewhere := candidates(m, t, i, stored)
+// storedSecret returns the stored secret x for a new target, or a description of the fault.
+func (all table) storedSecret(x secret, of written, stored []eventhook.Target) (text, wrong string) {
+	matching, isElsewhere := all.candidates(x, of, stored)
 	for n, h := range matching {
-		found := object(json.RawMessage(h.Secrets.Reveal()))[m.name]
+		found, isKnown := sealedTexts(h)[x.name]
 		switch {
-		case found == nil:
-			return nil, "cannot be kept: the key that sealed it is not configured; set the secret again"
-		case n > 0 && !bytes.Equal(found, secret):
-			return nil, "matches several stored targets with different secrets: set the secret again"
+		case !isKnown:
+			return "", "cannot be kept: the key that sealed it is not configured; set the secret again"
+		case n > 0 && found != text:
+			return "", "matches several stored targets with different secrets: set the secret again"
 		}
-		secret = found
+		text = found
 	}
 	switch {
-	case secret == nil && isElsewhere:
-		return nil, fmt.Sprintf("must be set again, because the %s names another destination", m.recipient)
-	case secret == nil:
-		return nil, "is [redacted], but no secret is stored: set the secret itself"
+	case text == "" && isElsewhere:
+		return "", fmt.Sprintf("must be set again, because the %s names another destination", x.recipients())
+	case text == "":
+		return "", "is [redacted], but no secret is stored: set the secret itself"
 	}
-	return secret, ""
+	return text, ""
 }
 
 // candidates returns the stored targets of the same type that send the secret to the same
 // destination. If some of them have the same settings, it returns these only; if one of the
 // remaining targets has the same index, it returns this one only. isElsewhere reports whether
 // stored targets send the secret to another destination.
-func candidates(m member, t eventhook.Target, i int, stored []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
-	to := object(t.Settings)[m.recipient]
+func (all table) candidates(x secret, of written, stored []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
 	var matching []int
 	for j, h := range stored {
-		settings := object(h.Settings)
+		if h.Type != of.Type {
+			continue
+		}
+		_, settings, err := all.open(h)
 		switch {
-		case h.Type != t.Type || settings[m.name] == nil:
-		case sameDestination(settings[m.recipient], to):
+		case err != nil || x.text(settings) == "":
+		case x.hasRecipientOf(settings, of.settings):
 			matching = append(matching, j)
 		default:
 			isElsewhere = true
 		}
 	}
-	matching = preferred(matching, func(j int) bool { return sameSettings(stored[j], t) })
-	for _, j := range preferred(matching, func(j int) bool { return j == i }) {
+	matching = preferred(matching, func(j int) bool { return sameSettings(stored[j], of.Target) })
+	for _, j := range preferred(matching, func(j int) bool { return j == of.index }) {
 		list = append(list, stored[j])
 	}
 	return list, isElsewhere
-}
-
-// sameDestination reports whether two members name the same recipient of a secret. URLs are
-// compared by scheme, host and port.
-func sameDestination(a, b json.RawMessage) bool {
-	var x, y string
-	isText := json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil
-	return bytes.Equal(a, b) || isText && eventhook.SameOrigin(x, y)
 }
 
 // preferred returns the elements that are better, or the whole list if there are none.
@@ -118,17 +115,12 @@ func sameSettings(a, b eventhook.Target) bool {
 	return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
 }
 
-func withSecret(all eventhook.Secret, name string, secret json.RawMessage) eventhook.Secret {
-	members := object(json.RawMessage(all.Reveal()))
-	members[name] = secret
-	raw, err := encode(members)
+func withSecret(t eventhook.Target, name, text string) eventhook.Secret {
+	texts := sealedTexts(t)
+	texts[name] = text
+	raw, err := encode(texts)
 	if err != nil {
-		return all // cannot happen: the members were decoded from JSON
+		return t.Secrets // cannot happen: texts can be encoded
 	}
 	return eventhook.NewSecret(string(raw))
-}
-
-// missingSecretError is the error for a secret that is configured and could not be decrypted.
-func missingSecretError(m member) error {
-	return fmt.Errorf("%s cannot be decrypted: the key that sealed it is not configured; set the secret again", m.name)
 }

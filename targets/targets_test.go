@@ -28,8 +28,12 @@ var completeTargets = map[string]string{
 		`"error_path":"body.error","on_missing":"fail"}`,
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
-		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"body":"raw"}`,
+		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
 }
+
+// targetWithAuth is an http target with the setting that excludes auth_header.
+const targetWithAuth = `{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
+	`"client_secret":"` + hush + `","scopes":["a","b"]}}`
 
 // hush is a part of every secret and of no other value.
 const hush = "hush-7f3a9c&<>"
@@ -84,6 +88,9 @@ func TestEveryKind(t *testing.T) {
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Run("settings", func(t *testing.T) { settingsSuite(t, kind, text) })
+			if kind == "http" {
+				t.Run("settings with auth", func(t *testing.T) { settingsSuite(t, kind, targetWithAuth) })
+			}
 			t.Run("effects", func(t *testing.T) { effectsSuite(t, text) })
 		})
 	}
@@ -95,7 +102,7 @@ func settingsSuite(t *testing.T, kind, text string) {
 	blank := reflect.TypeOf(targets.NewSettings(kind)).Elem()
 	for _, f := range reflect.VisibleFields(blank) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(text, `"`+name+`":`)) {
+		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(completeTargets[kind]+targetWithAuth, `"`+name+`":`)) {
 			t.Errorf("%s: has no doc tag, or is missing in completeTargets", name)
 		}
 	}

@@ -7,8 +7,9 @@ import (
 )
 
 // ValidateChange checks the rules that apply to new and changed sources only: a
-// verifier must be restricted to one account of its provider if it can be, and
-// its keys and fields must not exceed the CPU budget of a request. current is
+// verifier must be restricted to one account of its provider if it can be, no
+// secret may be eventhook.Redacted, and its keys and fields must not exceed the
+// CPU budget of a request. current is
 // the sealed Spec that the source has, zero for a new source; updated is its
 // sealed replacement. A fault that current has in the same words is not
 // reported, so that existing sources keep working. If updated cannot be read,
@@ -30,7 +31,20 @@ func ValidateChange(current, updated eventhook.Secret) eventhook.Faults {
 	return slices.DeleteFunc(faults, func(f eventhook.Fault) bool { return slices.Contains(existing, f) })
 }
 
-func (s Spec) faultsOfNew() eventhook.Faults { return slices.Concat(s.unpinned(), s.oversized()) }
+func (s Spec) faultsOfNew() eventhook.Faults {
+	return slices.Concat(s.unpinned(), s.redacted(), s.oversized())
+}
+
+// redacted reports each secret that is the placeholder of secrets in output.
+func (s Spec) redacted() (f eventhook.Faults) {
+	s.MapSecrets(func(place, secret string) string {
+		if secret == eventhook.Redacted {
+			f.Add(place, "is %s, the placeholder of secrets in output: set the secret itself", eventhook.Redacted)
+		}
+		return secret
+	})
+	return f
+}
 
 // Warnings returns recommended changes of the source, in a sentence each.
 func (s Spec) Warnings() (texts []string) {

@@ -38,6 +38,8 @@ func TestValidateChange(t *testing.T) {
 		want  Spec
 		fault []string
 	}{
+		{"a placeholder as a secret", nil, Spec{Provider: "github", Secrets: []string{"s", eventhook.Redacted}}, []string{"secrets[1]"}},
+		{"a placeholder as a value", nil, spelled(Config{Type: "api_key", Header: "X", Values: []string{eventhook.Redacted}}), []string{"verifier.values[0]"}},
 		{"sns with its topic", nil, Spec{Provider: "aws-sns", Options: topic}, nil},
 		{"sns of any account", nil, Spec{Provider: "aws-sns"}, []string{"options.topic_arn"}},
 		{"sns that had none", &Spec{Provider: "aws-sns"}, Spec{Provider: "aws-sns"}, nil},

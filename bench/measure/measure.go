@@ -59,9 +59,9 @@ func (r Ratio) Report(b *testing.B, unit string) {
 }
 
 // Size returns the number in an environment variable, or def if it is not set. Go
-// benchmarks read the sizes of their databases with it. Digits may be grouped with
-// underscores. A benchmark fails if the text is not a positive number.
-func Size(b *testing.B, variable string, def int) int {
+// benchmarks and tests read the sizes of their databases with it. Digits may be grouped with
+// underscores. The benchmark fails if the text is not a positive number.
+func Size(b testing.TB, variable string, def int) int {
 	b.Helper()
 	text := os.Getenv(variable)
 	if text == "" {

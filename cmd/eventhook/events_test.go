@@ -47,13 +47,29 @@ func TestEventsAreFoundSearchedAndRepeated(t *testing.T) {
 		prints string
 	}{
 		{[]string{"event", "list", "--trace-id", first.TraceID}, "pushed.branch published push delivered pushed.branch published push delivered"},
+		{[]string{"event", "list", "--trace", first.TraceID, "--type", "pushed.*"}, "pushed.branch published pushed.branch published"},
 		{[]string{"event", "list", "--type", "pushed.*"}, "pushed.branch pushed.branch"},
+		{[]string{"event", "list", "--correlation", first.ID}, "pushed.branch published"},
+		{[]string{"event", "list", "--request-id", "none"}, "No items."},
 		{[]string{"event", "search", "--since", "1h", "--filter", `{"body.ref":"refs/heads/main","event.type":"push"}`}, second.ID + " " + first.ID},
 		{[]string{"event", "search", "--since", "1h", "--filter", `{"body.ref":"refs/heads/none"}`}, "No items."},
-		{[]string{"event", "get", second.ID}, "outcome in_progress reprocessed from " + first.ID},
+		{[]string{"event", "get", second.ID}, "status delivered outcome in_progress reprocessed from " + first.ID + " trace " + first.TraceID + " Actions: pushes task success pending"},
+		{[]string{"event", "get", *first.Actions[1].PublishedEventID}, "status published outcome succeeded trace " + first.TraceID},
 	} {
 		got := run(step.args...)
 		clitest.WantInOrder(t, got.Stdout+got.Stderr, strings.Fields(step.prints)...)
+	}
+	for _, c := range []struct{ args, prints string }{
+		{"event get 123", `"123": is not a UUID`},
+		{"event reprocess --again " + first.ID + " x", `"x": is not a UUID`},
+		{"event list --trace zzz", "--trace-id: expected string to be a W3C trace id of 32 hexadecimal digits"},
+		{"event list --status gone", "--status: expected value to be one of"},
+		{"event list --type p*sh", `--type: "p*sh" must be an exact type`},
+		{"event search --since 1h --filter nojson", "--filter must be a JSON object"},
+	} {
+		if got := runCommand(strings.Fields(c.args)...); got.Code != 2 || !strings.Contains(got.Stderr, c.prints) {
+			t.Errorf("eventhook %s: got %+v, want exit code 2 and %q", c.args, got, c.prints)
+		}
 	}
 }
 

@@ -55,7 +55,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, audit := g.db.SweepAudit(ctx, days(keep.AuditDays))
 	_, rejections := g.db.SweepRejections(ctx)
 	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
-	return errors.Join(keys, executions, promises, counts, audit, rejections, replays)
+	_, operators := g.db.SweepOperatorSubscriptions(ctx, days(keep.DeliveriesDays))
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/internal/keyset"
 	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/outbound/auth"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
@@ -34,6 +37,14 @@ func newClient(c configs.Config) *egress.Client {
 	client := egress.New(egress.Policy{AllowPrivate: c.Outbound.AllowPrivateNetworks, AllowedCIDRs: c.Outbound.Prefixes(), Proxy: c.Outbound.Proxy()})
 	client.UserAgent = "eventhook/" + version
 	return client
+}
+
+// authenticator returns the authentication of deliveries. Its requests follow the same
+// address policy.
+func (o outside) authenticator() *auth.Clients {
+	return auth.New(auth.Deps{Client: o.client, Now: time.Now, WithCertificate: func(c tls.Certificate, authorities *x509.CertPool) auth.TLSClient {
+		return o.client.WithCertificate(c, authorities)
+	}})
 }
 
 // compileTarget compiles a target of a route.

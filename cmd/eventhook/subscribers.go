@@ -60,8 +60,9 @@ func (g *gateway) wireSubscribers() {
 	s := &g.subscribers
 	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.transforms(), g.out.client.UserAgent, time.Now)}
-	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
+	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(), UserAgent: g.out.client.UserAgent, Now: time.Now}
+	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(sends)}
+	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Send: sends, Log: g.log})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
 	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now, Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{

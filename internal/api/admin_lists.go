@@ -22,7 +22,7 @@ type EventOfTenant struct {
 
 // DeliveryOfTenant is a delivery in a list over all tenants.
 type DeliveryOfTenant struct {
-	Tenant string `json:"tenant" doc:"Slug of the tenant."`
+	Tenant string `json:"tenant" doc:"Slug of the tenant of the event."`
 	Delivery
 }
 
@@ -96,15 +96,7 @@ func (s *server) listAllDeliveries(ctx context.Context, _ caller, in *allDeliver
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, tenant, found.Deliveries)
-	if err != nil {
-		return nil, err
-	}
-	slugs, err := slugsOf(ctx, s, found.Deliveries, func(d eventhook.Delivery) eventhook.TenantID { return d.TenantID })
-	show := func(d eventhook.Delivery) DeliveryOfTenant {
-		return DeliveryOfTenant{slugs[d.TenantID], viewDelivery(d, names)}
-	}
-	return scannedPage(pages, found.Deliveries, found.Next, in.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), err
+	return s.deliveriesOfTenants(ctx, tenantsPage{pages, tenant, found, in.Limit})
 }
 
 type allSubscriptionsQuery struct {
@@ -118,11 +110,11 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 		return nil, err
 	}
 	pages := s.pager("all subscriptions", tenant)
-	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
+	f, err := in.SubscriptionQuery.filter(pages)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, tenant, in.SubscriptionQuery.filter(before))
+	list, err := s.Subscriptions.Subscriptions(ctx, tenant, f)
 	show := func(x eventhook.Subscription) SubscriptionOfTenant {
 		if x.IsOperator() {
 			return SubscriptionOfTenant{Subscription: s.viewSubscription(x)}

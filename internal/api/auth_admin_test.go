@@ -35,7 +35,7 @@ func TestEveryAdminKeyOfARotationWorks(t *testing.T) {
 }
 
 // readOperations lists the operations other than GET that the admin read key may call.
-var readOperations = []string{"POST " + tenantBase + "/events/{id}/test", "POST " + tenantBase + "/events/search"}
+var readOperations = []string{"POST " + tenantBase + "/events/{id}/test", "POST " + tenantBase + "/events/search", "POST " + tenantBase + "/expressions/test"}
 
 func TestAdminReadKeyReadsEverythingAndChangesNothing(t *testing.T) {
 	r := setUp(t, withRotatedKeys)

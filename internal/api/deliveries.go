@@ -222,8 +222,11 @@ func (q DeliveryQuery) filter(pages pager, subscription, route string) (f eventh
 	if err != nil {
 		return f, err
 	}
-	f = eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType),
+	f = eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status),
 		CreatedAfter: sinceEpoch(q.CreatedAfter), CreatedBefore: sinceEpoch(q.CreatedBefore), Before: before, Limit: q.Limit + 1}
+	if f.EventType, err = typeFilter("query.event_type", q.EventType); err != nil {
+		return f, err
+	}
 	if f.SubscriptionID, err = idFilter[eventhook.Subscription]("query.subscription_id", subscription); err != nil {
 		return f, err
 	}

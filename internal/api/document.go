@@ -162,10 +162,7 @@ func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults e
 		if !errors.As(err, &detailer) {
 			continue
 		}
-		f := eventhook.Fault{Location: readable(detailer.ErrorDetail().Location), Message: readable(rewordedMessage(detailer.ErrorDetail()))}
-		if name, missing := missingProperty(f.Message); missing {
-			f = eventhook.Fault{Location: f.Location + "." + name, Message: "is required"}
-		}
+		f := shapeFault(detailer.ErrorDetail())
 		if !seen[f.Location] {
 			faults = append(faults, f)
 		}
@@ -202,6 +199,16 @@ func toFloats(value any) (plain any, tooLarge []string) {
 		}
 	}
 	return value, tooLarge
+}
+
+// shapeFault returns a fault that the framework reports. A missing property is a fault at
+// the property, not at its object.
+func shapeFault(d *huma.ErrorDetail) eventhook.Fault {
+	f := eventhook.Fault{Location: readable(d.Location), Message: readable(rewordedMessage(d))}
+	if name, missing := missingProperty(f.Message); missing {
+		return eventhook.Fault{Location: f.Location + "." + name, Message: "is required"}
+	}
+	return f
 }
 
 // missingProperty returns the property that a message of the framework reports as

@@ -66,7 +66,13 @@ func TestSearchAnswersHowFarItCame(t *testing.T) {
 		t.Errorf("got %+v, want the event, 7 and a cursor", got)
 	}
 	r.admin("POST", T("acme")+"/events/search", search+`,"cursor":"`+got.Next+`"}`).want(http.StatusOK)
+	p := r.admin("POST", T("acme")+"/events/search", search+`,"cursor":"x"}`).want(http.StatusBadRequest).problem()
+	if at := p.locations(); len(at) != 1 || at[0] != "body.cursor" {
+		t.Errorf("a bad cursor is a fault at %v, want body.cursor", at)
+	}
 	for body, status := range map[string]int{
+		`{"filter":{"header.x-env":"live","event.type":"push"},"received_after":"2026-03-01T00:00:00Z"}`: http.StatusOK,
+		`{"filter":{"headers.x-env":"live"},"received_after":"2026-03-01T00:00:00Z"}`:                    http.StatusUnprocessableEntity,
 		`{}`:                      http.StatusUnprocessableEntity,
 		search + `,"limit":0}`:    http.StatusUnprocessableEntity,
 		search + `,"cursor":"x"}`: http.StatusBadRequest,

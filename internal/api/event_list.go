@@ -26,8 +26,12 @@ type EventQuery struct {
 // filter returns the filter of a list, with a limit of one more than a page.
 func (q EventQuery) filter(pages pager) (eventhook.EventFilter, error) {
 	before, err := cursorOf[eventhook.Event](pages, q.Cursor)
+	if err != nil {
+		return eventhook.EventFilter{}, err
+	}
+	types, err := typeFilter("query.event_type", q.EventType)
 	return eventhook.EventFilter{
-		Source: q.Source, Status: eventhook.EventStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType),
+		Source: q.Source, Status: eventhook.EventStatus(q.Status), EventType: types,
 		IdempotencyKey: eventhook.NormalizeKey(q.IdempotencyKey), ReceivedAfter: sinceEpoch(q.ReceivedAfter),
 		TraceID: strings.ToLower(q.TraceID), RequestID: eventhook.NormalizeKey(q.RequestID), CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Scope: eventhook.NormalizeKey(q.Scope),
 		ReceivedBefore: sinceEpoch(q.ReceivedBefore), Before: before, Limit: q.Limit + 1,

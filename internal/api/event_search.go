@@ -16,9 +16,9 @@ import (
 type EventSearch struct {
 	Filter         jsonObject `json:"filter" example:"{\"body.data.object.amount\":{\"$gte\":1000}}" doc:"Object from path (body.…, header.… or event.…) to a value, a list of values, or operators such as $gte, as in routes."`
 	ReceivedAfter  string     `json:"received_after" format:"date-time" doc:"Search events received after this time."`
-	ReceivedBefore string     `json:"received_before,omitempty" format:"date-time" doc:"Search events received before this time; default now."`
+	ReceivedBefore string     `json:"received_before,omitempty" nullable:"true" format:"date-time" doc:"Search events received before this time; default now."`
 	Limit          *int       `json:"limit,omitempty" minimum:"1" maximum:"250" doc:"Maximum number of events to return; default 50."`
-	Cursor         string     `json:"cursor,omitempty" doc:"next_cursor of the previous page."`
+	Cursor         string     `json:"cursor,omitempty" nullable:"true" doc:"next_cursor of the previous page."`
 }
 
 // EventsFound is a page of a search.
@@ -82,7 +82,7 @@ type EventSearchQuery struct {
 func (b EventSearch) query(s *server, by caller, shape eventhook.Faults) (q EventSearchQuery, err error) {
 	var rules eventhook.Faults
 	if b.Filter != nil {
-		rules.Merge("body.filter", s.Receivers.CheckFilter(json.RawMessage(b.Filter)))
+		rules.Merge("body.filter", route.CheckFilter(json.RawMessage(b.Filter)))
 	}
 	q.Filter = json.RawMessage(b.Filter)
 	q.Window.ReceivedAfter, q.Window.ReceivedBefore, q.Window.Limit = moment(b.ReceivedAfter), moment(b.ReceivedBefore), valueOr(b.Limit, defaultFound)
@@ -92,8 +92,10 @@ func (b EventSearch) query(s *server, by caller, shape eventhook.Faults) (q Even
 	if err := combinedError(shape, rules); err != nil {
 		return q, err
 	}
-	q.Window.Before, err = cursorOf[eventhook.Event](s.pager("search", by.tenant), b.Cursor)
-	return q, err
+	if q.Window.Before, err = cursorOf[eventhook.Event](s.pager("search", by.tenant), b.Cursor); err != nil {
+		return q, cursorError("body.cursor")
+	}
+	return q, nil
 }
 
 func viewFound(pages pager, q EventSearchQuery, found route.SearchResult, events []eventhook.Event) EventsFound {

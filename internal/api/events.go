@@ -35,9 +35,11 @@ type EventStore interface {
 	// ReprocessEvents makes failed, dead and unrouted events due at once and returns
 	// their ids, newest first.
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
-	// ReprocessAgain creates a new event with the payload of each selected event in a final
-	// status.
-	ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) (eventhook.EventCopies, error)
+	// SelectAgain returns the selected events, each once, newest first for a filter, and
+	// those of them that can be processed again.
+	SelectAgain(ctx context.Context, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, []eventhook.RepeatableEvent, error)
+	// ReprocessAgain creates a new event with the payload of each event in a final status.
+	ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.EventID) (eventhook.EventCopies, error)
 	// WatchEvents calls notify with changes of events until ctx ends or notify returns an
 	// error: once at the start, then for every change and at least every idle. Calls do
 	// not overlap.
@@ -141,7 +143,8 @@ func (s *server) registerEvents(api huma.API) {
 		about: "Routes failed, dead and unrouted events again with the current routes and resets their retries. Actions that succeeded are not repeated. " +
 			"With mode again, creates a new event with the payload of each event in any final status, so that all its effects are created again: " +
 			"reprocessed_from names the old event, and the idempotency keys of tasks, workflows and published events end with the id of the new one. " +
-			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
+			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. " +
+			"With mode again, the new events count towards the quota of the tenant: events beyond it are skipped, and the request is answered 429 if none fits."}, s.reprocessEvents)
 	s.registerSearch(api)
 	s.registerStream(api)
 }

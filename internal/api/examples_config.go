@@ -96,7 +96,7 @@ func sourceExamples() map[string]example {
 // exampleSubscription is the subscription billing.
 func exampleSubscription() Subscription {
 	return Subscription{ID: exampleSubscriptionID, Name: "billing", Status: "active", URL: "https://billing.example/…", EventTypes: []string{"payment.*"},
-		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), AuthHeader: new(eventhook.Redacted), Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
+		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), Auth: &eventhook.Auth{Type: eventhook.AuthBasic, Username: "eventhook", Password: eventhook.Redacted}, Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
 		Retry:          DeliveryRetry{MaxRetries: new(5), InitialDelayMS: 1000, BackoffMultiplier: 2, MaxDelayMS: 60_000, Jitter: "some"},
 		TimeoutSeconds: 30, DisableAfterFailures: 10, MaxInFlight: 10, Signatures: []string{"v1"}, SigningSecretsCount: 1, Warnings: []string{},
 		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
@@ -132,7 +132,7 @@ func subscriptionExamples() map[string]example {
   "url": "https://billing.example/hooks",
   "event_types": ["payment.*"],
   "filter": {"body.amount": {"$gte": 10}},
-  "auth_header": "Bearer t0k",
+  "auth": {"type": "basic", "username": "eventhook", "password": "t0p-secret"},
   "headers": {"X-Env": "prod"}
 }`, response: created},
 		"get-subscription":    {response: subscription},

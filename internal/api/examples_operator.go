@@ -4,7 +4,7 @@ func operatorSubscriptionExamples() map[string]example {
 	const secret, newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // examples
 	x := exampleSubscription()
 	x.IsOperator, x.Name, x.URL, x.EventTypes, x.Filter = true, "ops", "https://ops.example/…", []string{"tenant.*", "task.cancelled_via_tenant_cascade"}, nil
-	x.AuthHeader, x.Headers = nil, map[string]string{}
+	x.Auth, x.Headers = nil, map[string]string{}
 	created := SubscriptionCreated{x, secret}
 	created.URL = "https://ops.example/hooks"
 	limited := x
@@ -13,7 +13,18 @@ func operatorSubscriptionExamples() map[string]example {
 	paused.Tenants, paused.Status = nil, "paused"
 	resumed := paused
 	resumed.Status = "active"
+	disabled := resumed
+	disabled.Status = "disabled"
+	cancelled := exampleReplay()
+	cancelled.Status = "cancelled"
 	return map[string]example{
+		"disable-operator-subscription":         {response: disabled},
+		"get-operator-subscription-public-key":  {response: PublicKey{"whpk_3Gd8bYv0lZ5m1Qx7cWnT2uRk9aHs4JfE6pLo0iVyXtM=", "ed25519"}},
+		"list-operator-subscription-deliveries": {query: "status=dead", response: examplePage(DeliveryOfTenant{"acme", exampleDelivery()})},
+		"replay-operator-subscription":          {request: `{"since": "2026-03-10T08:00:00Z", "missing": true}`, response: ReplayStarted{exampleReplay().ID, 7}},
+		"list-operator-subscription-replays":    {query: "status=running", response: lastExamplePage(exampleReplay())},
+		"get-operator-subscription-replay":      {response: exampleReplay()},
+		"cancel-operator-subscription-replay":   {response: cancelled},
 		"create-operator-subscription": {request: `{"name": "ops", "url": "https://ops.example/hooks", "event_types": ["tenant.*", "task.cancelled_via_tenant_cascade"]}`,
 			response: created},
 		"get-operator-subscription":    {response: x},

@@ -20,7 +20,7 @@ func TestNullIsRefusedWhereTheSchemaForbidsIt(t *testing.T) {
 			[]string{"body.name", "body.rate_limit.burst_size", "body.response"}},
 		{"/sources", `{"slug":null,"provider":"github","secrets":["s"],"options":{"a":null}}`, []string{"body.options.a", "body.slug"}},
 		{"/subscriptions", `{"name":"a","url":"https://a.example","event_types":["a"],"headers":{"X-A":null}}`, []string{"body.headers.X-A"}},
-		{"/events", `{"event_type":"a","data":null,"metadata":null}`, []string{"body.metadata"}},
+		{"/events", `{"event_type":null,"data":null}`, []string{"body.event_type"}},
 	} {
 		a := r.call(manager, http.MethodPost, T("acme")+c.path, c.body)
 		for _, at := range c.want {
@@ -54,6 +54,28 @@ func TestNullIsRefusedInEveryBody(t *testing.T) {
 		a := r.call(manager, http.MethodPost, T("acme")+c.path, c.body)
 		if want := `{"location":"` + c.at + `","message":"must not be null"}`; a.Code != http.StatusUnprocessableEntity || strings.Count(a.Body.String(), want) != 1 {
 			t.Errorf("%s %s: answered %d %s, want 422 with %s", c.path, c.body, a.Code, a.Body, want)
+		}
+	}
+}
+
+// Members that answers show as null, or whose default is none, take null.
+func TestNullMeansNoneWhereThatIsTheDefault(t *testing.T) {
+	r := setUp(t)
+	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopePublish, eventhook.ScopeWork, eventhook.ScopeRead)
+	for _, c := range []struct {
+		path, body string
+		want       int
+	}{
+		{"/sources", `{"slug":"n","provider":null,"scheme":null,"description":null,"tolerance_seconds":null,"verifier":{"type":"none"}}`, http.StatusCreated},
+		{"/sources/n/routes", `{"name":"n","filter":null,"filter_expression":null,"filter_function":null,"targets":[{"type":"task","task_kind":"a"}]}`, http.StatusCreated},
+		{"/subscriptions", `{"name":"n","url":"https://a.example","event_types":["a"],"filter":null,"auth_header":null,"ordered_by":null}`, http.StatusCreated},
+		{"/events", `{"event_type":"a","data":1,"idempotency_key":null,"scope":null,"actor":null,"correlation_id":null,"metadata":null,"source":null,"category":null}`, http.StatusAccepted},
+		{"/events/search", `{"filter":{"body.a":1},"received_after":"2026-01-01T00:00:00Z","received_before":null,"cursor":null}`, http.StatusOK},
+		{"/work", `{"type":"task","kind":"a","input":1,"idempotency_key":null,"run_at":null}`, http.StatusCreated},
+		{"/promises", `{"idempotency_key":"n","workflow_execution_id":null}`, http.StatusCreated},
+	} {
+		if a := r.call(manager, http.MethodPost, T("acme")+c.path, c.body); a.Code != c.want {
+			t.Errorf("%s %s: answered %d %s, want %d", c.path, c.body, a.Code, a.Body, c.want)
 		}
 	}
 }

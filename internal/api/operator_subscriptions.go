@@ -33,6 +33,7 @@ func (s *server) registerOperatorSubscriptions(api huma.API) {
 	register(s, api, update, s.updateOperatorSubscription)
 	register(s, api, remove, s.deleteOperatorSubscription)
 	s.registerOperatorActions(api)
+	s.registerOperatorDeliveries(api)
 }
 
 func (s *server) registerOperatorActions(api huma.API) {
@@ -42,6 +43,7 @@ func (s *server) registerOperatorActions(api huma.API) {
 	register(s, api, action("pause", "Pause an operator subscription"), onOperator(s.pauseSubscription))
 	register(s, api, action("resume", "Resume an operator subscription"), onOperator(s.resumeSubscription))
 	register(s, api, action("enable", "Enable an operator subscription"), onOperator(s.enableSubscription))
+	register(s, api, action("disable", "Disable an operator subscription"), onOperator(s.disableSubscription))
 	test := action("test", "Test an operator subscription by sending a test event")
 	test.class = trials
 	register(s, api, test, onOperator(s.testSubscription))
@@ -49,6 +51,7 @@ func (s *server) registerOperatorActions(api huma.API) {
 	rotate.skipsShape = true
 	register(s, api, rotate, s.rotateOperatorSecret)
 	register(s, api, operatorOperation("get-operator-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of an operator subscription"), onOperator(s.getStats))
+	register(s, api, operatorOperation("get-operator-subscription-public-key", http.MethodGet, "/{id}/public-key", "Get the public key of an operator subscription"), onOperator(s.getPublicKey))
 }
 
 // OperatorSubscriptionPath is the part of a path that identifies an operator subscription.

@@ -29,8 +29,25 @@ type page[T any] struct {
 	}
 }
 
-var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not valid for this list.",
-	Faults: []eventhook.Fault{{Location: "query.cursor", Message: "must be the next_cursor of the previous page"}}}
+var errCursor = cursorError("query.cursor")
+
+func cursorError(at string) error {
+	return &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not valid for this list.",
+		Faults: []eventhook.Fault{{Location: at, Message: "must be the next_cursor of the previous page"}}}
+}
+
+// typeFilter returns the event type or pattern that filters a list, "" for no filter. A text
+// with a misplaced * would match nothing, so it is an error.
+func typeFilter(at, text string) (string, error) {
+	text = eventhook.SanitizeLabel(text)
+	if text == "" {
+		return "", nil
+	}
+	if wrong := eventhook.CheckPattern(text); wrong != "" {
+		return "", invalid(at, wrong)
+	}
+	return text, nil
+}
 
 // pager encodes and decodes the cursors of one list of one tenant. A cursor contains
 // the position at which a page ended, so that rows inserted later do not shift the

@@ -75,12 +75,12 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			}
 			continue
 		}
-		text := rewordedMessage(d)
+		f := fault(shapeFault(d))
 		if isSyntaxFault(d) {
 			body, _ := d.Value.(string)
-			text = syntaxMessage([]byte(body))
+			f.Message = readable(syntaxMessage([]byte(body)))
 		}
-		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(text)})
+		p.Errors = append(p.Errors, f)
 	}
 	switch {
 	case message == unreadBody:
@@ -169,7 +169,7 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {
-			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "error", err)
+			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "trace_id", callerOf(ctx).trace, "error", err)
 		}
 		return newProblem(http.StatusInternalServerError, internalError)
 	}

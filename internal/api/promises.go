@@ -60,7 +60,7 @@ type createPromiseRequest struct {
 	TenantPath
 	Body struct {
 		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique within the tenant."`
-		WorkflowExecutionID string `json:"workflow_execution_id,omitempty" doc:"Workflow execution for which the promise is created."`
+		WorkflowExecutionID string `json:"workflow_execution_id,omitempty" nullable:"true" doc:"Workflow execution for which the promise is created."`
 		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds until the promise expires; 0 (default): it does not expire."`
 	}
 }

@@ -68,13 +68,13 @@ const (
 type EventPublish struct {
 	EventType      string          `json:"event_type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type. Prefixes of the gateway's own events, such as webhook. or tenant., are reserved."`
 	Data           json.RawMessage `json:"data" doc:"Any JSON value up to 1 MiB. Subscribers receive exactly these bytes."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"A second event with the same key is not stored, for as long as events are retained. Can also be sent as the header Idempotency-Key."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" nullable:"true" maxLength:"255" doc:"A second event with the same key is not stored, for as long as events are retained. Can also be sent as the header Idempotency-Key."`
 	Scope          json.RawMessage `json:"scope,omitempty" doc:"Scope of the event, such as customer-42. Any JSON value, passed on to subscribers."`
 	Actor          json.RawMessage `json:"actor,omitempty" doc:"Actor that caused the event. Any JSON value, passed on to subscribers."`
-	CorrelationID  string          `json:"correlation_id,omitempty" maxLength:"255" doc:"Identifier shared by related events, passed on to subscribers."`
-	Metadata       jsonObject      `json:"metadata,omitempty" doc:"Additional members, passed on to subscribers."`
-	Source         string          `json:"source,omitempty" maxLength:"255" example:"billing" doc:"System from which the event comes, passed on to subscribers. One line of text."`
-	Category       string          `json:"category,omitempty" maxLength:"200" example:"payments" doc:"Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue."`
+	CorrelationID  string          `json:"correlation_id,omitempty" nullable:"true" maxLength:"255" doc:"Identifier shared by related events, passed on to subscribers."`
+	Metadata       jsonObject      `json:"metadata,omitempty" nullable:"true" doc:"Additional members, passed on to subscribers."`
+	Source         string          `json:"source,omitempty" nullable:"true" maxLength:"255" example:"billing" doc:"System from which the event comes, passed on to subscribers. One line of text."`
+	Category       string          `json:"category,omitempty" nullable:"true" maxLength:"200" example:"payments" doc:"Category of the event, passed on to subscribers. One line of text. The default is the category of the event type in the catalogue."`
 }
 
 // EventPublished is the outcome of publishing an event.
@@ -162,7 +162,7 @@ func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account,
 // quotaError returns the error of an event beyond a quota.
 func quotaError(excess *usage.Excess, now time.Time) error {
 	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; publish the event again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
+		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
 // parsedEvent is an event of a request: the document, and the trace context, which only

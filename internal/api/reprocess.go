@@ -54,7 +54,7 @@ func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRe
 		return nil, err
 	}
 	if body.Mode == modeAgain {
-		return s.reprocessAgain(ctx, by, which)
+		return s.reprocessAgain(ctx, by, in.Tenant, which)
 	}
 	ids, err := s.Events.ReprocessEvents(ctx, by.actor(), by.tenant, which)
 	if err != nil {
@@ -66,13 +66,29 @@ func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRe
 // modeAgain is the mode that creates new events.
 const modeAgain = "again"
 
-func (s *server) reprocessAgain(ctx context.Context, by caller, which eventhook.EventSelection) (*reprocessAnswer, error) {
-	copies, err := s.Events.ReprocessAgain(ctx, by.actor(), by.tenant, which)
+// reprocessAgain creates new events within the quota of the tenant. It fails if the quota is
+// exhausted before the first event.
+func (s *server) reprocessAgain(ctx context.Context, by caller, tenant string, which eventhook.EventSelection) (*reprocessAnswer, error) {
+	account, err := s.accounts.Get(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	ids, repeatable, err := s.Events.SelectAgain(ctx, by.tenant, which)
+	if err != nil {
+		return nil, err
+	}
+	share := takeShare(account, repeatable, s.Now())
+	if len(repeatable) > 0 && len(share.taken) == 0 {
+		return nil, quotaError(share.excess, share.at)
+	}
+	ids = slices.DeleteFunc(ids, func(id eventhook.EventID) bool { return share.refused[id] })
+	copies, err := s.Events.ReprocessAgain(ctx, by.actor(), by.tenant, ids)
+	share.giveBack(copies)
 	if err != nil {
 		return nil, err
 	}
 	out := EventsReprocessed{ReprocessedCount: len(copies.IDs), EventIDs: idTexts(copies.IDs)}
-	for _, x := range copies.Skipped {
+	for _, x := range append(copies.Skipped, share.skipped(repeatable)...) {
 		out.Skipped = append(out.Skipped, EventSkipped{x.ID.String(), x.Reason})
 	}
 	return &reprocessAnswer{out}, nil

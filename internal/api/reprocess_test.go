@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/usage"
 )
 
 // dead creates an event with a failed action.
@@ -115,4 +117,49 @@ func TestReprocessIgnoresOtherTenants(t *testing.T) {
 	if got := r.list(T("acme") + "/events?status=dead").ids(); !slices.Equal(got, []string{e.ID.String()}) {
 		t.Errorf("dead events: %v, want the event", got)
 	}
+}
+
+// Events that are routed again count like received ones: what exceeds the quota of the tenant is
+// skipped with the reason, also for the admin, and a request without any room fails.
+func TestEventsThatAreRoutedAgainCountAgainstTheQuota(t *testing.T) {
+	meter := &usage.Meter{}
+	r := setUp(t, func(d *api.Deps) {
+		meter = usage.New(10, d.Events.(usage.Store), d.Log, d.Now)
+		d.Quotas = meter
+	})
+	r.admin("PATCH", "/api/admin/tenants/acme", object{"max_events_per_day": 12}).want(http.StatusOK)
+	for range 15 {
+		r.dead()
+	}
+	body := object{"mode": "again", "filter": object{"status": []string{"dead"}}, "limit": 5}
+	type answer struct {
+		reprocessed
+		Skipped []struct{ Reason string }
+	}
+	for request, want := range [][2]int{{5, 0}, {5, 0}, {2, 3}} {
+		var got answer
+		r.admin("POST", T("acme")+"/events/reprocess", body).want(http.StatusOK).into(&got)
+		if got.Count != want[0] || len(got.Skipped) != want[1] {
+			t.Errorf("request %d: got %d events and skipped %v, want %v", request, got.Count, got.Skipped, want)
+		}
+		for _, x := range got.Skipped {
+			if !strings.Contains(x.Reason, "max_events_per_day") || !strings.Contains(x.Reason, "2026-03-11T00:00:00Z") {
+				t.Errorf("skipped because %q, want the quota and its reset", x.Reason)
+			}
+		}
+	}
+	manage, _ := r.key("acme", eventhook.ScopeManage)
+	a := r.call(manage, "POST", T("acme")+"/events/reprocess", body).want(http.StatusTooManyRequests)
+	if !strings.Contains(a.problem().Detail, "max_events_per_day") || a.Header().Get("Retry-After") != "32400" {
+		t.Errorf("over the quota: %s, Retry-After %s; want the quota, and the seconds until midnight", a.Body, a.Header().Get("Retry-After"))
+	}
+	unknown := object{"mode": "again", "event_ids": []string{eventhook.NewID[eventhook.Event](noon).String()}}
+	r.admin("POST", T("acme")+"/events/reprocess", unknown).want(http.StatusOK) // it is skipped as unknown
+	r.must(meter.Flush(t.Context()))
+	used := r.admin("GET", "/api/admin/tenants/acme", nil).object()["usage"].(object)
+	if used["events_today"] != 12.0 || used["storage_bytes"] == 0.0 {
+		t.Errorf("used %v, want 12 events and their bytes", used)
+	}
+	r.admin("PATCH", "/api/admin/tenants/acme", object{"max_events_per_day": nil, "max_storage_bytes": used["storage_bytes"].(float64) + 1}).want(http.StatusOK)
+	r.admin("POST", T("acme")+"/events/reprocess", body).want(http.StatusTooManyRequests)
 }

@@ -47,9 +47,9 @@ type RouteConditions struct {
 	Priority         int        `json:"priority,omitempty" minimum:"-1000000" maximum:"1000000" doc:"Routes with a higher priority are evaluated first; default 0."`
 	IsEnabled        *bool      `json:"is_enabled,omitempty" doc:"Default true."`
 	FilterEventTypes []string   `json:"filter_event_types,omitempty" maxItems:"100" example:"[\"payment_intent.*\"]" doc:"Event types: exact, prefix.* or *; default all."`
-	Filter           jsonObject `json:"filter,omitempty" example:"{\"body.data.object.amount\":{\"$gte\":1000}}" doc:"Object from path to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
-	FilterExpression string     `json:"filter_expression,omitempty" example:"body.data.object.livemode" doc:"CEL expression over headers, body, cloudevent and event."`
-	FilterFunction   string     `json:"filter_function,omitempty" doc:"JavaScript source of function filter(event), which returns true for events that match."`
+	Filter           jsonObject `json:"filter,omitempty" nullable:"true" example:"{\"body.data.object.amount\":{\"$gte\":1000}}" doc:"Object from path to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
+	FilterExpression string     `json:"filter_expression,omitempty" nullable:"true" example:"body.data.object.livemode" doc:"CEL expression over headers, body, cloudevent and event."`
+	FilterFunction   string     `json:"filter_function,omitempty" nullable:"true" doc:"JavaScript source of function filter(event), which returns true for events that match."`
 	Transform        *Transform `json:"transform,omitempty" doc:"Computes the input of the targets."`
 }
 

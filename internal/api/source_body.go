@@ -23,13 +23,14 @@ type SourcePatch struct {
 // update.
 type SourceFields struct {
 	Name                  string            `json:"name,omitempty" maxLength:"200" doc:"Display name; default the slug."`
+	Description           string            `json:"description,omitempty" maxLength:"2000" nullable:"true" example:"Pushes of the payments team's repositories" doc:"Free text for users."`
 	IsEnabled             *bool             `json:"is_enabled,omitempty" doc:"Whether the source accepts webhooks; default true."`
-	Provider              string            `json:"provider,omitempty" example:"github" doc:"Id of a provider preset (see List providers), which defines verification, idempotency key and event type."`
-	Scheme                string            `json:"scheme,omitempty" doc:"Verification scheme of the provider; default the provider's first scheme."`
+	Provider              string            `json:"provider,omitempty" nullable:"true" example:"github" doc:"Id of a provider preset (see List providers), which defines verification, idempotency key and event type."`
+	Scheme                string            `json:"scheme,omitempty" nullable:"true" doc:"Verification scheme of the provider; default the provider's first scheme."`
 	Secrets               []string          `json:"secrets,omitempty" maxItems:"16" writeOnly:"true" doc:"Accepted secrets; set the new and the old one during a rotation. Secrets are never returned."`
 	PublicKeys            []string          `json:"public_keys,omitempty" maxItems:"16" doc:"Public keys as PEM, JWK or in the provider's own format."`
 	Options               map[string]string `json:"options,omitempty" doc:"Provider-specific options by name; List providers describes them."`
-	ToleranceSeconds      *int              `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Allowed difference between a signed timestamp and the time of receipt, in seconds; default the provider's. 0: timestamps are not checked."`
+	ToleranceSeconds      *int              `json:"tolerance_seconds,omitempty" nullable:"true" minimum:"0" maximum:"1000000000" doc:"Allowed difference between a signed timestamp and the time of receipt, in seconds; default the provider's. 0: timestamps are not checked."`
 	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Custom verification, instead of a provider."`
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication."`
 	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last."`
@@ -80,7 +81,7 @@ type SourceReply struct {
 // secrets.
 func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 	return SourceFields{
-		Name: s.Name, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme, Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
+		Name: s.Name, Description: s.Description, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme, Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: s.IdempotencyKeyPaths, EventTypePaths: s.EventTypePaths, RequireIdempotencyKey: s.RequireIdempotencyKey,
 		RateLimit: RateLimit(s.RateLimit), Retry: retryView(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
@@ -95,7 +96,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 		s.Name = s.Slug
 	}
 	s.SourceSettings = eventhook.SourceSettings{
-		IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths, RequireIdempotencyKey: f.RequireIdempotencyKey,
+		Description: f.Description, IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths, RequireIdempotencyKey: f.RequireIdempotencyKey,
 		RateLimit: eventhook.RateLimit(f.RateLimit), Retry: f.Retry.policy(), AllowedIPRanges: f.AllowedIPRanges,
 		MaxBodyBytes: f.MaxBodyBytes, ContentTypes: f.ContentTypes, Response: (*eventhook.SourceReply)(f.Response),
 		ReplayProtection: f.ReplayProtection,

@@ -17,6 +17,7 @@ type Source struct {
 	ID                    string            `json:"id" format:"uuid"`
 	Slug                  string            `json:"slug" doc:"Identifies the source in URLs."`
 	Name                  string            `json:"name" doc:"Display name."`
+	Description           *string           `json:"description" doc:"Free text for users; null if none."`
 	IsEnabled             bool              `json:"is_enabled" doc:"Whether the source accepts webhooks."`
 	IngestURL             string            `json:"ingest_url" doc:"URL to which the provider sends webhooks."`
 	Provider              *string           `json:"provider" doc:"Id of the provider; null with a custom verifier."`
@@ -97,7 +98,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 	spec = spec.Public()
 	preset, _ := verify.FindPreset(spec.Provider, spec.Scheme)
 	v := Source{
-		ID: x.ID.String(), Slug: x.Slug, Name: x.Name, IsEnabled: x.IsEnabled, IngestURL: ingest.URL(s.PublicURL, x),
+		ID: x.ID.String(), Slug: x.Slug, Name: x.Name, Description: optional(x.Description), IsEnabled: x.IsEnabled, IngestURL: ingest.URL(s.PublicURL, x),
 		Provider: optional(spec.Provider), Scheme: optional(spec.Scheme), SecretsLost: x.Verifier.IsZero(), SecretsCount: x.SecretsCount, PublicKeys: list(spec.PublicKeys),
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),

@@ -42,6 +42,29 @@ func (r *fixture) specOf(slug string) verify.Spec {
 	return spec
 }
 
+func TestASourceHasADescription(t *testing.T) {
+	r := setUp(t)
+	const text = "Pushes of\nthe payments team"
+	got := r.admin("POST", T("acme")+sources, object{"slug": "hub", "provider": "github", "secrets": []string{hush}, "description": text}).want(http.StatusCreated).object()
+	if got["description"] != text {
+		t.Errorf("created with %q, want %q", got["description"], text)
+	}
+	patched := func(body string) any {
+		return r.admin("PATCH", T("acme")+sources+"/hub", body).want(http.StatusOK).object()["description"]
+	}
+	if got := patched(`{"name":"x"}`); got != text {
+		t.Errorf("another change left %q, want %q", got, text)
+	}
+	if got := patched(`{"description":null}`); got != nil {
+		t.Errorf("null left %q, want none", got)
+	}
+	for _, wrong := range []string{"a\x00b", strings.Repeat("é", 1001)} {
+		if p := r.admin("PATCH", T("acme")+sources+"/hub", object{"description": wrong}).want(http.StatusUnprocessableEntity).problem(); p.locations()[0] != "body.description" {
+			t.Errorf("%.10q: got %v, want a fault of body.description", wrong, p.Errors)
+		}
+	}
+}
+
 func TestSourceWithProvider(t *testing.T) {
 	r := setUp(t)
 	a := r.admin("POST", T("acme")+sources, object{"slug": "hub", "provider": "github", "secrets": []string{hush, hush + "2"}}).want(http.StatusCreated)
@@ -50,7 +73,7 @@ func TestSourceWithProvider(t *testing.T) {
 	}
 	made := a.object()
 	want := object{
-		"id": made["id"], "slug": "hub", "name": "hub", "is_enabled": true, "provider": "github", "scheme": nil, "secrets_count": 2.0,
+		"id": made["id"], "slug": "hub", "name": "hub", "description": nil, "is_enabled": true, "provider": "github", "scheme": nil, "secrets_count": 2.0,
 		"ingest_url": "https://hooks.example" + T("acme") + "/in/hub", "public_keys": []any{}, "options": object{}, "tolerance_seconds": nil,
 		"idempotency_key_paths": []any{"header.x-github-delivery"}, "event_type_paths": []any{"header.x-github-event"}, "require_idempotency_key": false,
 		"rate_limit":        object{"requests_per_second": 100.0, "requests_per_minute": 1000.0, "burst_size": 50.0},

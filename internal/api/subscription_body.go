@@ -19,7 +19,7 @@ type SubscriptionCreate struct {
 // SubscriptionPatch is a merge patch of a subscription.
 type SubscriptionPatch struct {
 	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Display name; need not be unique."`
-	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again."`
+	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header, auth and headers must be given again."`
 	EventTypes    []string `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"Event types to deliver: exact, prefix.* or *. Replaces the existing list."`
 	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: create no deliveries until a user enables the subscription."`
 	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"Replaces all secrets at once. Use rotate-secret to give receivers time."`
@@ -29,8 +29,9 @@ type SubscriptionPatch struct {
 // SubscriptionFields are the members of a subscription that can be set on creation and
 // by an update.
 type SubscriptionFields struct {
-	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
-	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
+	Filter               jsonObject        `json:"filter,omitempty" nullable:"true" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
+	AuthHeader           string            `json:"auth_header,omitempty" nullable:"true" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
+	Auth                 *eventhook.Auth   `json:"auth,omitempty" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. A PATCH changes the given members; with another type it replaces the whole object."`
 	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Additional headers of deliveries. They are not secret: every key that can read the subscription sees them."`
 	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends."`
 	Retry                DeliveryRetry     `json:"retry,omitzero" doc:"Retries of failed deliveries."`
@@ -43,7 +44,7 @@ type SubscriptionFields struct {
 	Transform            *Transform        `json:"transform,omitempty" doc:"Makes the body of deliveries from the event as receivers get it. Not together with a format."`
 	Format               string            `json:"format,omitempty" enum:"eventhook,cloudevents,slack,teams,pagerduty" doc:"Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take."`
 	HeaderPrefix         string            `json:"header_prefix,omitempty" maxLength:"40" example:"X-Acme" doc:"Replaces X-Eventhook at the beginning of the gateway's header names."`
-	OrderedBy            *string           `json:"ordered_by,omitempty" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
+	OrderedBy            *string           `json:"ordered_by,omitempty" nullable:"true" maxLength:"256" example:"data.customer_id" doc:"Path of the event as receivers get it. Deliveries with the same value at this path are sent one after another. null (default): no order."`
 	Recovery             Recovery          `json:"recovery,omitzero" doc:"What happens to the deliveries that the receiver missed during an outage."`
 	Tenants              []string          `json:"tenants,omitempty" maxItems:"1000" example:"[\"acme\"]" doc:"Only for operator subscriptions: slugs of the tenants whose events are delivered. Empty (default): of all tenants."`
 }
@@ -69,7 +70,7 @@ type DeliveryRetry struct {
 // with secrets redacted.
 func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 	return SubscriptionFields{
-		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
+		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Auth: shownAuth(x.Auth), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
 		TimeoutSeconds: x.TimeoutSeconds, DisableAfterFailures: x.DisableAfterFailures, MaxInFlight: x.MaxInFlight, RatePerSecond: x.RatePerSecond,
 		Signatures: x.Signatures, ScopeFilter: x.ScopeFilter, Transform: (*Transform)(x.Transform), Format: x.Format, HeaderPrefix: x.HeaderPrefix,
 		OrderedBy: optional(x.OrderedBy), Recovery: Recovery(x.Recovery), Tenants: x.Tenants,
@@ -82,6 +83,7 @@ func (f SubscriptionFields) over(x eventhook.Subscription) eventhook.Subscriptio
 	if f.AuthHeader != eventhook.Redacted || x.AuthHeader.IsZero() {
 		x.AuthHeader = eventhook.NewSecret(f.AuthHeader)
 	}
+	x.Auth = keptAuth(f.Auth, x.Auth)
 	x.SubscriptionSettings = eventhook.SubscriptionSettings{
 		Headers: f.Headers, TargetLabels: f.TargetLabels, Retry: eventhook.RetryPolicy(f.Retry), TimeoutSeconds: f.TimeoutSeconds,
 		DisableAfterFailures: f.DisableAfterFailures, MaxInFlight: f.MaxInFlight, RatePerSecond: f.RatePerSecond, Signatures: f.Signatures,
@@ -126,6 +128,9 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
 	current.Headers = respellHeaders(have.Headers, patch.raw)
+	if changesAuthType(current.Auth, patch.raw) {
+		current.Auth = nil
+	}
 	body, shape, err := patch.mergePatched(s, current, "filter")
 	if err != nil {
 		return have, err
@@ -133,8 +138,8 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	want := body.over(have)
 	rules := s.checkSubscription(want, have)
 	rules.Merge("", secretsToRepeat(have, want, patch.raw))
-	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
-		rules.Add("body", "the subscription's secrets cannot be decrypted, because their encryption key is missing: set url and signing_secret together, and auth_header if the receiver needs one")
+	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "" || body.Auth != nil) {
+		rules.Add("body", "the subscription's secrets cannot be decrypted, because their encryption key is missing: set url and signing_secret together, and auth_header or auth if the receiver needs one")
 	}
 	if err := combinedError(shape, rules); err != nil {
 		return have, err

@@ -64,7 +64,11 @@ func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscri
 		which.Limit = defaultLimit
 	}
 	if f := body.Filter; f != nil {
-		which.Status, which.EventType = eventhook.SubscriptionStatus(f.Status), eventhook.SanitizeLabel(f.EventType)
+		var err error
+		which.Status = eventhook.SubscriptionStatus(f.Status)
+		if which.EventType, err = typeFilter("body.filter.event_type", f.EventType); err != nil {
+			return nil, err
+		}
 	}
 	matched, changed, err := s.Subscriptions.UpdateSubscriptions(ctx, by.actor(), by.tenant, which, func(x eventhook.Subscription) (eventhook.Subscription, error) {
 		err := change(&x)

@@ -9,17 +9,18 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
+const secretAgain = "must be given again or be null, because url or target_labels change the destination"
+
 // secretsToRepeat returns a fault for each secret of a stored subscription that a patch
 // must repeat and does not. If the patch changes the scheme, host or port of the URL,
-// or adds a target label, the stored auth_header and headers were not set for the new
-// destination. A member counts as repeated if it has a value or is null;
+// or adds a target label, the stored auth_header, auth and headers were not set for the new
+// destination. eventhook.Auth.KeepSecrets has the rule for a new token endpoint. A member counts as repeated if it has a value or is null;
 // eventhook.Redacted is not a value. The signing secret is not sent to the receiver and
 // need not be repeated.
 func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (faults eventhook.Faults) {
 	if !changesDestination(have, want) {
 		return nil
 	}
-	const again = "must be given again or be null, because url or target_labels change the destination"
 	var named, headers map[string]json.RawMessage
 	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
 	_ = json.Unmarshal(named["headers"], &headers)
@@ -29,15 +30,15 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 		isHeaderGiven[canonical] = isHeaderGiven[canonical] || hasNewValue(value)
 	}
 	if !have.AuthHeader.IsZero() && !hasNewValue(named["auth_header"]) {
-		faults.Add("body.auth_header", again)
+		faults.Add("body.auth_header", secretAgain)
 	}
-	// The members auth and token_url must be checked here, too, when they are added.
+	faults.Merge("", authToRepeat(have, want, named["auth"]))
 	if string(named["headers"]) == "null" {
 		return faults
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.Headers)) {
 		if !isHeaderGiven[http.CanonicalHeaderKey(name)] {
-			faults.Add("body.headers."+eventhook.SanitizeLabel(name), again)
+			faults.Add("body.headers."+eventhook.SanitizeLabel(name), secretAgain)
 		}
 	}
 	return faults

@@ -44,7 +44,7 @@ func (s *server) registerReplays(api huma.API) {
 // SubscriptionReplay selects the events of a replay.
 type SubscriptionReplay struct {
 	Since      string   `json:"since" format:"date-time" doc:"Replay events published at or after this time."`
-	Until      string   `json:"until,omitempty" format:"date-time" doc:"Replay events published before this time; default, and at most, the time of the request."`
+	Until      string   `json:"until,omitempty" nullable:"true" format:"date-time" doc:"Replay events published before this time; default, and at most, the time of the request."`
 	Status     []string `json:"status,omitempty" minItems:"1" maxItems:"3" enum:"dead,failed,success" doc:"Statuses of deliveries to send again; default dead. success sends delivered events again."`
 	EventTypes []string `json:"event_types,omitempty" example:"[\"payment.*\"]" doc:"Replay only events of these types or patterns; default all types of the subscription."`
 	Missing    bool     `json:"missing,omitempty" doc:"Also send events that have no delivery to the subscription, because it was disabled or did not exist yet."`

@@ -22,6 +22,7 @@ type Subscription struct {
 	EventTypes           []string          `json:"event_types" doc:"Event types to deliver: exact, prefix.* or *."`
 	Filter               jsonObject        `json:"filter,omitempty" doc:"Conditions on the event, by path; absent if none."`
 	AuthHeader           *string           `json:"auth_header" doc:"[redacted] if set, else null."`
+	Auth                 *eventhook.Auth   `json:"auth,omitempty" doc:"How the gateway authenticates to the receiver, with [redacted] for the secrets; absent if none."`
 	Headers              map[string]string `json:"headers" doc:"Additional headers of deliveries."`
 	TargetLabels         []string          `json:"target_labels" doc:"Empty if the gateway sends the deliveries."`
 	Retry                DeliveryRetry     `json:"retry" doc:"Retries of failed deliveries."`
@@ -57,7 +58,7 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 	signing := signingAt(x.Signing, s.Now())
 	v := Subscription{
 		ID: x.ID.String(), IsOperator: x.IsOperator(), Tenants: x.Tenants, Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
-		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
+		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Auth: shownAuth(x.Auth), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
 		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), ScopeFilter: list(x.ScopeFilter), Transform: (*Transform)(x.Transform),
@@ -88,6 +89,9 @@ func warningsOf(x eventhook.Subscription) []string {
 	warnings := []string{}
 	if _, warning := eventhook.CheckSubscriptionURL(x.URL.Reveal()); warning != "" {
 		warnings = append(warnings, warning)
+	}
+	if _, warning := eventhook.CheckSubscriptionURL(tokenURL(x)); warning != "" {
+		warnings = append(warnings, "auth.token_url is not encrypted: anyone on the network path can read the client_secret; use https")
 	}
 	if len(x.Signing) > 0 {
 		warnings = append(warnings, secretWarnings(x.Signing[0].Secret)...)

@@ -48,8 +48,8 @@ func (s *server) registerSubscriptions(api huma.API) {
 	create.about = "The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx."
 	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Update a subscription", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. "+
-		"url and auth_header keep their value if they are sent as shown in responses. "+
-		"If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: "+
+		"url, auth_header and the secrets of auth keep their value if they are sent as shown in responses. "+
+		"If the scheme, host or port of url changes, or target_labels gains a label, auth_header, auth and each of headers must be given again, with a value or null: "+
 		"a secret is never sent to a host for which it was not set. The status active enables a disabled subscription."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
@@ -136,8 +136,13 @@ type SubscriptionQuery struct {
 }
 
 // filter returns the filter of a list, with a limit of one more than a page.
-func (q SubscriptionQuery) filter(before eventhook.SubscriptionID) eventhook.SubscriptionFilter {
-	return eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), EventType: eventhook.SanitizeLabel(q.EventType), Before: before, Limit: q.Limit + 1}
+func (q SubscriptionQuery) filter(pages pager) (f eventhook.SubscriptionFilter, err error) {
+	f = eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), Limit: q.Limit + 1}
+	if f.Before, err = cursorOf[eventhook.Subscription](pages, q.Cursor); err != nil {
+		return f, err
+	}
+	f.EventType, err = typeFilter("query.event_type", q.EventType)
+	return f, err
 }
 
 type subscriptionsQuery struct {
@@ -147,11 +152,11 @@ type subscriptionsQuery struct {
 
 func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscriptionsQuery) (*page[Subscription], error) {
 	pages := s.pager("subscriptions", by.tenant)
-	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
+	f, err := in.filter(pages)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, in.filter(before))
+	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}

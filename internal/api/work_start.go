@@ -19,9 +19,9 @@ type WorkStart struct {
 	Kind           string          `json:"kind" minLength:"1" maxLength:"100" example:"send-invoice" doc:"Kind of the task or workflow. Workers choose their handler by it."`
 	Queue          string          `json:"queue,omitempty" minLength:"1" maxLength:"100" doc:"Queue from which workers claim it; default the queue named default."`
 	Input          json.RawMessage `json:"input" doc:"Input for the worker: any JSON value."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" nullable:"true" maxLength:"255" doc:"For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys."`
 	Priority       int             `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"Place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. Default 0."`
-	RunAt          *time.Time      `json:"run_at,omitempty" doc:"When the work is due, at most a year ahead; default and at the earliest now."`
+	RunAt          *time.Time      `json:"run_at,omitempty" nullable:"true" doc:"When the work is due, at most a year ahead; default and at the earliest now."`
 	MaxAttempts    int             `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"Maximum number of attempts; default 4."`
 }
 

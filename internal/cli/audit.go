@@ -66,10 +66,11 @@ func newAuditList(r *remote) *cobra.Command {
 			return p.Items, p.NextCursor, err
 		}, auditColumns)
 	})
+	cmd.Flags().SetNormalizeFunc(shortNames)
 	cmd.Flags().StringVar(&action, "action", "", "list only this action, such as source.updated")
-	cmd.Flags().StringVar(&trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits")
+	cmd.Flags().StringVar(&trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits; also --trace")
 	cmd.Flags().StringVar(&request, "request-id", "", "X-Request-Id of the request")
-	cmd.Flags().StringVar(&correlation, "correlation-id", "", "correlation id, shared by all changes of one act")
+	cmd.Flags().StringVar(&correlation, "correlation-id", "", "correlation id, shared by all changes of one act; also --correlation")
 	f.addTo(cmd)
 	return cmd
 }

@@ -58,7 +58,7 @@ func TestEventGetWaitsUntilTheEventIsProcessed(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	answers := []string{"pending", "processing", "delivered", "unexpected"}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"id":"1","status":"`+answers[0]+`"}`)
+		_, _ = io.WriteString(w, `{"id":"1","origin":"source","status":"`+answers[0]+`"}`)
 		answers = answers[1:]
 	}))
 	defer s.Close()

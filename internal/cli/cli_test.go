@@ -57,6 +57,7 @@ func TestCommandsSendRequests(t *testing.T) {
 	spelledOut := clitest.WriteFile(t, "source.yaml", "name: Of the file\nverifier: {type: hmac, header: X-Sig}\nretry: {schedule_seconds: [30, 120]}\n")
 	asJSON := clitest.WriteFile(t, "route.json", `{"priority": 9007199254740993, "targets": [{"type": "task", "task_kind": "a"}]}`)
 	subscription := clitest.WriteFile(t, "subscription.yaml", "name: b\nurl: https://a.example\nevent_types: ['*']\nheaders: {X-A: '1'}\n")
+	auth := clitest.WriteFile(t, "auth.json", `{"type":"basic","username":"u","password":"p"}`)
 	script := clitest.WriteFile(t, "script.js", "function transform(e) { return e }")
 	type object = map[string]any
 	for _, c := range []struct {
@@ -91,6 +92,7 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"PATCH", inShop + "/sources/x", object{"options": object{"a.b": "c=d"}}}},
 		{"secrets of an api_key verifier are its values", []string{"source", "update", "x", "--verifier", `{"type":"api_key","header":"X-Key"}`, "--secret", "t"},
 			request{"PATCH", inShop + "/sources/x", object{"verifier": object{"type": "api_key", "header": "X-Key", "values": []any{"t"}}}}},
+		{"describe a source", []string{"source", "update", "x", "--description", "a b"}, request{"PATCH", inShop + "/sources/x", object{"description": "a b"}}},
 		{"delete a source with its routes", []string{"source", "delete", "x", "--cascade", "--yes"}, request{"DELETE", inShop + "/sources/x?cascade=true", nil}},
 		{"test a source with a request", []string{"source", "test", "x", "-H", "A: 1", "-H", "A:2", "--body-file", secret, "--at", "2026-01-01T00:00:00Z"},
 			request{"POST", inShop + "/sources/x/test", object{"headers": object{"A": []any{"1", "2"}}, "body_base64": "czIK", "at": "2026-01-01T00:00:00Z"}}},
@@ -126,6 +128,10 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"POST", inShop + "/subscriptions", object{"name": "b", "url": "https://a.example", "event_types": []any{"*"}, "headers": object{"X-A": "1", "X-B": "2"}}}},
 		{"update a subscription", []string{"subscription", "update", someID, "--name", "new", "--auth-header", "Bearer x"},
 			request{"PATCH", inShop + "/subscriptions/" + someID, object{"name": "new", "auth_header": "Bearer x"}}},
+		{"update the authentication of a subscription", []string{"subscription", "update", someID, "--auth", "@" + auth},
+			request{"PATCH", inShop + "/subscriptions/" + someID, object{"auth": object{"type": "basic", "username": "u", "password": "p"}}}},
+		{"remove the authentication of a subscription", []string{"subscription", "update", someID, "--auth", "null"},
+			request{"PATCH", inShop + "/subscriptions/" + someID, object{"auth": nil}}},
 		{"pause a subscription", []string{"subscription", "pause", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
 		{"resume a subscription", []string{"subscription", "resume", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
 		{"enable a subscription", []string{"subscription", "enable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},

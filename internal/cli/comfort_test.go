@@ -97,11 +97,41 @@ func TestRefusalsNameTheFlags(t *testing.T) {
 		{"body.timeout_seconds", []string{"subscription", "update", someID, "--timeout", "99"}, "  --timeout: m\n"},
 		{"body.targets[0].url", []string{"route", "create", "r", "--source", "s", "--task", "b"}, "  body.targets[0].url: m\n"},
 		{"query.limit", []string{"event", "list"}, "  query.limit: m\n"},
+		{"path.id", []string{"event", "payload", "7"}, "  \"7\": m\n"},
+		{"body.event_ids[1]", []string{"event", "reprocess", "7", "8"}, "  \"8\": m\n"},
+		{"body.event_ids[2]", []string{"event", "reprocess", "7", "8"}, "  body.event_ids[2]: m\n"},
+		{"query.trace_id", []string{"event", "list", "--trace", "x"}, "  --trace-id: m\n"},
+		{"body.url", []string{"subscription", "create", "x"}, "  body.url: m\n"},
 	} {
 		startFakeGateway(t, 422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"`+c.location+`","message":"m"}]}`)
 		if out := runCommand(c.args...); out.Code != ExitUsage || !strings.Contains(out.Stderr, c.want) {
 			t.Errorf("%s: got %+v, want %q", c.location, out, c.want)
 		}
+	}
+}
+
+func TestAMissingMemberNamesItsFlag(t *testing.T) {
+	startFakeGateway(t, 422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"body.url","message":"is required"},{"location":"body.event_types","message":"is required"}]}`)
+	if out := runCommand("subscription", "create", "x"); !strings.Contains(out.Stderr, "  --url: is required\n  --type: is required\n") {
+		t.Errorf("got %+v, want the flags --url and --type", out)
+	}
+}
+
+func TestSimilarFlagsAreSuggested(t *testing.T) {
+	for flag, says := range map[string]string{
+		"--typ": "unknown flag: --typ: did you mean --type?; see eventhook event list --help", "--statuses": "did you mean --status?",
+		"--zzz": "unknown flag: --zzz; see eventhook event list --help",
+	} {
+		if out := runCommand("event", "list", flag, "x"); out.Code != ExitUsage || !strings.Contains(out.Stderr, says) {
+			t.Errorf("%s: got %+v, want %q", flag, out, says)
+		}
+	}
+}
+
+func TestARefusedDeletionNamesItsFlag(t *testing.T) {
+	startFakeGateway(t, 409, `{"title":"Conflict","status":409,"detail":"The source has 1 route: delete it with ?cascade=true."}`)
+	if out := runCommand("source", "delete", "x", "--yes"); out.Code != ExitFailed || !strings.Contains(out.Stderr, "delete it with --cascade.") {
+		t.Errorf("got %+v, want the flag --cascade", out)
 	}
 }
 

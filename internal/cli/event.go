@@ -32,18 +32,18 @@ var eventColumns = []column[client.Event]{
 	{"RECEIVED", func(e client.Event) string { return terminal.Time(e.ReceivedAt) }},
 	{"FROM", func(e client.Event) string { return cmp.Or(textOf(e.Source), string(e.Origin)) }},
 	{"EVENT TYPE", func(e client.Event) string { return e.EventType }},
-	{"STATUS", statusText},
+	{"STATUS", func(e client.Event) string { return statusText(e.Origin, e.Status) }},
 	{"RETRIES", func(e client.Event) string { return fmt.Sprint(e.RetryCount) }},
 	{"LAST ERROR", func(e client.Event) string { return textOf(e.LastError) }},
 }
 
 // statusText returns the status of an event. Nothing is processed for a published event,
 // and its deliveries may still be owed: so it is published, and not delivered.
-func statusText(e client.Event) string {
-	if e.Origin != client.EventOriginSource && e.Status == client.EventStatusDelivered {
+func statusText(origin client.EventOrigin, status client.EventStatus) string {
+	if origin != client.EventOriginSource && status == client.EventStatusDelivered {
 		return "published"
 	}
-	return string(e.Status)
+	return string(status)
 }
 
 // eventFlags filter a list of events.
@@ -55,13 +55,14 @@ type eventFlags struct {
 
 func (f *eventFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	flags.SetNormalizeFunc(shortNames)
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	flags.StringVar(&f.status, "status", "", "status: pending, processing, delivered, unrouted, failed, dead or duplicate")
 	flags.StringVar(&f.eventType, "type", "", "event type, or a pattern such as 'payment_intent.*'")
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key")
-	flags.StringVar(&f.trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits")
+	flags.StringVar(&f.trace, "trace-id", "", "W3C trace id: 32 hexadecimal digits; also --trace")
 	flags.StringVar(&f.request, "request-id", "", "X-Request-Id of the request")
-	flags.StringVar(&f.correlation, "correlation-id", "", "correlation id")
+	flags.StringVar(&f.correlation, "correlation-id", "", "correlation id; also --correlation")
 	flags.StringVar(&f.scope, "scope", "", "scope of published events")
 	f.spanFlags.addTo(flags, "received")
 }
@@ -82,6 +83,9 @@ func newEventList(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if isOfAllTenants(cmd) {
+			return s.listAllEvents(cmd, &f, params)
+		}
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Event, *string, error) {
 			params.Limit, params.Cursor = limit, cursor
 			p, err := s.ListEvents(cmd.Context(), s.tenant, params, s.keepBody())
@@ -90,7 +94,9 @@ func newEventList(r *remote) *cobra.Command {
 	})
 	which.addTo(cmd)
 	f.addTo(cmd)
+	addAllTenants(cmd)
 	cmd.Example = `  eventhook event list --status failed --since 24h
+  eventhook event list --all-tenants --status dead  with the admin key
   eventhook event list --source stripe --type invoice.paid --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z
   eventhook event list --type 'payment_intent.*' --trace-id 4bf92f3577b34da6a3ce929d0e0e4736
   eventhook event list --status dead --all -o json`

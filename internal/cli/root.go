@@ -100,7 +100,7 @@ see eventhook openapi, or /docs of a running gateway.`,
 
 // markUsage makes errors in the flags and arguments of all commands usage errors.
 func markUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(suggestFlags(cmd, err)) })
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -143,6 +143,26 @@ func withSuggestions(cmd *cobra.Command, args []string, err error) error {
 		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(names, " or "))
 	}
 	return err
+}
+
+// suggestFlags adds to the error for an unknown flag the flags of the command of which one name
+// begins with the other.
+func suggestFlags(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	given := unknown.GetSpecifiedName()
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, given) || strings.HasPrefix(given, f.Name) {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	if len(names) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(names, " or "))
+	}
+	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // wantedValues describes the values of flags by the name of their type.

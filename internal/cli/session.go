@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -94,7 +95,7 @@ func (r *remote) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.ofTenant && s.tenant == "" {
+	if r.ofTenant && s.tenant == "" && !isOfAllTenants(cmd) {
 		return nil, input.Usagef("a tenant is required: set --tenant or EVENTHOOK_TENANT; eventhook tenant list shows all tenants")
 	}
 	s.key.announce(cmd.ErrOrStderr())
@@ -124,6 +125,9 @@ func (s *session) keepBody() client.CallOption { return client.KeepBody(&s.raw) 
 func (s *session) withAdvice(err error) error {
 	if client.StatusOf(err) == http.StatusUnauthorized {
 		return fmt.Errorf("%w\nThe API key is from %s", err, s.key.from)
+	}
+	if client.StatusOf(err) == http.StatusNotFound && s.tenant != "" && strings.Contains(err.Error(), "no such tenant") {
+		return fmt.Errorf("the tenant %q does not exist, or the API key from %s is of another tenant; with the admin key, eventhook tenant list shows all tenants", s.tenant, s.key.from)
 	}
 	return terminal.GatewayError(err, s.server)
 }

@@ -14,6 +14,7 @@ import (
 // sourceFlags defines flags for the fields of a source. Use -f for the other fields.
 func (b *body) sourceFlags() *body {
 	b.text("name", "name", "display name; the slug by default")
+	b.text("description", "description", "free text for users")
 	b.text("provider", "provider", "provider of the webhooks, such as stripe")
 	b.text("scheme", "scheme", "signature scheme of the provider; the first by default")
 	b.options()

@@ -122,13 +122,32 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	}
 	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
 		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
-		{"authorization", textOf(x.AuthHeader)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
+		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
 		{"max in flight", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", limitText(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
 	for _, warning := range x.Warnings {
-		fields = append(fields, field{"warning", "the url " + warning})
+		if strings.HasPrefix(warning, "is ") {
+			warning = "the url " + warning
+		}
+		fields = append(fields, field{"warning", warning})
 	}
 	return printFields(w, fields...)
+}
+
+// authText describes how the gateway authenticates, without secrets; "" without auth.
+func authText(a *client.Auth) string {
+	if a == nil {
+		return ""
+	}
+	switch a.Type {
+	case client.AuthTypeBasic:
+		return "basic as " + textOf(a.Username)
+	case client.AuthTypeOauth2:
+		return "oauth2 as " + textOf(a.ClientID) + " with tokens from " + textOf(a.TokenURL)
+	case client.AuthTypeAwsSigv4:
+		return "aws_sigv4 as " + textOf(a.AccessKeyID) + " for " + textOf(a.Service) + " in " + textOf(a.Region)
+	}
+	return string(a.Type)
 }
 
 // circuitText describes the circuit breaker; "" in lists.

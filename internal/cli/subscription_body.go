@@ -23,6 +23,7 @@ func (b *body) subscriptionFlags() *body {
 	b.texts("type", "event_types", "event type: exact, prefix.*, or *")
 	b.json("filter", "filter", `filter conditions, such as {"body.amount":{"$gte":10}}`)
 	b.authHeader()
+	b.json("auth", "auth", `authentication instead of --auth-header, such as {"type":"basic","username":"u","password":"p"} (the history of your shell will contain JSON: prefer @FILE)`)
 	b.headers()
 	b.texts("label", "target_labels", "label of the agents that deliver, such as env:prod; without labels the gateway delivers")
 	b.json("retry", "retry", `retry policy, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
@@ -161,7 +162,7 @@ func newSubscriptionUpdate(r *remote) *cobra.Command {
 secrets of the subscription at once; rotate-secret has a grace period.
 
 If --url changes the scheme, host or port, or --label adds a label, repeat
---auth-header-env and each --header: the gateway does not send stored secrets to
+--auth-header-env, --auth and each --header: the gateway does not send stored secrets to
 a new destination.`
 	return cmd
 }
@@ -177,13 +178,15 @@ func withFlagsToRepeat(err error) error {
 	for _, f := range p.Errors {
 		switch name, isHeader := strings.CutPrefix(f.Location, "body.headers."); {
 		case !strings.Contains(f.Message, "must be given again"):
+		case f.Location == "body.auth", strings.HasPrefix(f.Location, "body.auth."):
+			flags = append(flags, "--auth @FILE")
 		case f.Location == "body.auth_header":
 			flags = append(flags, "--auth-header-env VARIABLE")
 		case isHeader:
 			flags = append(flags, fmt.Sprintf("--header '%s: …'", terminal.Printable(name)))
 		}
 	}
-	if len(flags) > 0 {
+	if flags = slices.Compact(flags); len(flags) > 0 {
 		p.Detail = "The gateway does not send stored secrets to a new destination: add " + strings.Join(flags, " ") + ", or set them to null in a file with -f."
 	}
 	return err

@@ -13,6 +13,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -39,6 +41,8 @@ type Policy struct {
 	Proxy *url.URL
 	// RootCAs are the trusted roots of server certificates; nil: the roots of the system.
 	RootCAs *x509.CertPool
+
+	certificates []tls.Certificate // presented to servers that ask for one
 }
 
 // allows reports whether an address may be dialled.
@@ -65,7 +69,9 @@ type Client struct {
 	Timeout   time.Duration // of a Get, including reading the body; 10 s by default
 
 	policy    Policy
+	dial      dialFunc
 	transport *http.Transport
+	http2     *atomic.Int64 // open HTTP/2 connections, also of the clients that WithCertificate returned
 }
 
 // New returns a Client. It makes no connection.
@@ -85,8 +91,29 @@ func (p Policy) dialer(r *net.Resolver) *net.Dialer {
 }
 
 func newClient(p Policy, dial dialFunc) *Client {
-	return &Client{UserAgent: "eventhook", Timeout: 10 * time.Second, policy: p, transport: newTransport(p, dial)}
+	c := &Client{UserAgent: "eventhook", Timeout: 10 * time.Second, policy: p, dial: dial, http2: new(atomic.Int64)}
+	c.transport = newTransport(p, dial, c.http2)
+	return c
 }
+
+// WithCertificate returns a Client with the same Policy and with connections of its own, in
+// which it presents a certificate to servers that ask for one. authorities, unless nil,
+// replaces the trusted roots.
+func (c *Client) WithCertificate(certificate tls.Certificate, authorities *x509.CertPool) *Client {
+	const maxIdle, maxIdlePerHost = 32, 16 // one receiver and few connections
+	own := *c
+	own.policy.certificates = []tls.Certificate{certificate}
+	if authorities != nil {
+		own.policy.RootCAs = authorities
+	}
+	own.transport = newTransport(own.policy, c.dial, c.http2)
+	own.transport.MaxIdleConns, own.transport.MaxIdleConnsPerHost = maxIdle, maxIdlePerHost
+	return &own
+}
+
+// CloseIdleConnections closes the connections that are idle. Requests that run are not
+// interrupted; their connections are closed once they have been idle for a while.
+func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 // Document is the result of Get.
 type Document struct {

@@ -44,8 +44,8 @@ const (
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newTransport returns the transport of a Client. It uses HTTP/2 if the receiver offers it,
-// but not through a proxy.
-func newTransport(p Policy, dial dialFunc) *http.Transport {
+// but not through a proxy. open counts the HTTP/2 connections.
+func newTransport(p Policy, dial dialFunc, open *atomic.Int64) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial,
 		Protocols:              new(http.Protocols),
@@ -70,13 +70,13 @@ func newTransport(p Policy, dial dialFunc) *http.Transport {
 		MaxReceiveBufferPerConnection: maxConnectionBuffer,
 	}
 	t.DialTLSContext = (&tlsDialer{
-		dial: dial, http1: tlsConfig(p, "http/1.1"), http2: tlsConfig(p, "h2", "http/1.1"),
+		dial: dial, http1: tlsConfig(p, "http/1.1"), http2: tlsConfig(p, "h2", "http/1.1"), open: open,
 	}).dialTLS
 	return t
 }
 
 func tlsConfig(p Policy, protocols ...string) *tls.Config {
-	return &tls.Config{RootCAs: p.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: protocols}
+	return &tls.Config{RootCAs: p.RootCAs, Certificates: p.certificates, MinVersion: tls.VersionTLS12, NextProtos: protocols}
 }
 
 // onProxyConnectResponse accepts a proxy's 200 to CONNECT and nothing else.
@@ -91,7 +91,7 @@ func onProxyConnectResponse(_ context.Context, _ *url.URL, _ *http.Request, resp
 type tlsDialer struct {
 	dial         dialFunc
 	http1, http2 *tls.Config
-	open         atomic.Int64 // connections that use HTTP/2 or may negotiate it
+	open         *atomic.Int64 // connections that use HTTP/2 or may negotiate it
 }
 
 func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,8 +135,8 @@ func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) er
 		return err
 	}
 	next := have
-	next.Name = want.Name
-	if q := want.Quota.MaxEventsPerDay; q != nil { // a quota that is not named stays
+	next.Name = cmp.Or(want.Name, have.Name) // a name or quota that is not given stays
+	if q := want.Quota.MaxEventsPerDay; q != nil {
 		next.Quota.MaxEventsPerDay = q
 	}
 	if q := want.Quota.MaxStorageBytes; q != nil {
@@ -153,6 +154,7 @@ func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) er
 // the same tenant, and then fails and sets
 // tenantExists.
 func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) error {
+	want.Name = cmp.Or(want.Name, want.Slug)
 	a.tenant = newTenant(want, a.db.now())
 	a.report(eventhook.ChangeCreate, "tenant", nil)
 	err := a.insertTenant(ctx)

@@ -128,7 +128,7 @@ func (a *configApply) nextSubscription(have, want eventhook.Subscription) eventh
 	next := have
 	next.EventTypes, next.Filter, next.SubscriptionSettings = want.EventTypes, want.Filter, want.SubscriptionSettings
 	next.Status = cmp.Or(want.Status, have.Status)
-	next.URL, next.AuthHeader = want.URL, want.AuthHeader
+	next.URL, next.AuthHeader, next.Auth = want.URL, want.AuthHeader, want.Auth
 	if sameJSON(have.Filter, want.Filter) {
 		next.Filter = have.Filter
 	}

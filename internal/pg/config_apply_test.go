@@ -57,6 +57,7 @@ func TestApplyTenantReportsItsChanges(t *testing.T) {
 		{"another name", globex(func(c *eventhook.TenantConfig) { c.Name = "G." }), with(0, field("name", `"Acme"`, `"G."`))},
 		{"a quota", globex(func(c *eventhook.TenantConfig) { c.Name, c.Quota.MaxEventsPerDay = "G.", new(int64(5)) }), with(0, field("max_events_per_day", "null", "5"))},
 		{"no quota", globex(func(c *eventhook.TenantConfig) { c.Name = "G." }), plan(unchanged, unchanged, unchanged, unchanged)},
+		{"no name", globex(func(c *eventhook.TenantConfig) { c.Name = "" }), plan(unchanged, unchanged, unchanged, unchanged)},
 		{"the old name", globex(), with(0, field("name", `"G."`, `"Acme"`))},
 		{"another secret", globex(func(c *eventhook.TenantConfig) { c.Sources[1].Verifier = eventhook.NewSecret(`{"x":"hush"}`) }),
 			with(3, field("secrets", `"[redacted]"`, `"[redacted, changed]"`))},

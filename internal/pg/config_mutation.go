@@ -123,6 +123,7 @@ func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 		return m.flush(ctx)
 	})
 	if err == nil {
+		m.db.subscriptionsChanged(m.tenant.ID)
 		m.db.notifyAnnounced(m.announced)
 	}
 	return err

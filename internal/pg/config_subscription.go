@@ -159,6 +159,7 @@ func (db *DB) SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, 
 type subscriptionSecrets struct {
 	URL         string          `json:"url"`
 	AuthHeader  string          `json:"auth_header,omitempty"`
+	Auth        json.RawMessage `json:"auth,omitempty"` // an eventhook.Auth
 	Signing     []signingSecret `json:"signing"`
 	Ed25519Seed string          `json:"ed25519_seed,omitempty"`
 }
@@ -169,7 +170,7 @@ type signingSecret struct {
 }
 
 func (m *mutation) sealSubscription(ctx context.Context, s eventhook.Subscription) (string, error) {
-	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Ed25519Seed: s.Ed25519Seed.Reveal()}
+	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Auth: json.RawMessage(s.Auth.Reveal()), Ed25519Seed: s.Ed25519Seed.Reveal()}
 	for _, one := range s.Signing {
 		plain.Signing = append(plain.Signing, signingSecret{one.Secret.Reveal(), one.ExpiresAt})
 	}
@@ -190,6 +191,7 @@ func (db *DB) openSubscription(of eventhook.Subscription, sealed string) (s even
 		return s, err
 	}
 	s.URL, s.AuthHeader, s.Ed25519Seed = optionalSecret(plain.URL), optionalSecret(plain.AuthHeader), optionalSecret(plain.Ed25519Seed)
+	s.Auth = optionalSecret(string(plain.Auth))
 	s.Signing = make([]eventhook.SigningSecret, len(plain.Signing))
 	for i, one := range plain.Signing {
 		s.Signing[i] = eventhook.SigningSecret{Secret: optionalSecret(one.Secret), ExpiresAt: one.ExpiresAt}
@@ -213,6 +215,7 @@ func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (chang
 	}{
 		{"url", before.URL, after.URL},
 		{"auth_header", before.AuthHeader, after.AuthHeader},
+		{"auth", before.Auth, after.Auth},
 		{"ed25519_key", before.Ed25519Seed, after.Ed25519Seed},
 	} {
 		if !field.from.Equal(field.to) {

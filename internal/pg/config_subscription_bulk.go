@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -88,20 +87,4 @@ func checkExpected(expected *int, matched int, what string) error {
 	}
 	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The filter matches %d %s, not %d. Nothing was changed.", matched, what, *expected),
 		Faults: []eventhook.Fault{{Location: "body.expected_count", Message: fmt.Sprintf("is %d, but %d match", *expected, matched)}}}
-}
-
-// countMatching counts the deliveries of a selection that can be restarted, up to
-// MaxExpectedCount+1, by the same indexes as their list.
-func (db *DB) countMatching(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (n int, err error) {
-	f, from, before := selectionFilter(which)
-	f.Limit = eventhook.MaxExpectedCount + 1
-	for _, status := range statuses {
-		f.Status = eventhook.DeliveryStatus(status)
-		counts, err := readPlannedOnce(ctx, db, `SELECT count(*) FROM (`+deliveryList(f)+`) d`, pgx.RowTo[int], deliveryListArgs(tenant, f, from, before))
-		if err != nil {
-			return 0, translate("count deliveries", err)
-		}
-		n += slices.Max(counts)
-	}
-	return n, nil
 }

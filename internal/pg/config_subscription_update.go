@@ -173,7 +173,7 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 // and want has none, SecretsLost stays set and the stored secrets are kept: the lost key may
 // be restored later.
 func (m *mutation) resolveSecrets(have, want eventhook.Subscription) (eventhook.Subscription, error) {
-	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
+	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || !want.Auth.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
 	want.SecretsLost = have.SecretsLost && !hasSecrets
 	switch {
 	case want.SecretsLost:
@@ -245,6 +245,11 @@ func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant
 func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscription) error {
 	for _, sql := range []string{`DELETE FROM eventhook.subscription_health WHERE subscription_id = $1`, `DELETE FROM eventhook.subscription WHERE id = $1`} {
 		if err := m.exec(ctx, sql, [16]byte(s.ID)); err != nil {
+			return err
+		}
+	}
+	if s.IsOperator() {
+		if err := m.exec(ctx, rememberDeletedSQL, [16]byte(s.ID), m.db.now()); err != nil {
 			return err
 		}
 	}

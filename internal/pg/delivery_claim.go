@@ -171,26 +171,29 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 // deliveryAgeSQL skips through delivery_due from destination to destination, up to 1000 of
 // them, and reads the first row of each. It omits deliveries that the gateway does not send
 // now: deliveries to subscriptions that are paused, disabled or served by agents, and
-// deliveries of disabled routes.
+// deliveries of disabled routes. Recovered deliveries are due at the time of their events, and
+// held ones became due during the outage: neither waits longer than since its release.
 const deliveryAgeSQL = `
 WITH RECURSIVE first AS (
-    (SELECT destination_id, route_id, tenant_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
+    (SELECT destination_id, route_id, tenant_id, due_at, restarted_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
      ORDER BY destination_id, due_at LIMIT 1)
     UNION ALL
-    SELECT d.destination_id, d.route_id, d.tenant_id, d.due_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
-        SELECT destination_id, route_id, tenant_id, due_at FROM eventhook.delivery
+    SELECT d.destination_id, d.route_id, d.tenant_id, d.due_at, d.restarted_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
+        SELECT destination_id, route_id, tenant_id, due_at, restarted_at FROM eventhook.delivery
         WHERE due_at IS NOT NULL AND destination_id > f.destination_id
         ORDER BY destination_id, due_at LIMIT 1) d
     WHERE f.n < 1000
 )
-SELECT min(f.due_at) FROM first f
+SELECT min(greatest(f.due_at, f.restarted_at, h.outage_ended_at)) FROM first f
 LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
+LEFT JOIN eventhook.subscription_health h ON h.subscription_id = f.destination_id
 LEFT JOIN eventhook.route r ON r.id = f.route_id
 WHERE f.due_at < 'infinity' AND (s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0
     OR r.is_enabled AND f.tenant_id <> ALL(` + closingTenants + `))`
 
 // DeliveryQueueAge returns the age of the oldest due delivery that the gateway itself sends, or
-// 0 if no such delivery is due.
+// 0 if no such delivery is due. The age counts from the last restart of the delivery and from
+// the end of its subscription's last outage, if these are later.
 func (db *DB) DeliveryQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, deliveryAgeSQL)
 }

@@ -266,7 +266,9 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
-		events = append(events, newSystemEvent(locked[id].tenant, deliveryFailedType, body))
+		e := newSystemEvent(locked[id].tenant, deliveryFailedType, body)
+		e.TraceID = reported[len(reported)-1].Delivery.Trace()
+		events = append(events, e)
 	}
 	return db.announceIn(ctx, tx, events, nil)
 }

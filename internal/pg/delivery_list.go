@@ -216,16 +216,17 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 }
 
 // Every list of deliveries has the parameters of deliveryListArgs; NULL and "" match
-// everything. Each of the conditions byDelivery… selects one index. Some repeat a condition of a
+// everything. A list of the operator tenant is of one of its subscriptions, whose deliveries have
+// the tenants of their events. Each of the conditions byDelivery… selects one index. Some repeat a condition of a
 // partial index in a form that the planner can match with it.
 
 // deliveryFilterSQL holds the conditions of a list in a form that no index can serve: (…) IS
 // TRUE. The conditions before it choose the index.
 const deliveryFilterSQL = `
-    AND (d.tenant_id = @tenant) IS TRUE AND (@subscription::uuid IS NULL OR (d.destination_id = @subscription) IS TRUE)
+    AND (d.tenant_id = @tenant OR ` + isOperatorTenant + `) IS TRUE AND (@subscription::uuid IS NULL OR (d.destination_id = @subscription) IS TRUE)
     AND (@status = '' OR (d.status = @status) IS TRUE) AND (@event::uuid IS NULL OR (d.event_id = @event) IS TRUE)
     AND (@destinations::uuid[] IS NULL OR (d.destination_id = ANY(@destinations)) IS TRUE)
-    AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE`
+    AND (` + isOperatorTenant + ` OR (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE)`
 
 const (
 	inBounds    = `d.id >= @from AND d.id < @before`
@@ -253,17 +254,18 @@ SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + condition + d
 func openDeliveriesList(destinations, condition string) string {
 	return `
 WITH open AS MATERIALIZED (
-    SELECT d.id, d.status FROM ` + destinations + ` s CROSS JOIN LATERAL (
-        SELECT d.id, d.status FROM eventhook.delivery d
+    SELECT d.tenant_id, d.id, d.status, s.id AS destination_id FROM ` + destinations + ` s CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id, d.status FROM eventhook.delivery d
         WHERE d.destination_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
         ORDER BY d.due_at LIMIT 10001) d
     LIMIT 10001
 ), found AS MATERIALIZED (
-    SELECT id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = @status
+    SELECT tenant_id, id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = @status
+        AND (` + isOperatorTenant + ` OR tenant_id = @tenant AND (destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE)
     UNION ALL
-    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + condition + deliveryFilterSQL + newestDeliveries + `)
+    (SELECT d.tenant_id, d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + condition + deliveryFilterSQL + newestDeliveries + `)
 )
-SELECT ` + deliveryColumns + ` FROM (SELECT @tenant::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT @limit) f
+SELECT ` + deliveryColumns + ` FROM (SELECT tenant_id, id FROM found ORDER BY id DESC LIMIT @limit) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
@@ -350,12 +352,12 @@ func destinationsArg(route eventhook.RouteID) any {
 // deliveries.
 func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
 	from, before := deliveryBounds(f)
-	return db.listDeliveries(ctx, tenant, f, from, before)
+	list, err := listDeliveries(ctx, db.lists, tenant, f, from, before)
+	return list, translate("list deliveries", err)
 }
 
-func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
-	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
-	return list, translate("list deliveries", err)
+func listDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
+	return readPlannedOnce(ctx, lists, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
 }
 
 func deliveryListArgs(tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) pgx.StrictNamedArgs {

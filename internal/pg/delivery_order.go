@@ -94,6 +94,15 @@ func (c *orderedColumns) store(send statementSender, now time.Time) {
 	send(insertOrderedSQL, c.deliveries)
 }
 
+// storeDeferred is store for a transaction after whose commit the caller runs flushOrder if
+// isUsed returns true.
+func (c *orderedColumns) storeDeferred(send statementSender, now time.Time) {
+	if c.isUsed() {
+		send(deferFlushSQL, nil)
+		c.store(send, now)
+	}
+}
+
 // conclude sets the leases of the stored deliveries by the rows of insertOrderedSQL. A delivery
 // that waits loses its lease.
 func (c *orderedColumns) conclude(rows [][][]byte) {

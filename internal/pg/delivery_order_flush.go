@@ -35,6 +35,11 @@ func (db *DB) flushSettled(ctx context.Context, batch []*outbound.DeliverySettle
 	if !slices.ContainsFunc(batch, endsOrdered) {
 		return nil
 	}
+	return db.flush(ctx)
+}
+
+// flush is flushOrder on a connection of the work pool.
+func (db *DB) flush(ctx context.Context) error {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/outbound"
 )
 
@@ -53,4 +54,20 @@ func TestChangesOfOrderedDeliveriesAreOnDiskWhenTheyAreReported(t *testing.T) {
 	before = queryValue[string](f, `SELECT pg_current_wal_insert_lsn()::text`)
 	f.settleAll(db, eventhook.DeliverySuccess, d)
 	wantFlushed("settling")
+	before = queryValue[string](f, `SELECT pg_current_wal_insert_lsn()::text`)
+	f.accept(db, f.arrival(f.event(), f.orderedAction(s, "a")))
+	wantFlushed("accepting an event of a route that publishes")
+	later := f.event(f.withLease)
+	f.accept(db, &effects.Arrival{Event: later})
+	before = queryValue[string](f, `SELECT pg_current_wal_insert_lsn()::text`)
+	f.settle(db, f.plan(later, f.orderedAction(s, "a")))
+	wantFlushed("settling such an event")
+	same(t, "deliveries of the key", f.count("delivery", "order_key IS NOT NULL"), 3)
+}
+
+// orderedAction returns an action that publishes an event with an ordered delivery.
+func (f *fixture) orderedAction(to *eventhook.Subscription, value string) effects.PlannedAction {
+	a := f.publishAction("payment.made", "", `{}`, to)
+	a.Effect.Publication.Deliveries[0].OrderKey = eventhook.OrderKeyOf(value)
+	return a
 }

@@ -362,7 +362,8 @@ func TestMissingDeliveriesPrecedeWaitingOnes(t *testing.T) {
 	for range 2 {
 		f.clock.Advance(time.Millisecond)
 		p := f.ordered(s, "a")
-		missing = append(missing, &eventhook.Delivery{ID: p.Deliveries[0].ID, EventID: p.Event.ID, EventType: p.Event.EventType, OrderKey: p.Deliveries[0].OrderKey})
+		missing = append(missing, &eventhook.Delivery{ID: p.Deliveries[0].ID, TenantID: f.tenant, SubscriptionID: s.ID, DestinationID: eventhook.DestinationID(s.ID),
+			EventID: p.Event.ID, EventType: p.Event.EventType, OrderKey: p.Deliveries[0].OrderKey})
 		p.Deliveries = nil
 		f.publish(f.db, p)
 	}

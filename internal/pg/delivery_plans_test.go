@@ -46,11 +46,12 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	defer conn.Release()
 	want := map[string][]string{
 		"advance order": {deliveryOrder, primaryKey}, "insert ordered": {deliveryOrder}, "lock all order": {deliveryOrder}, "lock order of": {primaryKey},
+		"lock events of": {primaryKey}, "lock exact": {primaryKey}, "precede order": {primaryKey}, "queue age": {deliveryDue},
 		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
 		"expire deliveries": {deliveryDue, primaryKey}, "expire held": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey}, "renew stale": {primaryKey}, "missed deliveries": {deliveryDue, deliveryDestinationStatus}, "claim missed": {deliveryDue, deliveryDestinationStatus, primaryKey}, "reject missed": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 		"open of replay": {deliveryReleased}, "count replay": {deliveryReleased}, "replay undelivered": {deliveryDestinationStatus}, "replay delivered": {deliveryDestination},
-		"deliveries by id": {primaryKey},
+		"deliveries by id": {primaryKey}, "delivery states": {primaryKey},
 	}
 	check := func(state string) {
 		t.Helper()
@@ -75,6 +76,28 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	check("grown since")
 	f.exec(`ANALYZE`)
 	check("nearly all due")
+}
+
+// Retention looks for replayed deliveries in a partition under the lock of its table.
+func TestRetentionReadsOnlyReplayedDeliveriesOfAPartition(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.work.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	i := slices.IndexFunc(partitioned, func(p partitionedTable) bool { return p.released != "" })
+	sql, args := partitioned[i].keeps(noon.Truncate(day), noon)
+	check := func(state string) {
+		t.Helper()
+		if plan := explain(f, conn.Conn(), sql, len(args)); !strings.Contains(plan, "delivery_20260310_"+deliveryReleased) || wholeTable.MatchString(plan) {
+			t.Errorf("%s: does not read the index of replayed deliveries:\n%s", state, plan)
+		}
+	}
+	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
+	check("no row")
+	f.fillTables(2000, 10)
+	check("before the first ANALYZE")
+	f.exec(`ANALYZE`)
+	check("no replayed delivery")
 }
 
 func (f *fixture) deliveryListPlan(filter eventhook.DeliveryFilter, analyze bool) string {

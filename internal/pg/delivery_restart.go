@@ -54,8 +54,19 @@ RETURNING e.id`
 
 const (
 	maxRestarted     = 10_000 // deliveries of one call
-	restartBatchSize = 1_000  // deliveries of one transaction
+	restartBatchSize = 1_000  // deliveries of one transaction, without an expected number
 )
+
+// lockEventsOfSQL locks the events of routes' deliveries, in the order of their ids, before the
+// deliveries are restarted. A transaction that settles such an event restarts its deliveries,
+// too, and locks the event first. Primary keys.
+const lockEventsOfSQL = `
+WITH of AS MATERIALIZED (
+    SELECT DISTINCT d.tenant_id, d.event_id FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+    JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id WHERE d.route_id IS NOT NULL
+)
+SELECT FROM of JOIN eventhook.event e ON e.tenant_id = of.tenant_id AND e.id = of.event_id
+ORDER BY e.id FOR UPDATE OF e`
 
 // RestartDeliveries makes a tenant's deliveries due now, with all their retries available
 // again, and returns their ids, newest first. If the selection names no states, it restarts
@@ -71,28 +82,28 @@ const (
 //
 // It restarts at most the newest 10,000 deliveries of the selection, in transactions of a
 // thousand, each with its audit entry. If it fails, it returns the deliveries that it has
-// restarted so far, with the error. If the number of deliveries that the selection matches
-// differs from which.ExpectedCount, it restarts none, and the error is KindConflict.
+// restarted so far, with the error.
+//
+// If which.ExpectedCount is set, all deliveries are restarted in one transaction with one audit
+// entry. If the selection matches another number of deliveries, RestartDeliveries restarts none, and
+// the error is KindConflict. A delivery that changes or begins to match after they were counted
+// is not restarted unless they are counted again.
+//
+// For the operator tenant, which.SubscriptionID is one of its subscriptions.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
-	statuses := restartableStatuses(which.Statuses)
 	if which.ExpectedCount != nil {
-		matched, err := db.countMatching(ctx, tenant, which, statuses)
-		if err == nil {
-			err = checkExpected(which.ExpectedCount, matched, "deliveries")
-		}
-		if err != nil {
-			return nil, err
-		}
+		return db.restartExpected(ctx, by, tenant, which)
 	}
-	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
+	statuses := restartableStatuses(which.Statuses)
+	candidates, err := selectedDeliveries(ctx, db.lists, tenant, which, statuses)
 	if err != nil {
-		return nil, err
+		return nil, translate("list deliveries", err)
 	}
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartBatchSize) {
-		more, err := db.restartBatch(ctx, by, tenant, part, statuses)
-		for hasCode(err, codeDeadlock) { // with the settlement of one of their events, which is retried as well
-			more, err = db.restartBatch(ctx, by, tenant, part, statuses)
+		more, err := db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
+		for hasCode(err, codeDeadlock) { // with settlements of several of their events, which are retried as well
+			more, err = db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
 		}
 		restarted = append(restarted, more...)
 		if err != nil {
@@ -118,11 +129,12 @@ func restartableStatuses(wanted []eventhook.DeliveryStatus) (statuses []string) 
 	return statuses
 }
 
-func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
+func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, r restart) (restarted []eventhook.DeliveryID, err error) {
 	var reopened []eventhook.EventID
-	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
+	r.now = db.now()
+	err = db.mutate(ctx, "restart deliveries", by, r.tenant, func(m *mutation) error {
 		var events []eventKey
-		restarted, events, err = restartInTx(ctx, m.tx, restart{tenant: tenant, ids: ids, statuses: statuses, now: db.now()})
+		restarted, events, err = restartInTx(ctx, m.tx, r)
 		if err != nil || len(restarted) == 0 {
 			return err
 		}
@@ -135,25 +147,27 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 	if err != nil {
 		return nil, err
 	}
-	db.feed.eventsChanged(db.now(), tenant, reopened...)
+	db.feed.eventsChanged(db.now(), r.tenant, reopened...)
 	return restarted, nil
 }
 
 // restart selects the deliveries of restartInTx.
 type restart struct {
-	tenant   eventhook.TenantID
-	ids      []eventhook.DeliveryID
+	tenant   eventhook.TenantID // that restarts them
+	rows     []rowKey
 	statuses []string
 	now      time.Time
-	dueAt    []time.Time // of each id; nil: now
+	isExact  bool        // if one of them is not in these states, none is restarted: errSelectionChanged
+	dueAt    []time.Time // of each row; nil: now
 	job      *replay.Job // the replay that restarts the deliveries; nil without one
 }
 
 func (r restart) args() pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{"tenants": slices.Repeat([][16]byte{r.tenant}, len(r.ids)), "ids": uuids(r.ids), "due_at": r.dueAt,
+	tenants, ids := keysOf(r.rows)
+	args := pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "due_at": r.dueAt,
 		"statuses": r.statuses, "now": r.now, "created": nil, "replay": nil, "max_recoveries": nil}
 	if r.dueAt == nil {
-		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.ids))
+		args["due_at"] = slices.Repeat([]time.Time{r.now}, len(r.rows))
 	}
 	if r.job != nil {
 		args["created"], args["replay"] = r.job.CreatedAt, [16]byte(r.job.ID)
@@ -167,7 +181,7 @@ func (r restart) args() pgx.StrictNamedArgs {
 // restartInTx restarts deliveries. It returns their ids, and the events of those that belong
 // to routes.
 func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
-	if _, err := tx.Exec(ctx, lockOrderOfSQL, slices.Repeat([][16]byte{r.tenant}, len(r.ids)), uuids(r.ids)); err != nil {
+	if err := r.lock(ctx, tx); err != nil {
 		return nil, nil, err
 	}
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, r.args())
@@ -186,8 +200,22 @@ func restartInTx(ctx context.Context, tx pgx.Tx, r restart) (restarted []eventho
 	return restarted, events, err
 }
 
-// reopenEvents returns the events that are processing again. It locks them in the order of
-// their ids, after their deliveries.
+// lock locks the order of the deliveries' keys, then the events of routes' deliveries, which a
+// replay does not restart, and, for an exact restart, the deliveries.
+func (r restart) lock(ctx context.Context, tx pgx.Tx) error {
+	tenants, ids := keysOf(r.rows)
+	if _, err := tx.Exec(ctx, lockOrderOfSQL, tenants, ids); err != nil {
+		return err
+	}
+	if r.job == nil {
+		if _, err := tx.Exec(ctx, lockEventsOfSQL, tenants, ids); err != nil {
+			return err
+		}
+	}
+	return r.lockExact(ctx, tx)
+}
+
+// reopenEvents returns the events that are processing again. The transaction holds their locks.
 func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhook.EventID, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -196,9 +224,6 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	for _, e := range events {
 		tenants, ids = append(tenants, e.tenant), append(ids, e.id)
 	}
-	if _, err := tx.Exec(ctx, lockEventsSQL.sql, tenants, ids); err != nil {
-		return nil, err
-	}
 	rows, err := tx.Query(ctx, reopenEventsSQL, tenants, ids)
 	if err != nil {
 		return nil, err
@@ -206,24 +231,26 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	return pgx.CollectRows(rows, scanEventID)
 }
 
-// selectedDeliveries returns the ids of the selected deliveries, newest first.
-func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
-	if len(which.IDs) > 0 {
-		return which.IDs[:min(len(which.IDs), maxRestarted)], nil
+// selectedDeliveries returns the keys of the selected deliveries, newest first.
+func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (all []rowKey, err error) {
+	for _, id := range which.IDs[:min(len(which.IDs), maxRestarted)] {
+		all = append(all, rowKey{tenant, id})
+	}
+	if len(all) > 0 {
+		return all, nil
 	}
 	f, from, before := selectionFilter(which)
-	var all []eventhook.DeliveryID
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)
-		list, err := db.listDeliveries(ctx, tenant, f, from, before)
+		list, err := listDeliveries(ctx, lists, tenant, f, from, before)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range list {
-			all = append(all, d.ID)
+			all = append(all, rowKey{d.TenantID, d.ID})
 		}
 	}
-	slices.SortFunc(all, newerDelivery)
+	slices.SortFunc(all, func(x, y rowKey) int { return newerDelivery(x.id, y.id) })
 	return all[:min(len(all), f.Limit)], nil
 }
 

@@ -7,11 +7,11 @@ import (
 )
 
 // A settle of an event locks the event before the delivery that it restarts. RestartDeliveries
-// locks the delivery before the event.
+// does so, too: after a deadlock, it would skip the delivery that the settle has locked.
 func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 	f := setUp(t)
 	e, list := f.eventWithRequests(1)
-	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.Now())
+	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1, last_error = 'HTTP 500'`, f.clock.Now())
 	f.exec(`UPDATE eventhook.event SET status = 'dead', processed_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.Now())
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
@@ -28,6 +28,7 @@ func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 	f.waitForBlocked(1)
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.delivery SET retry_count = 0 WHERE id = $1`, [16]byte(list[0].ID))
 	f.must(err)
+	f.waitForBlocked(1) // not ended
 	f.must(tx.Rollback(t.Context()))
 	f.must(<-ended)
 	same(t, "the event", f.storedEvent(e).Status, eventhook.EventProcessing)

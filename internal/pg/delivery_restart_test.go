@@ -2,8 +2,11 @@ package pg
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
@@ -171,4 +174,44 @@ func TestManyDeliveriesAreRestartedInParts(t *testing.T) {
 	same(t, "restarted", len(f.restart(eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 2100})), 2100)
 	same(t, "entries", f.count("audit_log", "action = 'delivery.retried'"), 3)
 	same(t, "the oldest deliveries are not restarted", f.count("delivery", "status = 'dead' AND id < (SELECT min(id::text)::uuid FROM eventhook.delivery WHERE status = 'pending')"), 200)
+}
+
+// A delivery changes while another transaction restarts exactly the expected number.
+func TestARestartOfAnExpectedNumberWaitsForChangesOfItsDeliveries(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	list := f.dead(3, s)
+	type result struct {
+		restarted []eventhook.DeliveryID
+		err       error
+	}
+	// restart restarts deliveries while another transaction holds and changes one of them.
+	restart := func(change string, end func(pgx.Tx) error) (got result) {
+		t.Helper()
+		tx, err := f.other.work.Begin(t.Context())
+		f.must(err)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		_, err = tx.Exec(t.Context(), change, [16]byte(list[0].ID))
+		f.must(err)
+		ended := make(chan result, 1)
+		go func() {
+			ids, err := f.db.RestartDeliveries(t.Context(), operator, f.tenant, eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 10, ExpectedCount: new(3)})
+			ended <- result{ids, err}
+		}()
+		f.waitForBlocked(1)
+		f.must(end(tx))
+		return <-ended
+	}
+	got := restart(`UPDATE eventhook.delivery SET status = 'pending', due_at = '2026-03-10Z', completed_at = NULL, last_error = NULL WHERE id = $1`,
+		func(tx pgx.Tx) error { return tx.Commit(t.Context()) })
+	wantKind(t, "one is not dead any more", got.err, eventhook.KindConflict)
+	if got.err == nil || !strings.Contains(got.err.Error(), "matches 2 deliveries, not 3") {
+		t.Errorf("got the error %v, want one with the real number", got.err)
+	}
+	same(t, "dead", f.count("delivery", "status = 'dead'"), 2)
+	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = '2026-03-10Z', last_error = 'x' WHERE id = $1`, [16]byte(list[0].ID))
+	got = restart(`UPDATE eventhook.delivery SET retry_count = 0 WHERE id = $1`, func(tx pgx.Tx) error { return tx.Rollback(t.Context()) })
+	f.must(got.err)
+	same(t, "restarted after a rollback", got.restarted, deliveryIDs(list...))
+	same(t, "audit entries", len(f.audit(eventhook.AuditFilter{Action: "delivery.retried"})), 1)
 }

@@ -44,6 +44,10 @@ type deliveryScan struct {
 func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deliveryScan {
 	s := deliveryScan{scanRows{table: "delivery", alias: "d", where: byDeliveryTenant, matches: `true`}, pgx.StrictNamedArgs{"tenant": [16]byte(tenant)}}
 	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
+	ofTenant := `d.tenant_id = @tenant`
+	if tenant == eventhook.OperatorTenant { // the deliveries have the tenants of their events
+		ofTenant = `@tenant = ` + operatorID
+	}
 	hasSubscription := !f.SubscriptionID.IsZero() && !tenant.IsZero()
 	switch {
 	case hasSubscription && isUndelivered:
@@ -54,7 +58,7 @@ func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deli
 		s.rows.where = byDeliveryStatus
 	}
 	if !f.SubscriptionID.IsZero() {
-		s.add("subscription", [16]byte(f.SubscriptionID), `(d.destination_id = @subscription AND d.tenant_id = @tenant) IS TRUE`)
+		s.add("subscription", [16]byte(f.SubscriptionID), `(d.destination_id = @subscription AND `+ofTenant+`) IS TRUE`)
 	}
 	if f.Status != "" {
 		s.add("status", string(f.Status), `(d.status = @status) IS TRUE`)
@@ -70,7 +74,7 @@ func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deli
 	} else if f.EventType != "" {
 		s.add("type", f.EventType, `d.event_type = @type`)
 	}
-	if !tenant.IsZero() {
+	if !tenant.IsZero() && tenant != eventhook.OperatorTenant {
 		s.rows.matches += ` AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE` // no tenant sees these
 	}
 	if tenant.IsZero() {

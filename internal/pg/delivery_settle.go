@@ -97,7 +97,7 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	err = settle(batch)
 	if isDataError(err) {
 		err = bisect(batch, settle, func(s *outbound.DeliverySettlement, err error) {
-			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "error", err)
+			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "trace_id", s.Delivery.Trace(), "error", err)
 			lost = append(lost, s)
 		})
 	}

@@ -693,6 +693,27 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 	same(t, "when all are leased", age(), time.Duration(0))
 }
 
+// A recovered delivery is due at the time of its event, and a held one since the outage.
+func TestDeliveryQueueAgeCountsFromTheEndOfAnOutage(t *testing.T) {
+	o := newOutage(t)
+	age := func() time.Duration {
+		t.Helper()
+		got, err := o.db.DeliveryQueueAge(t.Context())
+		o.must(err)
+		return got
+	}
+	o.clock.Advance(day)
+	same(t, "while failures disable the subscription", age(), time.Duration(0))
+	o.step(o.other)
+	o.clock.Advance(time.Second)
+	same(t, "held deliveries after the outage", age(), time.Second)
+	o.deliver(o.storedSubscription(o.of.ID), eventhook.DeliverySuccess)
+	o.replaySteps(o.replayWorker(o.db))
+	o.clock.Advance(time.Second)
+	o.exec(`UPDATE eventhook.subscription_health SET outage_ended_at = NULL`)
+	same(t, "recovered deliveries", age(), time.Second)
+}
+
 func TestReserveSends(t *testing.T) {
 	f := setUp(t)
 	s, fast := f.insertSubscription(), f.insertSubscription()

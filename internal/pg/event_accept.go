@@ -156,13 +156,13 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
 			if isDataError(err) && len(part) == 1 && part[0].PlanToStore() != nil {
-				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "error", err)
+				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "trace_id", part[0].Event.Trace(), "error", err)
 				part[0].IsPlanRefused = true
 				err = accept(part)
 			}
 			return err
 		}, func(a *effects.Arrival, err error) {
-			db.log.Error("the database refused an event", "event", a.Event.ID, "error", err)
+			db.log.Error("the database refused an event", "event", a.Event.ID, "trace_id", a.Event.Trace(), "error", err)
 		})
 	}
 	if err != nil {
@@ -207,6 +207,9 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 		p.storeEffects(&c.effectColumns, currentPlans(batch, found), now)
 	}
 	err := p.commit()
+	if err == nil && c.ordered.isUsed() {
+		err = flushOrder(ctx, conn)
+	}
 	if err == nil {
 		c.ordered.conclude(p.rows)
 		concludeArrivals(batch, found, now)

@@ -9,7 +9,9 @@ import (
 
 func (f *fixture) again(events ...*eventhook.Event) eventhook.EventCopies {
 	f.Helper()
-	copies, err := f.db.ReprocessAgain(f.Context(), operator, f.tenant, eventhook.EventSelection{IDs: ids(events...)})
+	selected, _, err := f.db.SelectAgain(f.Context(), f.tenant, eventhook.EventSelection{IDs: ids(events...)})
+	f.must(err)
+	copies, err := f.db.ReprocessAgain(f.Context(), operator, f.tenant, selected)
 	f.must(err)
 	return copies
 }
@@ -51,11 +53,15 @@ func TestEventsThatAreNotProcessedAgainAreNamed(t *testing.T) {
 	same(t, "new events", len(got.IDs), 1)
 	same(t, "skipped", got.Skipped, []eventhook.SkippedEvent{{ID: failed.ID, Reason: skippedNotFinal}, {ID: processing.ID, Reason: skippedNotFinal},
 		{ID: bodyless.ID, Reason: skippedNoBody}, {ID: sourceless.ID, Reason: skippedNoSource}, {ID: unknown.ID, Reason: skippedNotFound}})
-	copies, err := f.db.ReprocessAgain(t.Context(), operator, f.secondTenant(), eventhook.EventSelection{IDs: ids(duplicate)})
+	copies, err := f.db.ReprocessAgain(t.Context(), operator, f.secondTenant(), ids(duplicate))
 	f.must(err)
 	same(t, "events of another tenant", len(copies.IDs), 0)
 	f.clock.Advance(time.Second)
-	copies, err = f.db.ReprocessAgain(t.Context(), operator, f.tenant, eventhook.EventSelection{Filter: eventhook.EventFilter{Limit: 100}})
+	selected, repeatable, err := f.db.SelectAgain(t.Context(), f.tenant, eventhook.EventSelection{Filter: eventhook.EventFilter{Limit: 100}})
+	f.must(err)
+	same(t, "that can be processed again", repeatable, []eventhook.RepeatableEvent{{ID: selected[len(selected)-1], Bytes: repeatable[0].Bytes}})
+	same(t, "the size of its payload", repeatable[0].Bytes, queryValue[int](f, `SELECT (length(headers) + length(body))::int FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(repeatable[0].ID)))
+	copies, err = f.db.ReprocessAgain(t.Context(), operator, f.tenant, selected)
 	f.must(err)
 	same(t, "by filter, without the duplicate", len(copies.IDs), 1)
 }

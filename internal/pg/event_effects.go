@@ -159,10 +159,15 @@ func newEffectColumns() effectColumns {
 // statementSender sends a prepared statement with its parameters. Its result is read later.
 type statementSender func(*statement, *columns)
 
-// batchSender returns a statementSender that adds statements to a batch.
+// batchSender returns a statementSender that adds statements to a batch. A statement without
+// parameters has nil columns.
 func batchSender(b *pgconn.Batch) statementSender {
 	return func(s *statement, c *columns) {
-		params, formats := c.values(s)
+		var params [][]byte
+		var formats []int16
+		if c != nil {
+			params, formats = c.values(s)
+		}
 		b.ExecPrepared(s.name, params, formats, binaryResults)
 	}
 }
@@ -193,7 +198,7 @@ func (c *effectColumns) store(send statementSender, batch []*effects.Settlement,
 	send.rows(insertPublishedSQL, c.published)
 	send.rows(insertPayloadsSQL, c.payloads)
 	send.rows(insertDeliveriesSQL, c.deliveries)
-	c.ordered.store(send, now)
+	c.ordered.storeDeferred(send, now)
 }
 
 // add encodes the rows of an action's effect, if it has one.

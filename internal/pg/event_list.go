@@ -55,17 +55,22 @@ func readList[T any](ctx context.Context, db *DB, l eventList, columns string, s
 		}
 		return pgx.CollectRows(rows, scan)
 	}
-	return readPlannedOnce(ctx, db, l.sql(columns), scan, l.args)
+	return readPlannedOnce(ctx, db.lists, l.sql(columns), scan, l.args)
+}
+
+// batcher is a pool or a transaction.
+type batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // readPlannedOnce reads a list whose best plan does not depend on the values. One round
 // trip.
-func readPlannedOnce[T any](ctx context.Context, db *DB, sql string, scan pgx.RowToFunc[T], args ...any) ([]T, error) {
+func readPlannedOnce[T any](ctx context.Context, lists batcher, sql string, scan pgx.RowToFunc[T], args ...any) ([]T, error) {
 	b := &pgx.Batch{}
 	b.Queue(`SET plan_cache_mode = force_generic_plan`)
 	b.Queue(sql, args...)
 	b.Queue(`RESET plan_cache_mode`) // after a failure, the rollback undoes the SET, too
-	results := db.lists.SendBatch(ctx, b)
+	results := lists.SendBatch(ctx, b)
 	defer func() { _ = results.Close() }() // reads the remaining results
 	if _, err := results.Exec(); err != nil {
 		return nil, err

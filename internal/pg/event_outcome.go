@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
         (array_agg(coalesce(d.last_error, '') ORDER BY d.id) FILTER (WHERE d.status = 'dead'))[:$5] AS errors
     FROM eventhook.delivery d
     WHERE d.tenant_id = $1 AND d.id >= u.first_id AND d.id <= u.last_id AND (d.event_id = u.id) IS TRUE AND d.status <> 'success'
-      AND (d.route_id IS NULL OR d.status <> 'dead' OR d.completed_at >= coalesce(e.rerouted_at, '-infinity'))
+      AND d.destination_id <> ALL(` + operatorSubscriptions + `) AND (d.route_id IS NULL OR d.status <> 'dead' OR d.completed_at >= coalesce(e.rerouted_at, '-infinity'))
 ) s`
 
 // EventOutcome returns the outcome of an event with these actions. The routes of an event

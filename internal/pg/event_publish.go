@@ -121,7 +121,7 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error 
 	err = publish(batch)
 	if isDataError(err) {
 		err = bisect(batch, publish, func(p *outbound.PublishItem, err error) {
-			db.log.Error("the database refused a published event", "event", p.Event.ID, "error", err)
+			db.log.Error("the database refused a published event", "event", p.Event.ID, "trace_id", p.Event.Trace(), "error", err)
 		})
 	}
 	if err != nil {

@@ -115,7 +115,7 @@ func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refu
 	}
 	unsettled, err = db.trySettle(ctx, batch)
 	if isDataError(err) {
-		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "error", refusal)
+		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "trace_id", batch[0].Event.Trace(), "error", refusal)
 		for i := range batch[0].Actions {
 			if a := &batch[0].Actions[i]; a.Failure == "" {
 				a.Failure, a.Permanent = "the database refused the effect of this action", true
@@ -167,6 +167,9 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		}
 		return true, err
 	})
+	if err == nil && len(unsettled) == 0 && c.ordered.isUsed() {
+		err = db.flush(ctx)
+	}
 	if err != nil || len(unsettled) > 0 {
 		return unsettled, err
 	}

@@ -234,11 +234,14 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 	}
 	matching := map[tenantType][]subscriber{}
 	for _, e := range events {
-		key := tenantType{e.TenantID, e.EventType}
+		key := tenantType{e.About(), e.EventType}
 		if _, ok := matching[key]; !ok {
-			matching[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, excluded)
+			matching[key] = matchingSubscribers(subscribers[e.About()], e.EventType, excluded)
 		}
 		for _, s := range matching[key] {
+			if e.TenantID == eventhook.OperatorTenant && !s.isOperator { // the tenant named the type just now
+				continue
+			}
 			if s.filter == nil || db.matches(s.filter, e) {
 				to := eventhook.DestinationID(s.id)
 				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType,
@@ -274,7 +277,7 @@ func matchingSubscribers(list []subscriber, eventType string, excluded map[event
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
-		tenants[e.TenantID] = true
+		tenants[e.About()] = true
 		for _, p := range patternsOf(e.EventType) {
 			patterns[p] = true
 		}

@@ -15,18 +15,18 @@ import (
 // Cancel ends an execution that has not ended; its worker loses the lease. If the execution
 // has ended, the error is of KindConflict.
 func (db *DB) Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
-	return db.transition(ctx, tenant, id, "an execution that has ended cannot be cancelled", cancelSQL)
+	return db.transition(ctx, tenant, id, "an execution that has ended cannot be cancelled", db.form(ctx, tenant, cancelSQL))
 }
 
 // cancelSQL and retrySQL change an execution, if its status allows it, and return it. $3 is
 // now. Primary key.
-var cancelSQL = `
+var cancelSQL = newChangeSQL(`
 WITH changed AS (
     UPDATE eventhook.execution e SET status = 'cancelled', due_at = NULL, completed_at = $3, lease_token = lease_token + 1
     WHERE id = $1 AND tenant_id = $2 AND status NOT IN ('completed', 'dead', 'cancelled')
-    RETURNING ` + executionColumns + `
-)` + logExecutionsSQL("changed", "status", "$3") + `
-SELECT count(*) FROM changed`
+    RETURNING `+executionColumns+`
+)`, logExecutionsSQL("changed", "status", "$3"), `
+SELECT count(*) FROM changed`)
 
 const retrySQL = `
 WITH changed AS (
@@ -67,13 +67,13 @@ const lockPromisesSQL = `SELECT id, status FROM eventhook.promise
 	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
 // suspendSQL ends the lease of a workflow. $6 is now. Primary key.
-var suspendSQL = `
+var suspendSQL = newChangeSQL(`
 WITH changed AS (
     UPDATE eventhook.execution e SET status = 'suspended', state = coalesce($4, state), due_at = $5
     WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'
-    RETURNING ` + executionColumns + `
-)` + logExecutionsSQL("changed", "status", "$6") + `
-SELECT queue FROM changed`
+    RETURNING `+executionColumns+`
+)`, logExecutionsSQL("changed", "status", "$6"), `
+SELECT queue FROM changed WHERE $6::timestamptz IS NOT NULL`)
 
 const awaitSQL = `WITH removed AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
@@ -85,6 +85,7 @@ const awaitSQL = `WITH removed AS (DELETE FROM eventhook.execution_await WHERE e
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
 	var isLost bool
+	suspend := db.form(ctx, x.TenantID, suspendSQL)
 	err := db.inTxIf(ctx, func(tx pgx.Tx) (commit bool, err error) {
 		rows, err := tx.Query(ctx, lockPromisesSQL, [16]byte(x.TenantID), uuids(s.Await))
 		if err != nil {
@@ -105,7 +106,7 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 		}
 		now := db.now()
 		due := suspensionDueAt(now, states, s.Timeout)
-		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due, now).Scan(&queue)
+		err = tx.QueryRow(ctx, suspend, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due, now).Scan(&queue)
 		if isLost = errors.Is(err, pgx.ErrNoRows); isLost {
 			return false, nil
 		}

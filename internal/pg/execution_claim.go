@@ -55,7 +55,7 @@ SELECT count(*) FROM first`
 // limit holds. If the input is the event's payload, the statement returns it. The first
 // column says whether executions with a priority wait in the queue; if there is no
 // execution to return, the statement returns one row with only this column. Primary keys.
-var leaseWorkSQL = `, c AS MATERIALIZED (
+const leaseWorkSQL = `, c AS MATERIALIZED (
     SELECT id, spent, next, status AS was, due_at AS was_due FROM (
         SELECT id, status, due_at, status = 'running' AND attempt >= max_attempts AS spent,
             CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next,
@@ -74,13 +74,17 @@ var leaseWorkSQL = `, c AS MATERIALIZED (
     FROM c
     WHERE e.id = c.id
     RETURNING ` + executionColumns + `, c.was, c.was_due
-)` + logExecutionsSQL("claimed", "CASE WHEN status = 'dead' THEN 'dead' WHEN was = 'suspended' THEN 'resumed' ELSE 'started' END", "@now") + `
+)`
+
+var logClaimedSQL = logExecutionsSQL("claimed", "CASE WHEN status = 'dead' THEN 'dead' WHEN was = 'suspended' THEN 'resumed' ELSE 'started' END", "@now")
+
+const readClaimedSQL = `
 SELECT g.is_open, claimed.*, p.headers, p.body
 FROM priority_gate g LEFT JOIN claimed ON true LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
 
 var (
-	claimWorkSQL  = dueWorkSQL + leaseWorkSQL
-	claimKindsSQL = dueKindsSQL + leaseWorkSQL
+	claimWorkSQL  = newChangeSQL(dueWorkSQL+leaseWorkSQL, logClaimedSQL, readClaimedSQL)
+	claimKindsSQL = newChangeSQL(dueKindsSQL+leaseWorkSQL, logClaimedSQL, readClaimedSQL)
 )
 
 // ClaimWork leases up to q.Max due executions of a queue to a worker, with the payloads
@@ -159,6 +163,7 @@ func (db *DB) claimWork(ctx context.Context, c workClaim) (list []claimedExecuti
 	until := now.Add(c.Lease)
 	sql, args := c.statement(now)
 	args["until"], args["max_bytes"], args["lease_seconds"] = until, maxClaimBytes, int(c.Lease/time.Second)
+	form := db.form(ctx, c.Tenant, sql)
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return nil, false, err
@@ -166,7 +171,7 @@ func (db *DB) claimWork(ctx context.Context, c workClaim) (list []claimedExecuti
 	defer conn.Release()
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := conn.Query(ctx, sql, args)
+	rows, err := conn.Query(ctx, form, args)
 	if err != nil {
 		return nil, false, err
 	}

@@ -100,8 +100,8 @@ SELECT count(*) FROM first`
 
 // The statements of a queue in which executions with a priority wait.
 var (
-	claimByPlaceSQL      = dueByPlaceSQL + lockByPlaceSQL + leaseWorkSQL
-	claimKindsByPlaceSQL = dueKindsByPlaceSQL + lockByPlaceSQL + leaseWorkSQL
+	claimByPlaceSQL      = newChangeSQL(dueByPlaceSQL+lockByPlaceSQL+leaseWorkSQL, logClaimedSQL, readClaimedSQL)
+	claimKindsByPlaceSQL = newChangeSQL(dueKindsByPlaceSQL+lockByPlaceSQL+leaseWorkSQL, logClaimedSQL, readClaimedSQL)
 )
 
 const (
@@ -125,7 +125,7 @@ type workClaim struct {
 }
 
 // statement returns the SQL that claims, and its parameters except those of the lease.
-func (c workClaim) statement(now time.Time) (string, pgx.StrictNamedArgs) {
+func (c workClaim) statement(now time.Time) (changeSQL, pgx.StrictNamedArgs) {
 	args := pgx.StrictNamedArgs{"tenant": [16]byte(c.Tenant), "queue": c.Queue, "now": now, "max": c.Max}
 	kinds := kindsArg(c.WorkQuery)
 	switch {

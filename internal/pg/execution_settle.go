@@ -16,19 +16,21 @@ import (
 // the tenant in an expression that no index supports: in a small table the planner would
 // otherwise read all executions of the tenant, and keep that plan while the table grows.
 // Primary key.
-var completeSQL = `
+const completeSQL = `
 WITH changed AS (
 UPDATE eventhook.execution e
 SET status = 'completed', due_at = NULL, completed_at = $5, output = u.output::json, error = NULL
 FROM unnest($2::uuid[], $3::int8[], $4::text[]) AS u (id, lease_token, output)
 WHERE e.id = ANY($2) AND e.id = u.id AND (e.tenant_id = $1) IS TRUE AND e.lease_token = u.lease_token AND e.status = 'running'
 RETURNING ` + executionColumns + `
-)` + logExecutionsSQL("changed", "'completed'", "$5") + `
-SELECT `
+)`
 
 var (
-	completeOneSQL  = completeSQL + `* FROM changed`
-	completeManySQL = completeSQL + `id, lease_token FROM changed`
+	logCompletedSQL = logExecutionsSQL("changed", "'completed'", "$5")
+	completeOneSQL  = newChangeSQL(completeSQL, logCompletedSQL, `
+SELECT * FROM changed`)
+	completeManySQL = newChangeSQL(completeSQL, logCompletedSQL, `
+SELECT id, lease_token FROM changed`)
 )
 
 // completeArgs returns the parameters of completeSQL. list must be sorted by id.
@@ -42,7 +44,7 @@ func (db *DB) completeArgs(tenant eventhook.TenantID, list []eventhook.Execution
 
 // Complete ends an execution with its Output and returns the completed execution.
 func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
-	rows, err := db.work.Query(ctx, completeOneSQL, db.completeArgs(x.TenantID, []eventhook.Execution{x})...)
+	rows, err := db.work.Query(ctx, db.form(ctx, x.TenantID, completeOneSQL), db.completeArgs(x.TenantID, []eventhook.Execution{x})...)
 	if err != nil {
 		return eventhook.Execution{}, translate("complete execution", err)
 	}
@@ -73,7 +75,7 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 		}
 	}
 	slices.SortFunc(batch, func(x, y eventhook.Execution) int { return slices.Compare(x.ID[:], y.ID[:]) })
-	done, err := db.readLeaseTokens(ctx, "complete executions", completeManySQL, db.completeArgs(tenant, batch)...)
+	done, err := db.readLeaseTokens(ctx, "complete executions", db.form(ctx, tenant, completeManySQL), db.completeArgs(tenant, batch)...)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +228,7 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 		args["status"], args["due_at"], args["completed_at"] = string(eventhook.ExecutionFailed), new(next.Add(behind(current.Priority))), (*time.Time)(nil)
 	}
 	var failed int
-	if err := db.work.QueryRow(ctx, failSQL, args).Scan(&failed); err != nil {
+	if err := db.work.QueryRow(ctx, db.form(ctx, x.TenantID, failSQL), args).Scan(&failed); err != nil {
 		return time.Time{}, translate("fail execution", err)
 	}
 	if failed == 0 {
@@ -237,10 +239,10 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 
 // failSQL ends an attempt. A lease whose time is over is not lost until another worker
 // claims the execution or it has ended, so a late result still counts. Primary key.
-var failSQL = `
+var failSQL = newChangeSQL(`
 WITH changed AS (
     UPDATE eventhook.execution e SET status = @status, due_at = @due_at::timestamptz, completed_at = @completed_at::timestamptz, error = @error
     WHERE id = @id AND tenant_id = @tenant AND lease_token = @token AND status = 'running'
-    RETURNING ` + executionColumns + `
-)` + logExecutionsSQL("changed", "status", "@now") + `
-SELECT count(*) FROM changed`
+    RETURNING `+executionColumns+`
+)`, logExecutionsSQL("changed", "status", "@now"), `
+SELECT count(*) FROM changed WHERE @now::timestamptz IS NOT NULL`)

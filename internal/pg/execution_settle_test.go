@@ -82,6 +82,7 @@ func TestCompleteAllIsOneStatement(t *testing.T) {
 	for range 10 {
 		f.execution(eventhook.Task)
 	}
+	f.usesLog(f.db, f.tenant) // reads the tenant's flag, which is then cached
 	trips := f.countTrips()
 	before := trips.Load()
 	claimed := f.claimWork(f.db, f.query())
@@ -133,7 +134,7 @@ func TestCompletingReadsOnlyItsExecutions(t *testing.T) {
 	f.backlog(10, "build")
 	claimed := f.claimWork(f.db, f.query())
 	for _, state := range []string{"a small table", "a large one", "after ANALYZE"} {
-		for name, sql := range map[string]string{"many": completeManySQL, "existing executions": existingExecutionsSQL} {
+		for name, sql := range map[string]string{"many": completeManySQL.logged, "many, silent": completeManySQL.silent, "existing executions": existingExecutionsSQL} {
 			args := f.db.completeArgs(f.tenant, claimed)
 			if sql == existingExecutionsSQL {
 				args = args[:2]

@@ -48,7 +48,8 @@ type lifecycleChange struct {
 }
 
 // PublishLifecycle publishes the events of stored changes, oldest first for each tenant, and
-// returns their number. It publishes nothing while another instance publishes. An event and
+// returns the number of changes. An event that only operator subscriptions name belongs to the
+// operator tenant, so that its tenant does not see that the operator listens. It publishes nothing while another instance publishes. An event and
 // the deletion of its change are one transaction, so each change has one event.
 func (db *DB) PublishLifecycle(ctx context.Context) (n int, err error) {
 	var isAny bool
@@ -65,13 +66,11 @@ func (db *DB) PublishLifecycle(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		events := make([]*eventhook.Event, len(changes))
-		for i, c := range changes {
-			if events[i], err = c.event(); err != nil {
-				return err
-			}
+		n = len(changes)
+		events, err := lifecycleEvents(ctx, tx, changes)
+		if err != nil {
+			return err
 		}
-		n = len(events)
 		published, err = db.announceIn(ctx, tx, events, nil)
 		return err
 	})
@@ -143,7 +142,8 @@ type lifecycleData struct {
 	OccurredAt          time.Time `json:"occurred_at"`
 }
 
-// event returns the event of a change. Its correlation id is the event that led to the work.
+// event returns the event of a change. Its correlation id is the event that led to the work or
+// settled the promise, and it has the trace of that event.
 func (c lifecycleChange) event() (*eventhook.Event, error) {
 	x := c.execution
 	data := lifecycleData{ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: c.status, Attempt: x.Attempt, MaxAttempts: x.MaxAttempts,
@@ -157,10 +157,8 @@ func (c lifecycleChange) event() (*eventhook.Event, error) {
 	if !x.EventID.IsZero() {
 		data.EventID = x.EventID.String()
 	}
-	if !x.ID.IsZero() {
+	if data.TraceID = hex.EncodeToString(c.promise[:]); !x.ID.IsZero() || x.TraceID != "" {
 		data.TraceID = x.Trace()
-	} else {
-		data.TraceID = hex.EncodeToString(c.promise[:])
 	}
 	body, err := json.Marshal(data)
 	if err != nil {

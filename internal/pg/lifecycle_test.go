@@ -205,3 +205,19 @@ func TestTheConditionNamesEachLifecycleEvent(t *testing.T) {
 		t.Errorf("the condition does not use its index:\n%s", plan)
 	}
 }
+
+// A webhook settles a promise of the API: the event of the change has the webhook's trace.
+func TestAPromiseThatAWebhookSettlesHasItsTrace(t *testing.T) {
+	f := setUp(t)
+	f.lifecycleSubscription("promise.*")
+	_, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "p"})
+	f.must(err)
+	e := f.leasedEvents(1)[0]
+	f.settle(f.db, f.plan(e, resolveAction("p", `1`)))
+	for n := 1; n > 0; {
+		n, err = f.db.PublishLifecycle(t.Context())
+		f.must(err)
+	}
+	const newest = `SELECT trace_id || ' ' || correlation_id FROM eventhook.event WHERE event_type = 'promise.resolved'`
+	same(t, "trace and correlation", queryValue[string](f, newest), e.Trace()+" "+e.ID.String())
+}

@@ -148,7 +148,7 @@ FROM examined`
 func (db *DB) readScanStep(ctx context.Context, sql string, args pgx.StrictNamedArgs) (step scanStep, err error) {
 	var oldest *[16]byte
 	var tenants, ids [][16]byte
-	list, err := readPlannedOnce(ctx, db, sql, func(r pgx.CollectableRow) (scanStep, error) {
+	list, err := readPlannedOnce(ctx, db.lists, sql, func(r pgx.CollectableRow) (scanStep, error) {
 		err := r.Scan(&step.examined, &oldest, &tenants, &ids)
 		return step, err
 	}, args)

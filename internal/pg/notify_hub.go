@@ -237,6 +237,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 	if _, err := conn.Exec(ctx, "LISTEN "+configChannel+"; LISTEN "+wakeChannel); err != nil {
 		return err
 	}
+	db.subscriptionsChanged(eventhook.TenantID{})
 	onConfig(ConfigChange{})
 	db.hub.wakeAll()
 	db.feed.markAllMissed()
@@ -257,6 +258,9 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 		change, err := parseConfigChange(n.Payload)
 		if err != nil {
 			db.log.Warn("a configuration notification has an unknown format; invalidating all caches", slog.String("payload", n.Payload))
+		}
+		if change.TenantID.IsZero() || !change.SubscriptionID.IsZero() {
+			db.subscriptionsChanged(change.TenantID)
 		}
 		onConfig(change)
 	}

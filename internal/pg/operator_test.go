@@ -98,7 +98,7 @@ func TestOperatorSubscriptionsReceivePublishedEventsUnseen(t *testing.T) {
 	}
 	for claim, filter := range map[string]eventhook.DeliveryFilter{
 		"all": {Limit: 10}, "of the event": {EventID: e.ID, Limit: 10}, "pending": {Status: eventhook.DeliveryPending, Limit: 10},
-		"of the operator subscription": {SubscriptionID: all.ID, Limit: 10},
+		"of the operator subscription": {SubscriptionID: all.ID, Limit: 10}, "pending of the operator subscription": {SubscriptionID: all.ID, Status: eventhook.DeliveryPending, Limit: 10},
 	} {
 		list, err := f.db.Deliveries(t.Context(), f.tenant, filter)
 		f.must(err)

@@ -28,15 +28,16 @@ type promiseResult struct {
 // instead. Unique index, then primary key.
 var settlePromisesSQL = `
 WITH pending AS MATERIALIZED (
-    SELECT p.id, o.status, o.value, o.error
-    FROM unnest(@tenants::uuid[], @keys::text[], @statuses::text[], @values::text[], @errors::text[]) AS o (tenant_id, key, status, value, error)
+    SELECT p.id, o.status, o.value, o.error, o.event_id, o.trace_id
+    FROM unnest(@tenants::uuid[], @keys::text[], @statuses::text[], @values::text[], @errors::text[], @events::uuid[], @traces::text[])
+        AS o (tenant_id, key, status, value, error, event_id, trace_id)
     JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"
     WHERE p.status = 'pending'
     ORDER BY p.tenant_id, p.idempotency_key FOR UPDATE OF p
 ), changed AS (
     UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = @now, due_at = NULL
     FROM pending o WHERE p.id = o.id
-    RETURNING p.tenant_id, p.idempotency_key, p.id, p.status, p.error, p.workflow_execution_id
+    RETURNING p.tenant_id, p.idempotency_key, p.id, p.status, p.error, p.workflow_execution_id, o.event_id, o.trace_id
 )` + logPromisesSQL("changed", "ARRAY[c.status]", "@now") + `
 SELECT tenant_id, idempotency_key, id, status FROM changed`
 
@@ -65,6 +66,7 @@ type promiseResults map[*effects.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
 	tenant  eventhook.TenantID
+	event   *eventhook.Event // nil for an outcome of the API
 	outcome *effects.PromiseOutcome
 }
 
@@ -85,7 +87,7 @@ func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	for _, s := range batch {
 		for i := range s.Actions {
 			if p := s.Actions[i].Effect.Promise; p != nil && s.Actions[i].Failure == "" {
-				all = append(all, keyedOutcome{s.Event.TenantID, p})
+				all = append(all, keyedOutcome{s.Event.TenantID, s.Event, p})
 			}
 		}
 	}
@@ -175,16 +177,16 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 
 // createPromiseSQL creates a promise, or turns a held outcome for its key into the
 // promise. It returns no row if the promise exists.
-var createPromiseSQL = `
+var createPromiseSQL = newChangeSQL(`
 WITH changed AS (
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, workflow_execution_id, expires_at, due_at, created_at)
 VALUES (@id, @tenant, @key, 'pending', @workflow, @expires_at, @expires_at, @now)
 ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
     SET is_held = false, workflow_execution_id = excluded.workflow_execution_id, created_at = excluded.created_at
     WHERE p.is_held
-RETURNING *
-)` + logPromisesSQL("changed", "CASE c.status WHEN 'pending' THEN ARRAY['created'] ELSE ARRAY['created', c.status] END", "@now") + `
-SELECT ` + promiseColumns + ` FROM changed`
+RETURNING *, `+noEvent+`
+)`, logPromisesSQL("changed", "CASE c.status WHEN 'pending' THEN ARRAY['created'] ELSE ARRAY['created', c.status] END", "@now"), `
+SELECT `+promiseColumns+` FROM changed`)
 
 const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
 
@@ -203,7 +205,7 @@ func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventho
 		}
 	}
 	now := db.now()
-	row := db.work.QueryRow(ctx, createPromiseSQL, pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
+	row := db.work.QueryRow(ctx, db.form(ctx, p.TenantID, createPromiseSQL), pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
 		"key": p.IdempotencyKey, "workflow": uuidArg(p.WorkflowExecutionID), "expires_at": p.ExpiresAt, "now": now})
 	result, err := scanPromise(row)
 	if err == nil {
@@ -247,7 +249,7 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 	o.Key, o.Hold = p.IdempotencyKey, false
 	var topics []string
 	err = db.inTx(ctx, "settle promise", func(tx pgx.Tx) error {
-		results, awaiting, err := settlePromises(ctx, tx, []keyedOutcome{{tenant, &o}}, db.now())
+		results, awaiting, err := settlePromises(ctx, tx, []keyedOutcome{{tenant: tenant, outcome: &o}}, db.now())
 		if err != nil {
 			return err
 		}
@@ -272,7 +274,7 @@ WITH expired AS MATERIALIZED (
     UPDATE eventhook.promise p SET status = 'expired', settled_at = $1, due_at = NULL
     FROM expired
     WHERE p.id = expired.id AND p.status = 'pending'
-    RETURNING p.*
+    RETURNING p.*, ` + noEvent + `
 )` + logPromisesSQL("changed", "ARRAY['expired']", "$1") + `
 SELECT id, tenant_id FROM changed`
 
@@ -332,7 +334,7 @@ type promiseSettler struct {
 // The caller passes these to settleOrHold again.
 func (s *promiseSettler) settleOrHold(ctx context.Context, outcomes []keyedOutcome) (left []keyedOutcome, err error) {
 	first := firstPerKey(outcomes, false)
-	found, err := s.query(ctx, settlePromisesSQL, outcomeColumns(first), pgx.NamedArgs{"now": s.now})
+	found, err := s.query(ctx, settlePromisesSQL, outcomeColumns(first), eventColumnsOf(first, s.now))
 	if err != nil {
 		return nil, fmt.Errorf("settle promises: %w", err)
 	}
@@ -424,6 +426,17 @@ type foundPromise struct {
 	promiseKey
 	id     eventhook.PromiseID
 	status eventhook.PromiseStatus
+}
+
+// eventColumnsOf returns the events of the outcomes and their traces.
+func eventColumnsOf(outcomes []keyedOutcome, now time.Time) pgx.NamedArgs {
+	events, traces := make([]*[16]byte, len(outcomes)), make([]*string, len(outcomes))
+	for i, o := range outcomes {
+		if o.event != nil {
+			events[i], traces[i] = (*[16]byte)(&o.event.ID), new(o.event.Trace())
+		}
+	}
+	return pgx.NamedArgs{"now": now, "events": events, "traces": traces}
 }
 
 // query runs a statement with the parameters of outcomes and more. It ignores parameters

@@ -31,6 +31,16 @@ var frequentStatements = map[string]struct {
 	"advance order":          {advanceOrderSQL.sql, len(advanceOrderSQL.params)},
 	"insert ordered":         {insertOrderedSQL.sql, len(insertOrderedSQL.params)},
 	"lock order of":          {lockOrderOfSQL, 2},
+	"lock events of":         {lockEventsOfSQL, 2},
+	"lock exact":             {lockExactSQL, 0},
+	"lock matching":          {lockMatchingSQL, 0},
+	"insert replay":          {insertReplaySQL, 0},
+	"running replay":         {runningReplaySQL, 2},
+	"count replays":          {countReplaysSQL, 1},
+	"list replays":           {listReplaysSQL, 5},
+	"find replay":            {findReplaySQL, 3},
+	"precede order":          {precedeOrderSQL, 0},
+	"queue age":              {deliveryAgeSQL, 0},
 	"lock all order":         {lockAllOrderSQL, 0},
 	"set actions":            {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":           {readActionsSQL, 2},
@@ -64,6 +74,9 @@ var frequentStatements = map[string]struct {
 	"replay undelivered":     {undeliveredPageSQL, 5},
 	"replay delivered":       {deliveredPageSQL, 4},
 	"replay events":          {eventPageSQL, 4},
+	"replay of all tenants":  {allEventsPageSQL, 4},
+	"delivery states":        {deliveryStatesSQL, 5},
+	"claim cleanup":          {claimCleanupSQL, 2},
 	"deliveries by id":       {deliveriesByIDSQL, 2},
 	"sizes of events":        {eventSizesSQL, 2},
 	"insert missing":         {insertMissingSQL, 0},
@@ -80,13 +93,19 @@ var frequentStatements = map[string]struct {
 	"find promises":          {findPromisesSQL, 0},
 	"lock awaiting":          {lockWorkflowsSQL, 1},
 	"resume awaiting":        {resumeWorkflowsSQL, 2},
-	"create promise":         {createPromiseSQL, 0},
+	"create promise":         {createPromiseSQL.logged, 0},
 	"expire promises":        {expirePromisesSQL, 1},
-	"claim work":             {claimWorkSQL, 0},
-	"claim kinds":            {claimKindsSQL, 0},
+	"claim work":             {claimWorkSQL.logged, 0},
+	"claim kinds":            {claimKindsSQL.logged, 0},
+	"claim work, silent":     {claimWorkSQL.silent, 0},
+	"claim kinds, silent":    {claimKindsSQL.silent, 0},
+	"complete one, silent":   {completeOneSQL.silent, 5},
+	"fail work, silent":      {failSQL.silent, 0},
+	"is logged":              {isLoggedSQL, 1},
+	"lifecycle names":        {lifecycleNamesSQL, 1},
 	"more of kinds":          {countOldestSQL, 0},
-	"claim by place":         {claimByPlaceSQL, 0},
-	"claim kinds by place":   {claimKindsByPlaceSQL, 0},
+	"claim by place":         {claimByPlaceSQL.logged, 0},
+	"claim kinds by place":   {claimKindsByPlaceSQL.logged, 0},
 	"more by place":          {countByPlaceSQL, 0},
 	"more kinds by place":    {countKindsByPlaceSQL, 0},
 	"next early":             {nextEarlySQL, 0},
@@ -95,14 +114,14 @@ var frequentStatements = map[string]struct {
 	"heartbeat":              {heartbeatSQL, 5},
 	"next work":              {nextWorkSQL, 3},
 	"next of kinds":          {nextKindsSQL, 3},
-	"complete one":           {completeOneSQL, 5},
-	"complete many":          {completeManySQL, 5},
+	"complete one":           {completeOneSQL.logged, 5},
+	"complete many":          {completeManySQL.logged, 5},
 	"existing executions":    {existingExecutionsSQL, 2},
 	"read awaited":           {readAwaitedSQL, 1},
 	"lock promises":          {lockPromisesSQL, 2},
-	"suspend":                {suspendSQL, 6},
-	"fail work":              {failSQL, 0},
-	"cancel work":            {cancelSQL, 3},
+	"suspend":                {suspendSQL.logged, 6},
+	"fail work":              {failSQL.logged, 0},
+	"cancel work":            {cancelSQL.logged, 3},
 	"retry work":             {retrySQL, 3},
 	"take lifecycle":         {takeLifecycleSQL, 1},
 	"await":                  {awaitSQL, 2},
@@ -222,8 +241,11 @@ func TestFrequentStatementsReadNoWholeTable(t *testing.T) {
 			if bad := wholeTable.FindString(plan); bad != "" {
 				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
 			}
+			if name == "claim cleanup" && !strings.Contains(plan, "tenant_cleanup_due") {
+				t.Errorf("%s, %s reads all closed tenants:\n%s", state, name, plan)
+			}
 			// A sort reads all due rows before it returns the first.
-			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
+			if (name == "claim events" || name == "claim work" || name == "claim work, silent") && sorts.MatchString(plan) {
 				t.Errorf("%s, %s: the plan sorts:\n%s", state, name, plan)
 			}
 		}

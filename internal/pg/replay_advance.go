@@ -16,10 +16,10 @@ import (
 // same transaction that the payload exists; see restartDeliveriesSQL. Primary keys.
 const insertMissingSQL = `
 INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, restarted_at, released_by)
-SELECT u.id, @tenant, @destination, u.event_id, u.event_type, u.due_at, 'pending', @now, @replay
-FROM unnest(@ids::uuid[], @events::uuid[], @types::text[], @due_at::timestamptz[]) AS u (id, event_id, event_type, due_at)
+SELECT u.id, u.tenant_id, @destination, u.event_id, u.event_type, u.due_at, 'pending', @now, @replay
+FROM unnest(@tenants::uuid[], @ids::uuid[], @events::uuid[], @types::text[], @due_at::timestamptz[]) AS u (tenant_id, id, event_id, event_type, due_at)
 WHERE EXISTS (SELECT FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, e.id)
-    WHERE e.tenant_id = @tenant AND e.id = u.event_id)
+    WHERE e.tenant_id = u.tenant_id AND e.id = u.event_id)
 ON CONFLICT DO NOTHING`
 
 // advanceReplaySQL writes the progress of a replay if the lease is still valid. Lock order:
@@ -142,13 +142,13 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 		return 0, nil
 	}
 	now := db.now()
-	r := restart{tenant: job.TenantID, now: now, statuses: restartableStatuses(job.Statuses), job: job}
+	r := restart{now: now, statuses: restartableStatuses(job.Statuses), job: job}
 	m := missing{}
 	var ordered []*eventhook.Delivery
 	for i, d := range list {
 		due := dueAt(job, d, now, i)
 		if d.Status != "" {
-			r.ids, r.dueAt = append(r.ids, d.ID), append(r.dueAt, due)
+			r.rows, r.dueAt = append(r.rows, rowKey{d.TenantID, d.ID}), append(r.dueAt, due)
 			continue
 		}
 		if isOrdered(d) {
@@ -166,8 +166,8 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 	if err != nil || len(m.ids) == 0 {
 		return queued, err
 	}
-	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "destination": [16]byte(job.SubscriptionID),
-		"replay": [16]byte(job.ID), "now": now, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
+	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"destination": [16]byte(job.SubscriptionID),
+		"replay": [16]byte(job.ID), "now": now, "tenants": m.tenants, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
 	return queued + int(tag.RowsAffected()), err
 }
 
@@ -175,8 +175,8 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 // wait, and keeps their order. Primary key.
 const precedeOrderSQL = `
 UPDATE eventhook.delivery d SET order_seq = d.order_seq - 4611686018427387904, restarted_at = @now, released_by = @replay
-FROM unnest(@ids::uuid[]) AS u (id)
-WHERE d.tenant_id = @tenant AND d.id = u.id AND d.order_seq > 0 AND d.restarted_at IS NULL AND d.xmin = pg_current_xact_id()::xid`
+FROM unnest(@tenants::uuid[], @ids::uuid[]) AS u (tenant_id, id)
+WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.order_seq > 0 AND d.restarted_at IS NULL AND d.xmin = pg_current_xact_id()::xid`
 
 // insertMissingOrdered creates ordered deliveries of stored events, unless they exist, and
 // returns their number.
@@ -184,27 +184,26 @@ func insertMissingOrdered(ctx context.Context, tx pgx.Tx, job *replay.Job, list 
 	if len(list) == 0 {
 		return 0, nil
 	}
-	ids := make([][16]byte, len(list))
+	tenants, ids := make([][16]byte, len(list)), make([][16]byte, len(list))
 	for i, d := range list {
-		d.TenantID, d.SubscriptionID, d.DestinationID = job.TenantID, job.SubscriptionID, eventhook.DestinationID(job.SubscriptionID)
-		ids[i] = d.ID
+		tenants[i], ids[i] = d.TenantID, d.ID
 	}
 	if err := insertOrdered(ctx, tx, list, now); err != nil {
 		return 0, err
 	}
-	tag, err := tx.Exec(ctx, precedeOrderSQL, pgx.StrictNamedArgs{"tenant": [16]byte(job.TenantID), "replay": [16]byte(job.ID), "now": now, "ids": ids})
+	tag, err := tx.Exec(ctx, precedeOrderSQL, pgx.StrictNamedArgs{"tenants": tenants, "replay": [16]byte(job.ID), "now": now, "ids": ids})
 	return int(tag.RowsAffected()), err
 }
 
 // missing has the columns of deliveries that are created.
 type missing struct {
-	ids, events [][16]byte
-	types       []string
-	dueAt       []time.Time
+	tenants, ids, events [][16]byte
+	types                []string
+	dueAt                []time.Time
 }
 
 func (m *missing) add(d *eventhook.Delivery, due time.Time) {
-	m.ids, m.events = append(m.ids, d.ID), append(m.events, d.EventID)
+	m.tenants, m.ids, m.events = append(m.tenants, d.TenantID), append(m.ids, d.ID), append(m.events, d.EventID)
 	m.types, m.dueAt = append(m.types, d.EventType), append(m.dueAt, due)
 }
 

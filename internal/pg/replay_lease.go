@@ -75,12 +75,18 @@ func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay
 	if errors.Is(err, eventhook.ErrNotFound) { // deleted now, with its replays
 		return db.LeaseReplay(ctx, lease)
 	}
-	if err != nil {
-		return nil, next, err
+	if err == nil {
+		err = db.work.QueryRow(ctx, openOfReplaySQL, [16]byte(job.ID), replay.MaxOpen+1).Scan(&job.Open)
 	}
-	err = db.work.QueryRow(ctx, openOfReplaySQL, [16]byte(job.ID), replay.MaxOpen+1).Scan(&job.Open)
-	return job, next, translate(act, err)
+	if err != nil {
+		step := replay.Step{Cursor: job.Cursor, IsRead: job.IsRead, DueAt: db.now().Add(releaseDelay)}
+		return nil, next, errors.Join(translate(act, err), db.AdvanceReplay(ctx, job, step))
+	}
+	return job, next, nil
 }
+
+// releaseDelay is how long a replay is postponed that was leased but could not be read.
+const releaseDelay = 5 * time.Second
 
 func (db *DB) leaseReplay(ctx context.Context, lease time.Duration) (*replay.Job, error) {
 	now := db.now()

@@ -29,16 +29,16 @@ ORDER BY d.id LIMIT $4`
 
 	// eventPageSQL reads events of a tenant, with their origin. Primary key.
 	eventPageSQL = `
-SELECT e.id, e.event_type, e.origin FROM eventhook.event e
+SELECT e.tenant_id, e.id, e.event_type, e.origin FROM eventhook.event e
 WHERE e.tenant_id = $1 AND e.id > $2 AND e.id < $3
 ORDER BY e.id LIMIT $4`
 
-	replayPageColumns = `d.id, d.event_id, d.event_type, d.status, d.completed_at`
+	replayPageColumns = `d.tenant_id, d.id, d.event_id, d.event_type, d.status, d.completed_at`
 )
 
 // deliveriesByIDSQL reads the states of deliveries. Primary key, one partition each.
 const deliveriesByIDSQL = `
-SELECT d.id, d.event_id, d.event_type, d.status, d.completed_at
+SELECT ` + replayPageColumns + `
 FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id) JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id`
 
 // ReplayPage reads the next limit rows of a replay after its cursor: deliveries of its
@@ -73,10 +73,14 @@ func (db *DB) deliveryPage(ctx context.Context, job *replay.Job, limit int) (pag
 		return page, err
 	}
 	page.Deliveries, err = pgx.CollectRows(rows, scanReplayed(job))
+	if err != nil {
+		return page, err
+	}
 	page.IsLast = len(page.Deliveries) < limit
 	if n := len(page.Deliveries); n > 0 {
 		page.Cursor = page.Deliveries[n-1].ID
 	}
+	page.Deliveries, err = db.ofReplayedTenants(ctx, job, page.Deliveries)
 	return page, err
 }
 
@@ -84,37 +88,36 @@ func (db *DB) deliveryPage(ctx context.Context, job *replay.Job, limit int) (pag
 func scanReplayed(job *replay.Job) func(pgx.CollectableRow) (*eventhook.Delivery, error) {
 	return func(row pgx.CollectableRow) (*eventhook.Delivery, error) {
 		d := newReplayed(job)
-		err := row.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.EventType, (*string)(&d.Status), &d.CompletedAt)
+		err := row.Scan((*[16]byte)(&d.TenantID), (*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.EventType, (*string)(&d.Status), &d.CompletedAt)
 		return d, err
 	}
 }
 
 func newReplayed(job *replay.Job) *eventhook.Delivery {
-	return &eventhook.Delivery{TenantID: job.TenantID, SubscriptionID: job.SubscriptionID, DestinationID: eventhook.DestinationID(job.SubscriptionID)}
+	return &eventhook.Delivery{SubscriptionID: job.SubscriptionID, DestinationID: eventhook.DestinationID(job.SubscriptionID)}
 }
 
 func (db *DB) eventPage(ctx context.Context, job *replay.Job, limit int) (page replay.Page, err error) {
 	after, before := replayBounds(job)
-	rows, err := db.work.Query(ctx, eventPageSQL, [16]byte(job.TenantID), after, before, limit)
+	var read []replayedEvent
+	if job.TenantID == eventhook.OperatorTenant {
+		read, page.Cursor, page.IsLast, err = db.readAllEvents(ctx, job, limit)
+	} else {
+		read, err = db.readReplayedEvents(ctx, eventPageSQL, [16]byte(job.TenantID), after, before, limit)
+		page.IsLast = len(read) < limit
+	}
 	if err != nil {
 		return page, err
 	}
-	read := 0
-	var id eventhook.EventID
-	var eventType, origin string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &eventType, &origin}, func() error {
-		read, page.Cursor = read+1, id
-		if eventhook.Origin(origin) != eventhook.OriginSource && eventType != testEventType {
-			d := newReplayed(job)
-			d.ID, d.EventID, d.EventType = eventhook.DeliveryIDOf(id, d.DestinationID), id, eventType
-			page.Deliveries = append(page.Deliveries, d)
+	for _, e := range read {
+		page.Cursor = e.ID
+		if e.Origin == eventhook.OriginSource || e.EventType == testEventType {
+			continue
 		}
-		return nil
-	})
-	if err != nil {
-		return page, err
+		d := newReplayed(job)
+		d.TenantID, d.ID, d.EventID, d.EventType = e.TenantID, eventhook.DeliveryIDOf(e.ID, d.DestinationID), e.ID, e.EventType
+		page.Deliveries = append(page.Deliveries, d)
 	}
-	page.IsLast = read < limit
 	return page, db.readReplayed(ctx, job, page.Deliveries)
 }
 
@@ -123,11 +126,11 @@ const testEventType = "system.webhook_test"
 
 // readReplayed sets the states of the deliveries that exist.
 func (db *DB) readReplayed(ctx context.Context, job *replay.Job, list []*eventhook.Delivery) error {
-	ids, byID := make([][16]byte, len(list)), make(map[eventhook.DeliveryID]*eventhook.Delivery, len(list))
+	tenants, ids, byID := make([][16]byte, len(list)), make([][16]byte, len(list)), make(map[eventhook.DeliveryID]*eventhook.Delivery, len(list))
 	for i, d := range list {
-		ids[i], byID[d.ID] = d.ID, d
+		tenants[i], ids[i], byID[d.ID] = d.TenantID, d.ID, d
 	}
-	rows, err := db.work.Query(ctx, deliveriesByIDSQL, slices.Repeat([][16]byte{job.TenantID}, len(ids)), ids)
+	rows, err := db.work.Query(ctx, deliveriesByIDSQL, tenants, ids)
 	if err != nil {
 		return err
 	}

@@ -274,6 +274,23 @@ func TestRetentionDropsPartitionsDuringAReplay(t *testing.T) {
 	f.wantReplay(r.ID, "completed", 2, 2, 0)
 }
 
+// A replay without an end has all events until it was started, however early it begins.
+func TestAReplayWithoutAnEndEndsAtItsStart(t *testing.T) {
+	f := setUp(t)
+	s := f.subscription()
+	for range 2500 { // several pages
+		f.publishTyped("order.made", "{}")
+	}
+	f.publishTyped("payment.made", "{}")
+	f.clock.Advance(time.Second)
+	r := f.startReplay(s, withMissing, func(r *eventhook.ReplayRequest) { r.Since = time.Unix(0, 0) })
+	same(t, "until", r.Until.Equal(f.clock.Now()), true)
+	f.clock.Advance(time.Second)
+	f.publishTyped("payment.made", "{}")
+	same(t, "delivered", f.finishReplay(f.replayWorker(f.db), r), 1)
+	f.wantReplay(r.ID, "completed", 1, 1, 0)
+}
+
 // The same request on two instances at the same time starts one replay.
 func TestConcurrentIdenticalRequestsStartOneReplay(t *testing.T) {
 	f := setUp(t)

@@ -127,12 +127,14 @@ const (
 	openDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
 )
 
-// releasedDeliveriesSQL finds deliveries that a replay has queued since $3. They count from
-// then, so that a later replay does not take them for missing. Index delivery_released.
-const releasedDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND released_by IS NOT NULL AND restarted_at >= $3`
+// releasedDeliveriesSQL finds deliveries in the partition %s that a replay has queued since $3.
+// They count from then, so that a later replay does not take them for missing. It names the
+// partition, since with bounds of ids the planner would choose the primary key and read all
+// deliveries of the day. Index delivery_released.
+const releasedDeliveriesSQL = `SELECT FROM eventhook.%s WHERE released_by IS NOT NULL AND restarted_at >= $3`
 
-// partitionedTable is a partitioned table. released is "" or a query for rows that are kept
-// longer.
+// partitionedTable is a partitioned table. released is "" or a query, with a verb for the name of
+// the partition, for rows that are kept longer.
 type partitionedTable struct{ table, key, open, released string }
 
 // keeps returns a query for rows because of which a partition is not dropped, and its
@@ -141,7 +143,7 @@ func (p partitionedTable) keeps(d, oldest time.Time) (sql string, args []any) {
 	lo, hi := bounds(d)
 	sql, args = p.open, []any{[16]byte(lo), [16]byte(hi)}
 	if p.released != "" {
-		sql, args = sql+` UNION ALL `+p.released, append(args, oldest)
+		sql, args = sql+` UNION ALL `+fmt.Sprintf(p.released, partitionName(p.table, d)), append(args, oldest)
 	}
 	return `SELECT EXISTS (` + sql + `)`, args
 }
@@ -328,7 +330,9 @@ func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d, oldest t
 		}
 	}
 	if isOpen {
-		db.log.Warn("a partition past its retention is kept, since it holds open work or replayed deliveries", "partition", name)
+		if _, isKnown := db.keptPartitions.LoadOrStore(name, true); !isKnown {
+			db.log.Info("a partition past its retention is kept, since it holds open work or replayed deliveries", "partition", name)
+		}
 		return nil
 	}
 	db.log.Info("dropped a partition past its retention", "partition", name)

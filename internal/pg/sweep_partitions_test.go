@@ -2,7 +2,9 @@ package pg
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +128,20 @@ func TestRetentionDropsOldPartitions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Maintenance runs every ten minutes.
+func TestAKeptPartitionIsLoggedOnce(t *testing.T) {
+	f := setUp(t)
+	var log strings.Builder
+	f.db.log = slog.New(slog.NewTextHandler(&log, nil))
+	f.keep(Retention{})
+	f.publishTo(1, f.insertSubscription(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }))
+	f.clock.Advance(3 * day)
+	for range 3 {
+		f.keep(Retention{DeliveriesDays: 1})
+	}
+	same(t, "messages", strings.Count(log.String(), "delivery_20260310"), 1)
 }
 
 func TestRetentionIncludesTheDefaultPartition(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"github.com/eventhook/eventhook/internal/filter"
 )
 
-// ByType returns a function that reports whether events of a type, which tenants may see,
-// match one of the patterns.
-func ByType(patterns []string) func(eventType string) bool {
+// ByType returns a function that reports whether events of a type, which the owner of s may
+// see, match one of the patterns.
+func ByType(s *eventhook.Subscription, patterns []string) func(eventType string) bool {
 	index := filter.NewTypeIndex([][]string{patterns})
 	return func(eventType string) (ok bool) {
-		if eventhook.IsVisibleToTenants(eventType) {
+		if s.IsOperator() || eventhook.IsVisibleToTenants(eventType) {
 			index.Each(eventType, func(int) { ok = true })
 		}
 		return ok

@@ -130,9 +130,8 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	if t, isSystem := eventhook.FindSystemEventType(e.EventType); isSystem {
 		return t.Category, ""
 	}
-	key := entryKey{e.TenantID, e.EventType}
-	entry, err := c.entries.Get(ctx, key)
-	return c.check(m, e, key, entry, err)
+	entry, err := c.entries.Get(ctx, keyOf(e))
+	return c.check(m, e, entry, err)
 }
 
 // CheckNow is Check without reading the database. It returns false if the entry is not in
@@ -144,45 +143,46 @@ func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category strin
 	if t, isSystem := eventhook.FindSystemEventType(e.EventType); isSystem {
 		return t.Category, true
 	}
-	key := entryKey{e.TenantID, e.EventType}
-	entry, err := c.entries.Peek(key)
+	entry, err := c.entries.Peek(keyOf(e))
 	if errors.Is(err, snapshot.ErrNotInMemory) {
 		return "", false
 	}
-	category, _ = c.check(m, e, key, entry, err)
+	category, _ = c.check(m, e, entry, err)
 	return category, true
 }
 
 // check checks an event against the entry of its type. err is the error of reading the
 // entry.
-func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entry *catalogueEntry, err error) (category, fault string) {
+func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, entry *catalogueEntry, err error) (category, fault string) {
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
-		return "", c.mismatch(key, MismatchUnknown, "the catalogue has no entry for the event type")
+		return "", c.mismatch(e, MismatchUnknown, "the catalogue has no entry for the event type")
 	case err != nil:
 		return "", "" // if the database is down, storing the event fails and reports it
 	case entry.broken:
-		return entry.category, c.mismatch(key, MismatchUnchecked, "the schema of the event type cannot be used")
+		return entry.category, c.mismatch(e, MismatchUnchecked, "the schema of the event type cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}
-	return entry.category, c.checkSchema(m, key, entry, e.Body)
+	return entry.category, c.checkSchema(m, e, entry)
 }
+
+func keyOf(e *eventhook.Event) entryKey { return entryKey{e.TenantID, e.EventType} }
 
 // Unchecked counts an event whose check takes too many steps.
 func (c *Catalogue) Unchecked(e *eventhook.Event) {
 	if c != nil {
-		c.mismatch(entryKey{e.TenantID, e.EventType}, MismatchUnchecked, schema.ErrTooMuch.Error())
+		c.mismatch(e, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
 }
 
-// checkSchema checks data against an entry's schema.
-func (c *Catalogue) checkSchema(m *meter.Meter, key entryKey, entry *catalogueEntry, data []byte) (fault string) {
+// checkSchema checks the data of an event against an entry's schema.
+func (c *Catalogue) checkSchema(m *meter.Meter, e *eventhook.Event, entry *catalogueEntry) (fault string) {
 	now := c.now()
 	if now.Unix() < entry.pausedUntil.Load() {
-		return c.mismatch(key, MismatchUnchecked, schema.ErrTooMuch.Error())
+		return c.mismatch(e, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
-	fault, err := entry.schema.Validate(m, data)
+	fault, err := entry.schema.Validate(m, e.Body)
 	if m.Err() != nil {
 		return ""
 	}
@@ -191,21 +191,21 @@ func (c *Catalogue) checkSchema(m *meter.Meter, key entryKey, entry *catalogueEn
 	}
 	switch {
 	case err != nil:
-		return c.mismatch(key, MismatchUnchecked, err.Error())
+		return c.mismatch(e, MismatchUnchecked, err.Error())
 	case fault != "":
-		return c.mismatch(key, MismatchShape, fault)
+		return c.mismatch(e, MismatchShape, fault)
 	}
 	return ""
 }
 
 // mismatch counts a mismatch. It logs the fault, unless a fault of the type was logged
 // within the last logInterval.
-func (c *Catalogue) mismatch(key entryKey, kind, fault string) string {
+func (c *Catalogue) mismatch(e *eventhook.Event, kind, fault string) string {
 	c.observer.Mismatch(kind)
-	now := c.now()
+	now, key := c.now(), keyOf(e)
 	if at, ok := c.logged.Get(key); !ok || now.Sub(at) >= logInterval {
 		c.logged.Add(key, now)
-		c.log.Info(mismatchTexts[kind], "tenant_id", key.tenant, "type", key.name, "fault", fault)
+		c.log.Info(mismatchTexts[kind], "tenant_id", key.tenant, "type", key.name, "fault", fault, "event", e.ID, "trace_id", e.Trace())
 	}
 	return fault
 }

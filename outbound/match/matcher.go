@@ -125,14 +125,14 @@ const maxFilterSteps = meter.EventLimit / 4
 // and is in tooSlow. The meter counts the work. If the meter has an error afterwards, the
 // result must not be used.
 func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
-	if len(r.receiving) == 0 || !eventhook.IsVisibleToTenants(e.EventType) {
+	if len(r.receiving) == 0 {
 		return nil, nil
 	}
 	var s *filter.Subject
-	isLifecycle := e.IsLifecycle()
+	isLifecycle, isVisible := e.IsLifecycle(), eventhook.IsVisibleToTenants(e.EventType)
 	r.index.each(e, func(i int) {
 		t := &r.receiving[i]
-		if isLifecycle && !namesType(t.EventTypes, e.EventType) {
+		if !isVisible && !t.IsOperator() || isLifecycle && !namesType(t.EventTypes, e.EventType) {
 			return
 		}
 		if t.filter == nil {

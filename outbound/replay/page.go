@@ -40,9 +40,9 @@ func (w *Worker) wanted(job *Job, list []*eventhook.Delivery) []*eventhook.Deliv
 	if job.Kind == eventhook.ReplayRecovery {
 		return list
 	}
-	list = matching(list, job.Subscription.EventTypes)
+	list = matching(list, &job.Subscription, job.Subscription.EventTypes)
 	if len(job.EventTypes) > 0 {
-		list = matching(list, job.EventTypes)
+		list = matching(list, &job.Subscription, job.EventTypes)
 	}
 	return list
 }
@@ -80,9 +80,9 @@ func (w *Worker) match(ctx context.Context, job *Job, page *Page) error {
 	return nil
 }
 
-// matching returns the deliveries whose events have one of the types.
-func matching(list []*eventhook.Delivery, patterns []string) []*eventhook.Delivery {
-	matches := match.ByType(patterns)
+// matching returns the deliveries to a subscription whose events have one of the types.
+func matching(list []*eventhook.Delivery, to *eventhook.Subscription, patterns []string) []*eventhook.Delivery {
+	matches := match.ByType(to, patterns)
 	return slices.DeleteFunc(list, func(d *eventhook.Delivery) bool { return !matches(d.EventType) })
 }
 

@@ -24,7 +24,9 @@ const (
 	leaseTime   = 30 * time.Second
 	longestPage = leaseTime / 6 // of evaluating filters
 	pageSize    = 1000
-	pollEvery   = time.Second // without a wake-up
+	pollEvery   = time.Second     // without a wake-up
+	retryAfter  = 5 * time.Second // a step that failed
+	releaseTime = 2 * time.Second // for ending the lease after that
 
 	shortestWait = 50 * time.Millisecond // of a replay that waits for its deliveries
 	longestWait  = 5 * time.Second
@@ -52,7 +54,25 @@ func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err err
 	if err != nil || job == nil {
 		return false, next, err
 	}
-	return true, next, w.step(ctx, job)
+	if err = w.step(ctx, job); err != nil {
+		w.release(ctx, job)
+	}
+	return true, next, err
+}
+
+// release ends the lease of a replay whose step has failed: the step is done again after
+// retryAfter, or at once by another instance if ctx has ended. If that fails, too, the lease
+// expires.
+func (w *Worker) release(ctx context.Context, job *Job) {
+	s := w.next(job)
+	if s.Counts = false; ctx.Err() == nil {
+		s.DueAt = s.DueAt.Add(retryAfter)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	if err := w.Store.AdvanceReplay(ctx, job, s); err != nil {
+		w.Log.Debug("cannot end the lease of a replay; it expires", "replay", job.ID, "error", err)
+	}
 }
 
 // pause returns at next, at a wake-up, or after pollEvery.

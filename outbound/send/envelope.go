@@ -22,7 +22,7 @@ func Body(e *eventhook.Event) []byte {
 	o.text("event_type", e.EventType)
 	o.text("category", envelope.Category)
 	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), timeLayout)
-	o.id("tenant_id", e.TenantID)
+	o.id("tenant_id", e.About())
 	o.text("source", envelope.Source)
 	o.compact("scope", envelope.Scope)
 	o.compact("actor", envelope.Actor)

@@ -15,11 +15,12 @@ import (
 // subscription or target and their parts, the longest first.
 type hidden []string
 
-func newHidden(s *eventhook.Subscription, to *url.URL) hidden {
+func newHidden(s *eventhook.Subscription, auth *eventhook.Auth, to *url.URL) hidden {
 	all := []string{s.URL.Reveal(), s.AuthHeader.Reveal()}
 	for _, one := range s.Signing {
 		all = append(all, one.Secret.Reveal())
 	}
+	all = append(all, secretsOf(auth)...)
 	parts := append(credentials(s.AuthHeader), to.RequestURI(), to.EscapedPath(), to.Path)
 	for _, values := range to.Query() {
 		parts = append(parts, values...)
@@ -53,6 +54,23 @@ func credentials(authorization eventhook.Secret) (parts []string) {
 		parts = append(parts, string(decoded), password)
 	}
 	return parts
+}
+
+// secretsOf returns the secrets of an Auth that may be nil. A private key is left out, because
+// it is never sent. Package auth masks tokens and signatures.
+func secretsOf(auth *eventhook.Auth) (all []string) {
+	if auth == nil {
+		return nil
+	}
+	for _, m := range auth.Members() {
+		if m.IsSecret && m.Text != &auth.PrivateKey {
+			all = append(all, *m.Text)
+		}
+	}
+	if auth.Type == eventhook.AuthBasic {
+		all = append(all, auth.Username+":"+auth.Password)
+	}
+	return all
 }
 
 // longest returns the length of the longest hidden text. That many bytes of an answer are

@@ -135,7 +135,7 @@ func newSender(now func() time.Time) sender {
 }
 
 func newSenderOver(c send.Client, userAgent string, now func() time.Time) sender {
-	return sender{send.NewHTTPSender(c, transforms, userAgent, now)}
+	return sender{send.NewHTTPSender(send.Deps{Client: c, Transformer: transforms, UserAgent: userAgent, Now: now})}
 }
 
 // clientFunc implements send.Client without a network.

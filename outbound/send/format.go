@@ -55,7 +55,7 @@ func (r *Receiver) message(ctx context.Context, e *eventhook.Event) (message, er
 // transformed returns the result of the transform: a string as text, any other value as
 // JSON.
 func (r *Receiver) transformed(ctx context.Context, e *eventhook.Event) (message, error) {
-	result, err := r.sender.transformer.Transform(ctx, r.sub.TenantID, r.sub.Transform, Body(e))
+	result, err := r.sender.deps.Transformer.Transform(ctx, r.sub.TenantID, r.sub.Transform, Body(e))
 	if err != nil {
 		return message{}, err
 	}

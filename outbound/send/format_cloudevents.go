@@ -22,7 +22,7 @@ func cloudEvent(e *eventhook.Event) []byte {
 	o.text("subject", textOf(envelope.Scope))
 	o.b = e.ID.Time().AppendFormat(o.member("time"), timeLayout)
 	o.text("datacontenttype", mediaJSON)
-	o.text("tenantid", e.TenantID.String())
+	o.text("tenantid", e.About().String())
 	o.text("category", envelope.Category)
 	o.text("actor", textOf(envelope.Actor))
 	o.text("correlationid", e.CorrelationID)
@@ -38,7 +38,7 @@ func cloudEvent(e *eventhook.Event) []byte {
 func cloudSource(e *eventhook.Event, envelope eventhook.Envelope) string {
 	switch source := envelope.Source; {
 	case source == "":
-		return "urn:uuid:" + e.TenantID.String()
+		return "urn:uuid:" + e.About().String()
 	case isURIReference(source):
 		return source
 	default:

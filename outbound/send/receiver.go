@@ -20,6 +20,7 @@ import (
 type Receiver struct {
 	sender *HTTPSender
 	sub    *eventhook.Subscription
+	client Client // authenticates the requests
 	url    *url.URL
 	header http.Header // the custom headers of the subscription
 	names  headerNames
@@ -47,7 +48,15 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	case !signer.canSign():
 		return nil, errNoSecret
 	}
-	r := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer, hidden: newHidden(s, to)}
+	auth, err := eventhook.OpenAuth(s.Auth)
+	if err != nil {
+		return nil, err
+	}
+	client, err := sender.deps.clientFor(auth)
+	if err != nil {
+		return nil, err
+	}
+	r := &Receiver{sender: sender, sub: s, client: client, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer, hidden: newHidden(s, auth, to)}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
 	}
@@ -86,7 +95,7 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, m m
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set("Content-Type", m.mediaType)
-	set("User-Agent", r.sender.userAgent)
+	set("User-Agent", r.sender.deps.UserAgent)
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	set("Webhook-Signature", r.standardSignature(id, at, m.body))

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -19,17 +21,19 @@ import (
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/internal/script"
+	"github.com/eventhook/eventhook/outbound/auth"
 	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/outbound/transform"
 )
 
 // recipe is a subscription of docs/recipes.md.
 type recipe struct {
-	Name          string   `json:"name"`
-	URL           string   `json:"url"`
-	EventTypes    []string `json:"event_types"`
-	AuthHeader    string   `json:"auth_header"`
-	SigningSecret string   `json:"signing_secret"`
+	Name          string          `json:"name"`
+	URL           string          `json:"url"`
+	EventTypes    []string        `json:"event_types"`
+	AuthHeader    string          `json:"auth_header"`
+	Auth          *eventhook.Auth `json:"auth"`
+	SigningSecret string          `json:"signing_secret"`
 	eventhook.SubscriptionSettings
 }
 
@@ -50,6 +54,9 @@ func recipes(t *testing.T) map[string]eventhook.Subscription {
 		}
 		s := eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](eventTime), Name: r.Name, Status: eventhook.SubscriptionActive, EventTypes: r.EventTypes, SubscriptionSettings: r.SubscriptionSettings}
 		s.URL, s.AuthHeader = eventhook.NewSecret(r.URL), eventhook.NewSecret(r.AuthHeader)
+		if r.Auth != nil {
+			s.Auth = r.Auth.Seal()
+		}
 		if r.SigningSecret != "" {
 			s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(r.SigningSecret)}}
 		}
@@ -174,10 +181,27 @@ func checkPagerDuty(t *testing.T, r received, body map[string]any) {
 	}
 }
 
+// newTokenEndpoint starts the token endpoint of ServiceNow, which issues one token to one
+// client.
+func newTokenEndpoint(t *testing.T) (url string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if id, secret, ok := r.BasicAuth(); !ok || id != "0c1a3f5e7b9d" || secret != "s3cret-of-the-client" || r.FormValue("grant_type") != "client_credentials" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"access_token":"issued-t0ken","token_type":"Bearer","expires_in":1799}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/oauth_token.do"
+}
+
 // checkServiceNow checks a request to the Table API.
 func checkServiceNow(t *testing.T, r received, body map[string]any) {
 	t.Helper()
-	if r.path != "/api/now/table/incident" || r.header.Get("Authorization") != "Basic ZXZlbnRob29rOnMzY3JldA==" || r.header.Get("Accept") != "application/json" {
+	isAuthorized := slices.Contains([]string{"Basic ZXZlbnRob29rOnMzY3JldA==", "Bearer issued-t0ken"}, r.header.Get("Authorization"))
+	if r.path != "/api/now/table/incident" || !isAuthorized || r.header.Get("Accept") != "application/json" {
 		t.Errorf("got %s with %v", r.path, r.header)
 	}
 	for name := range body {
@@ -241,7 +265,8 @@ func TestRecipes(t *testing.T) {
 		check func(*testing.T, received, map[string]any)
 	}{
 		"slack": {"payment.failed", checkSlack}, "teams": {"payment.failed", checkTeams}, "pagerduty": {"check.failed", checkPagerDuty},
-		"servicenow": {"check.failed", checkServiceNow}, "broker": {"order.made", checkCloudEvents}, "cycles": {"budget.exhausted", checkCycles}, "brokkr": {"deployment.applied", checkBrokkr},
+		"servicenow": {"check.failed", checkServiceNow}, "servicenow-oauth": {"check.failed", checkServiceNow},
+		"broker": {"order.made", checkCloudEvents}, "cycles": {"budget.exhausted", checkCycles}, "brokkr": {"deployment.applied", checkBrokkr},
 	}
 	all := recipes(t)
 	if len(all) != len(checks) {
@@ -251,10 +276,15 @@ func TestRecipes(t *testing.T) {
 	defer pool.Close()
 	run := transform.NewRunner(pool, 2, cpushare.New(cpushare.DefaultConfig(), nil, time.Now), time.Now)
 	receiver := newSink(t, answer(http.StatusAccepted, "ok"))
+	tokens, client := newTokenEndpoint(t), egress.New(egress.Policy{AllowPrivate: true})
 	for name, s := range all {
+		if a, err := eventhook.OpenAuth(s.Auth); err == nil && a != nil && a.TokenURL != "" {
+			a.TokenURL = tokens
+			s.Auth = a.Seal()
+		}
 		path := regexp.MustCompile(`^https://[^/]*`).ReplaceAllString(s.URL.Reveal(), "")
 		s.URL = eventhook.NewSecret(receiver.URL + path)
-		sends := sender{send.NewHTTPSender(egress.New(egress.Policy{AllowPrivate: true}), run, "eventhook/1.2.3", time.Now)}
+		sends := sender{send.NewHTTPSender(send.Deps{Client: client, Authenticator: auth.New(auth.Deps{Client: client, Now: time.Now}), Transformer: run, UserAgent: "eventhook/1.2.3", Now: time.Now})}
 		for claim, e := range productEvents(checks[name].event) {
 			t.Run(fmt.Sprintf("%s with %s", name, claim), func(t *testing.T) {
 				if claim == "large" && s.Transform != nil {

@@ -22,23 +22,45 @@ type Client interface {
 	Exchange(ctx context.Context, request *http.Request, maxBytes int) (status int, header http.Header, beginning []byte, err error)
 }
 
+// Authenticator returns clients that authenticate their requests. Package outbound/auth
+// implements it. Safe for concurrent use.
+type Authenticator interface {
+	// Client returns a client for an Auth that is valid. Its error is shown to users and
+	// contains no secret.
+	Client(a eventhook.Auth) (Client, error)
+}
+
+// Deps are the dependencies of a sender.
+type Deps struct {
+	Client        Client // without authentication
+	Authenticator Authenticator
+	Transformer   Transformer
+	UserAgent     string
+	Now           func() time.Time
+}
+
+// clientFor returns the client for an Auth, which is nil for the Client itself.
+func (d Deps) clientFor(a *eventhook.Auth) (Client, error) {
+	if a == nil {
+		return d.Client, nil
+	}
+	return d.Authenticator.Client(*a)
+}
+
 // HTTPSender sends deliveries to subscriptions as Standard Webhooks. Safe for concurrent
 // use.
 type HTTPSender struct {
-	client      Client
-	transformer Transformer
-	userAgent   string
-	now         func() time.Time
-	receivers   *lru.Cache[eventhook.SubscriptionID, *Receiver]
+	deps      Deps
+	receivers *lru.Cache[eventhook.SubscriptionID, *Receiver]
 }
 
 // maxReceivers bounds the cached receivers, which take a few kilobytes each.
 const maxReceivers = 10_000
 
-// NewHTTPSender returns a sender whose requests have this User-Agent.
-func NewHTTPSender(c Client, t Transformer, userAgent string, now func() time.Time) *HTTPSender {
+// NewHTTPSender returns a sender without cached receivers.
+func NewHTTPSender(d Deps) *HTTPSender {
 	receivers, _ := lru.New[eventhook.SubscriptionID, *Receiver](maxReceivers) // the error is for sizes below 1
-	return &HTTPSender{client: c, transformer: t, userAgent: userAgent, now: now, receivers: receivers}
+	return &HTTPSender{deps: d, receivers: receivers}
 }
 
 // To returns the receiver of a subscription. It caches a receiver until it is called with
@@ -68,7 +90,7 @@ func (h *HTTPSender) Cached(id eventhook.SubscriptionID) *eventhook.Subscription
 // Send implements outbound.Transport. An answer with a status of 2xx is a success, even if
 // its body breaks off.
 func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
-	a := eventhook.Attempt{StartedAt: r.sender.now()}
+	a := eventhook.Attempt{StartedAt: r.sender.deps.Now()}
 	if r.blocked != nil {
 		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+r.blocked.Error()
 		return a
@@ -77,10 +99,10 @@ func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int)
 	defer cancel()
 	m, err := r.message(ctx, d.Event)
 	if err != nil {
-		a.Duration = r.sender.now().Sub(a.StartedAt)
+		a.Duration = r.sender.deps.Now().Sub(a.StartedAt)
 		return unsent(a, err)
 	}
-	return exchange(ctx, r.sender.client, r.request(d, attempt, a.StartedAt, m), a, r.hidden, r.sender.now)
+	return exchange(ctx, r.client, r.request(d, attempt, a.StartedAt, m), a, r.hidden, r.sender.deps.Now)
 }
 
 // exchange makes a request and adds its outcome to the attempt.
@@ -93,15 +115,16 @@ func exchange(ctx context.Context, c Client, request *http.Request, a eventhook.
 		return a
 	}
 	a.StatusCode, a.Excerpt = status, h.excerpt(beginning)
-	a.ErrorClass, a.Error = classify(request.URL.Host, status)
+	a.ErrorClass, a.Error = Classify(request.URL.Host, status)
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		a.RetryAfter = eventhook.RetryAfter(header.Get("Retry-After"), now)
 	}
 	return a
 }
 
-// classify returns the error class and the message of a status, both "" for 2xx.
-func classify(host string, status int) (class eventhook.ErrorClass, text string) {
+// Classify returns the error class and the message of a status of a host's answer, both ""
+// for 2xx.
+func Classify(host string, status int) (class eventhook.ErrorClass, text string) {
 	const success, redirect, client, server = 2, 3, 4, 5 // hundreds
 	class = eventhook.ErrorHTTP
 	switch status / 100 {

@@ -17,6 +17,8 @@ type TargetRequests interface {
 	Compose(d *eventhook.Delivery, attempt int) *http.Request
 	URL() *url.URL
 	Authorization() eventhook.Secret
+	// Auth authenticates the requests; nil without one.
+	Auth() *eventhook.Auth
 	Timeout() time.Duration
 	// Retry returns the retry policy of the target, if it has its own.
 	Retry() (policy eventhook.RetryPolicy, isOwn bool)
@@ -31,10 +33,16 @@ type TargetTransport struct {
 	hidden   hidden
 }
 
-// NewTargetTransport returns the transport of a target.
-func NewTargetTransport(r TargetRequests, c Client, now func() time.Time) *TargetTransport {
+// NewTargetTransport returns the transport of a target. It does not use the Transformer and
+// the UserAgent of d. Its error is for an Auth that is not valid.
+func NewTargetTransport(r TargetRequests, d Deps) (*TargetTransport, error) {
+	client, err := d.clientFor(r.Auth())
+	if err != nil {
+		return nil, err
+	}
 	secret := r.Authorization() // the URL is not secret: every reader of the route sees it
-	return &TargetTransport{r, c, now, hide([]string{secret.Reveal()}, credentials(secret))}
+	all := append(secretsOf(r.Auth()), secret.Reveal())
+	return &TargetTransport{r, client, d.Now, hide(all, credentials(secret))}, nil
 }
 
 // Send implements outbound.Transport. An answer with a status of 2xx is a success, even if

@@ -31,7 +31,11 @@ func newTarget(t *testing.T, route eventhook.RouteID, url string, c send.Client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return send.NewTargetTransport(requests, c, time.Now)
+	transport, err := send.NewTargetTransport(requests, send.Deps{Client: c, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport
 }
 
 func TestATargetReceivesItsRequest(t *testing.T) {

@@ -19,7 +19,7 @@ func BenchmarkTransform(b *testing.B) {
 	b.Cleanup(pool.Close)
 	share := cpushare.Config{Processors: 100, Burst: time.Hour, Tenants: 10}
 	run := transform.NewRunner(pool, 2, cpushare.New(share, nil, time.Now), time.Now)
-	sends := sender{send.NewHTTPSender(egress.New(egress.Policy{AllowPrivate: true}), run, "eventhook/1.2.3", time.Now)}
+	sends := sender{send.NewHTTPSender(send.Deps{Client: egress.New(egress.Policy{AllowPrivate: true}), Transformer: run, UserAgent: "eventhook/1.2.3", Now: time.Now})}
 	plain, e := newSubscription(newQuietSink(b)), newEvent()
 	e.Body = []byte(`{"id":"o-1","customer":{"id":"c-42","name":"Ada"},"lines":[{"sku":"a","count":2},{"sku":"b","count":1}],"amount":1200}`)
 	reshaped := *plain

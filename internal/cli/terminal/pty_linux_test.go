@@ -118,10 +118,10 @@ func printed(t *testing.T, table terminal.Table, columns uint16) []string {
 	if err := table.Print(program); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := program.WriteString("end"); err != nil {
+	if _, err := program.WriteString("<end>"); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Split(strings.TrimSuffix(readUntil(t, user, "end"), "\r\nend"), "\r\n")
+	return strings.Split(strings.TrimSuffix(readUntil(t, user, "<end>"), "\r\n<end>"), "\r\n")
 }
 
 func TestATableFitsTheTerminalAndHasColors(t *testing.T) {
@@ -144,5 +144,22 @@ func TestATableFitsTheTerminalAndHasColors(t *testing.T) {
 	var file strings.Builder
 	if err := table.Print(&file); err != nil || strings.Contains(file.String(), "\x1b") || !strings.Contains(file.String(), strings.Repeat("é", 70)) {
 		t.Errorf("a file: got %q, %v, want whole cells without colors", &file, err)
+	}
+}
+
+func TestANarrowTableShortensTimesAndLeavesOutColumns(t *testing.T) {
+	const id = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
+	table := terminal.Table{Titles: []string{"ID", "RECEIVED", "EVENT TYPE", "STATUS", "RETRIES", "LAST ERROR"},
+		Rows: [][]string{{id, "2026-11-23T07:12:02Z", "payment_intent.succeeded", "processing", "0", "-"}}}
+	t.Setenv("NO_COLOR", "1")
+	for columns, want := range map[uint16]string{
+		140: id + "  2026-11-23T07:12:02Z  payment_intent.succeeded  processing  0        -",
+		100: id + "  11-23 07:12  payment_intent.…  processing  0        -",
+		80:  id + "  11-23 07:12  payment…  processing  0",
+	} {
+		lines := printed(t, table, columns)
+		if len(lines) != 2 || lines[1] != want || len([]rune(lines[0])) > int(columns) {
+			t.Errorf("%d columns: got %q, want %q", columns, lines, want)
+		}
 	}
 }

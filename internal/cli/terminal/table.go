@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"io"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -12,7 +14,8 @@ const (
 )
 
 // Table prints rows of cells in columns. On a terminal, it shortens the widest columns until a
-// row fits, but never a column of ids, and colors the titles and statuses.
+// row fits, but never a column of ids or statuses, and colors the titles and statuses. Times lose
+// their year and seconds. If that is not enough, it leaves out columns, the last one first.
 type Table struct {
 	Titles []string
 	Rows   [][]string // printable cells
@@ -21,7 +24,12 @@ type Table struct {
 
 // Print writes the table to w.
 func (t Table) Print(w io.Writer) error {
-	widths := t.widths(Columns(w))
+	columns := Columns(w)
+	widths := t.widths(columns)
+	for last := t.lastOptional(); columns > 0 && rowWidth(widths) > columns && last > 0; last = t.lastOptional() {
+		t = t.without(last)
+		widths = t.widths(columns)
+	}
 	var b strings.Builder
 	colors := HasColors(w)
 	if !t.NoHead {
@@ -42,7 +50,7 @@ func (t Table) Print(w io.Writer) error {
 // line writes one row. paint may color a padded cell.
 func (t Table) line(b *strings.Builder, cells []string, widths []int, paint func(title, padded string) string) {
 	for i, cell := range cells {
-		cell = Cell(cell, widths[i])
+		cell = Cell(shortTime(cell, widths[i]), widths[i])
 		if i < len(cells)-1 {
 			cell += strings.Repeat(" ", widths[i]+columnGap-utf8.RuneCountInString(cell))
 		}
@@ -51,10 +59,66 @@ func (t Table) line(b *strings.Builder, cells []string, widths []int, paint func
 	b.WriteByte('\n')
 }
 
+// isFixed reports whether the cells of a column are of use only as a whole.
+func isFixed(title string) bool { return title == "ID" || title == "STATUS" }
+
+// lastOptional returns the index of the last column that may be left out, or -1.
+func (t Table) lastOptional() int {
+	for i := len(t.Titles) - 1; i >= 0; i-- {
+		if !isFixed(t.Titles[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// without returns a copy of t without the column i.
+func (t Table) without(i int) Table {
+	cut := func(cells []string) []string { return slices.Concat(cells[:i], cells[i+1:]) }
+	rows := make([][]string, len(t.Rows))
+	for n, row := range t.Rows {
+		rows[n] = cut(row)
+	}
+	return Table{Titles: cut(t.Titles), Rows: rows, NoHead: t.NoHead}
+}
+
+// rowWidth returns the number of characters of a row with columns of these widths.
+func rowWidth(widths []int) int {
+	total := columnGap * (len(widths) - 1)
+	for _, width := range widths {
+		total += width
+	}
+	return total
+}
+
+// shortTime returns month, day, hour and minute of a time that does not fit, and other texts as
+// they are.
+func shortTime(cell string, width int) string {
+	if at, err := time.Parse(time.RFC3339, cell); err == nil && len(cell) > width {
+		return at.Format(shortTimes)
+	}
+	return cell
+}
+
+const shortTimes = "01-02 15:04"
+
+// least returns the width below which the column i is not narrowed.
+func (t Table) least(i, width int) int {
+	if isFixed(t.Titles[i]) {
+		return width
+	}
+	for _, row := range t.Rows {
+		if _, err := time.Parse(time.RFC3339, row[i]); err == nil {
+			return len(shortTimes)
+		}
+	}
+	return minColumn
+}
+
 // widths returns the widths of the columns. If columns is not 0, rows have at most this many
-// characters, as far as ids and minColumn allow it.
+// characters, as far as isFixed and least allow it.
 func (t Table) widths(columns int) []int {
-	widths, total := make([]int, len(t.Titles)), columnGap*(len(t.Titles)-1)
+	widths, least := make([]int, len(t.Titles)), make([]int, len(t.Titles))
 	for i, title := range t.Titles {
 		if !t.NoHead {
 			widths[i] = utf8.RuneCountInString(title)
@@ -62,12 +126,12 @@ func (t Table) widths(columns int) []int {
 		for _, row := range t.Rows {
 			widths[i] = max(widths[i], min(utf8.RuneCountInString(row[i]), MaxWidth))
 		}
-		total += widths[i]
+		least[i] = t.least(i, widths[i])
 	}
-	for columns > 0 && total > columns {
+	for columns > 0 && rowWidth(widths) > columns {
 		widest := -1
 		for i, width := range widths {
-			if t.Titles[i] != "ID" && width > minColumn && (widest < 0 || width > widths[widest]) {
+			if width > least[i] && (widest < 0 || width > widths[widest]) {
 				widest = i
 			}
 		}
@@ -75,7 +139,9 @@ func (t Table) widths(columns int) []int {
 			break
 		}
 		widths[widest]--
-		total--
+		if least[widest] == len(shortTimes) {
+			widths[widest] = least[widest]
+		}
 	}
 	return widths
 }

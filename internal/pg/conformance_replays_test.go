@@ -1,0 +1,56 @@
+package pg
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/replay/replaytest"
+)
+
+func TestTheReplayStoreConforms(t *testing.T) {
+	for name, check := range replaytest.Cases {
+		t.Run(name, func(t *testing.T) {
+			f := setUp(t)
+			subscriptions := 0
+			check(t, replaytest.Store{
+				Store: f.db, Now: f.clock.Now, Advance: func(by time.Duration) { f.clock.Advance(by) },
+				Subscribe: func() eventhook.Subscription {
+					subscriptions++
+					return f.subscription(named(fmt.Sprintf("billing-%d", subscriptions), "payment.*"))
+				},
+				Publish: func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) (ids []eventhook.EventID) {
+					for range n {
+						if status == "" {
+							ids = append(ids, f.publishTyped("payment.made", `{"amount":1}`))
+							continue
+						}
+						f.clock.Advance(time.Millisecond)
+						ids = append(ids, f.publishTo(1, &to)[0].EventID)
+						f.deliver(to, status)
+					}
+					f.exec(`DELETE FROM eventhook.event WHERE origin = 'system'`)
+					return ids
+				},
+				Start: func(of eventhook.Subscription, r eventhook.ReplayRequest) eventhook.ReplayID {
+					f.clock.Advance(time.Millisecond)
+					return f.startReplay(of, func(to *eventhook.ReplayRequest) {
+						r.Since = to.Since
+						*to = r
+					}).ID
+				},
+				Replay: func(of eventhook.Subscription, id eventhook.ReplayID) eventhook.Replay {
+					r, err := f.db.Replay(t.Context(), f.tenant, of.ID, id)
+					f.must(err)
+					return r
+				},
+				Cancel: func(of eventhook.Subscription, id eventhook.ReplayID) {
+					_, err := f.db.CancelReplay(t.Context(), operator, of, id)
+					f.must(err)
+				},
+				Deliver: func(to eventhook.Subscription, status eventhook.DeliveryStatus) int { return f.deliver(to, status) },
+			})
+		})
+	}
+}

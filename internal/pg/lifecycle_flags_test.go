@@ -1,0 +1,65 @@
+package pg
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/send"
+)
+
+// usesLog reports whether an instance stores the changes of a tenant.
+func (f *fixture) usesLog(db *DB, tenant eventhook.TenantID) bool {
+	return db.form(f.Context(), tenant, changeSQL{logged: "logged", silent: "silent"}) == "logged"
+}
+
+func TestStatementsHaveNoLogWhileNobodySubscribes(t *testing.T) {
+	f := setUp(t)
+	second := f.secondTenant()
+	f.lifecycleSubscription("*", "order.*")
+	want := func(when string, db *DB, first, second2 bool) {
+		t.Helper()
+		same(t, when, []bool{f.usesLog(db, f.tenant), f.usesLog(db, second)}, []bool{first, second2})
+	}
+	want("before", f.db, false, false)
+	want("before, on another instance", f.other, false, false)
+	s := f.lifecycleSubscription("task.*")
+	want("a tenant subscribes", f.db, true, false)
+	want("another instance without the notification", f.other, false, false)
+	f.clock.Advance(lifecycleFlagAge + time.Second)
+	want("another instance, later", f.other, true, false)
+
+	changes := f.listening(f.other)
+	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0))
+	next(f, changes)
+	want("the subscription is deleted", f.db, false, false)
+	want("another instance with the notification", f.other, false, false)
+	f.operatorSubscription(func(s *eventhook.Subscription) { s.EventTypes = []string{"promise.expired"} })
+	next(f, changes)
+	want("the operator subscribes", f.db, true, true)
+	want("the operator subscribes, on another instance", f.other, true, true)
+}
+
+// Lifecycle events to which only the operator subscribes do not belong to their tenant, which
+// therefore does not see that the operator listens.
+func TestLifecycleEventsReachTheOperator(t *testing.T) {
+	f := setUp(t)
+	all := f.operatorSubscription(func(s *eventhook.Subscription) { s.EventTypes = []string{"task.*"} })
+	of := f.operatorSubscription(func(s *eventhook.Subscription) { s.EventTypes, s.Tenants = []string{"promise.*"}, []string{"umbrella"} })
+	own := f.lifecycleSubscription("task.completed")
+	f.everyChange()
+	same(t, "events of all", f.publishLifecycle(all), []string{"task.started", "task.completed", "task.started", "task.failed", "task.cancelled", "task.started", "task.dead"})
+	same(t, "events of another tenant", f.publishLifecycle(of), []string{})
+	same(t, "events of the tenant", f.publishLifecycle(own), []string{"task.completed"})
+	list, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: "task.*", Limit: 10})
+	f.must(err)
+	if len(list) != 1 || list[0].EventType != "task.completed" {
+		t.Errorf("the tenant's list has %+v, want only the event to which it subscribes", list)
+	}
+	for _, d := range f.claimDeliveries(f.db, 10, &all) {
+		if body := string(send.Body(d.Event)); !strings.Contains(body, `"tenant_id":"`+f.tenant.String()+`"`) {
+			t.Errorf("the body of %s does not name the tenant: %s", d.EventType, body)
+		}
+	}
+}

@@ -1,0 +1,1 @@
+DROP TABLE eventhook.deleted_operator_subscription;
