@@ -119,6 +119,49 @@ func TestSecretsOfSubscriptionsAreReadFromFiles(t *testing.T) {
 	}
 }
 
+func TestAuthOfSubscriptionsAndTargets(t *testing.T) {
+	files := map[string]string{"secret": "hush-7f3a9c\n"}
+	const file = `tenants: [{slug: a, sources: [{slug: s, verifier: {type: none}, routes: [{name: r, targets: [{type: http, url: "https://a.example",
+		auth: {type: aws_sigv4, access_key_id: AKID, secret_access_key: "file:secret", region: eu-west-1, service: lambda}}]}]}],
+		subscriptions: [{name: b, url: "https://a.example", event_types: [c], auth: {type: oauth2, token_url: "https://login.example", client_id: gateway, client_secret: "file:secret", scopes: [x]}}]}]`
+	got, err := inFolder(t, file, files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := eventhook.Auth{Type: "oauth2", TokenURL: "https://login.example", ClientID: "gateway", ClientSecret: "hush-7f3a9c", Scopes: []string{"x"}}
+	if s := got[0].Subscriptions[0]; !s.Auth.Equal(want.Seal()) {
+		t.Errorf("got %s, want %s", s.Auth.Reveal(), want.Seal().Reveal())
+	}
+	if of := got[0].Sources[0].Routes[0].Targets[0]; of.Secrets.Reveal() != `{"auth.secret_access_key":"hush-7f3a9c"}` || strings.Contains(string(of.Settings), "hush") {
+		t.Errorf("the target has the secrets %s and the settings %s", of.Secrets.Reveal(), of.Settings)
+	}
+	exported, err := configs.NewExporter().ExportJSON(got)
+	if err != nil || strings.Contains(string(exported), "hush") || !strings.Contains(string(exported), `"client_secret":"${A_B_AUTH_CLIENT_SECRET}"`) ||
+		!strings.Contains(string(exported), `"secret_access_key":"${`) {
+		t.Errorf("exported %s, %v", exported, err)
+	}
+	encoded, err := configs.EncodeTenants(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, faults := configs.ReadTenants(encoded)
+	if len(faults) > 0 || !again[0].Subscriptions[0].Auth.Equal(want.Seal()) {
+		t.Errorf("read again: %v", faults)
+	}
+	if _, err := inFolder(t, strings.ReplaceAll(file, "file:secret", "file:none"), files, nil); err == nil || strings.Count(err.Error(), "none") != 2 {
+		t.Errorf("missing files: got %v, want two faults", err)
+	}
+	inside := func(u *url.URL) error {
+		if u.Host == "login.example" {
+			return errors.New("not this one")
+		}
+		return nil
+	}
+	if err := configs.CheckReceivers(got, inside); err == nil || !strings.Contains(err.Error(), "a/b.auth.token_url: not this one") {
+		t.Errorf("a token endpoint inside: got %v", err)
+	}
+}
+
 func TestCheckReceivers(t *testing.T) {
 	list, faults := tenants(t, `tenants: [{slug: a, subscriptions: [{name: open, url: "http://a.example/t0k", event_types: [c]}, {name: good, url: "HTTPS://a.example", event_types: [c]},
 		{name: inside, url: "http://10.0.0.1/", event_types: [c], target_labels: ["env:prod"]}]}]`, nil)

@@ -171,6 +171,46 @@ func TestKeepSecrets(t *testing.T) {
 	}
 }
 
+func TestKeepSecretsOfAuth(t *testing.T) {
+	oauth2 := func(host, endpoint, secret string) string {
+		return fmt.Sprintf(`{"type":"http","url":"https://%s.example","auth":{"type":"oauth2","token_url":"https://%s.example/token","client_id":"c","client_secret":%q}}`, host, endpoint, secret)
+	}
+	const keep = "[redacted]"
+	for _, c := range []struct{ claim, want, secrets, fault string }{
+		{"unchanged", oauth2("a", "login", keep), `{"auth.client_secret":"` + hush + `"}`, ""},
+		{"another path of the endpoint", strings.Replace(oauth2("a", "login", keep), "/token", "/other", 1), `{"auth.client_secret":"` + hush + `"}`, ""},
+		{"a new secret", oauth2("b", "evil", "new"), `{"auth.client_secret":"new"}`, ""},
+		{"another host", oauth2("evil", "login", keep), "", "[0].auth.client_secret"},
+		{"another host of the endpoint", oauth2("a", "evil", keep), "", "[0].auth.client_secret"},
+		{"another type", `{"type":"http","url":"https://a.example","auth":{"type":"basic","username":"u","password":"[redacted]"}}`, "", "[0].auth.password"},
+		{"auth_header", `{"type":"http","url":"https://a.example","auth_header":"[redacted]"}`, "", "[0].auth_header"},
+	} {
+		kept, faults := targets.KeepSecrets([]eventhook.Target{read(t, c.want)}, []eventhook.Target{read(t, oauth2("a", "login", hush))})
+		switch {
+		case c.fault != "":
+			if len(faults) != 1 || faults[0].Location != c.fault {
+				t.Errorf("%s: got %v, want one at %s", c.claim, faults, c.fault)
+			}
+		case len(faults) > 0 || kept[0].Secrets.Reveal() != c.secrets:
+			t.Errorf("%s: got the secrets %s, %v; want %s", c.claim, kept[0].Secrets.Reveal(), faults, c.secrets)
+		}
+	}
+}
+
+func TestFaultsOfTheAuthOfATarget(t *testing.T) {
+	for claim, c := range map[string]struct{ settings, fault string }{
+		"with auth_header":      {`"auth_header":"x","auth":{"type":"basic","username":"u","password":"p"}`, "auth"},
+		"an unknown type":       {`"auth":{"type":"digest"}`, "auth.type"},
+		"a text":                {`"auth":"Bearer x"`, "auth"},
+		"no secret":             {`"auth":{"type":"basic","username":"u"}`, "auth.password"},
+		"an unknown member":     {`"auth":{"type":"basic","username":"u","password":"p","realm":"r"}`, "auth.realm"},
+		"a certificate of none": {`"auth":{"type":"mtls","certificate":"` + hush + `","private_key":"` + hush + `"}`, "auth.certificate"},
+	} {
+		_, faults := targets.Parse([]byte(`{"type":"http","url":"https://a.example",`+c.settings+`}`), nil)
+		wantFaults(t, claim, faults, c.fault)
+	}
+}
+
 // FuzzParse checks that a target that is parsed without a fault compiles, and is the same after it was
 // formatted and parsed again, or stored and read again.
 func FuzzParse(f *testing.F) {

@@ -57,6 +57,7 @@ func TestCommandsSendRequests(t *testing.T) {
 	spelledOut := clitest.WriteFile(t, "source.yaml", "name: Of the file\nverifier: {type: hmac, header: X-Sig}\nretry: {schedule_seconds: [30, 120]}\n")
 	asJSON := clitest.WriteFile(t, "route.json", `{"priority": 9007199254740993, "targets": [{"type": "task", "task_kind": "a"}]}`)
 	subscription := clitest.WriteFile(t, "subscription.yaml", "name: b\nurl: https://a.example\nevent_types: ['*']\nheaders: {X-A: '1'}\n")
+	auth := clitest.WriteFile(t, "auth.json", `{"type":"basic","username":"u","password":"p"}`)
 	script := clitest.WriteFile(t, "script.js", "function transform(e) { return e }")
 	type object = map[string]any
 	for _, c := range []struct {
@@ -127,6 +128,10 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"POST", inShop + "/subscriptions", object{"name": "b", "url": "https://a.example", "event_types": []any{"*"}, "headers": object{"X-A": "1", "X-B": "2"}}}},
 		{"update a subscription", []string{"subscription", "update", someID, "--name", "new", "--auth-header", "Bearer x"},
 			request{"PATCH", inShop + "/subscriptions/" + someID, object{"name": "new", "auth_header": "Bearer x"}}},
+		{"update the authentication of a subscription", []string{"subscription", "update", someID, "--auth", "@" + auth},
+			request{"PATCH", inShop + "/subscriptions/" + someID, object{"auth": object{"type": "basic", "username": "u", "password": "p"}}}},
+		{"remove the authentication of a subscription", []string{"subscription", "update", someID, "--auth", "null"},
+			request{"PATCH", inShop + "/subscriptions/" + someID, object{"auth": nil}}},
 		{"pause a subscription", []string{"subscription", "pause", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
 		{"resume a subscription", []string{"subscription", "resume", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
 		{"enable a subscription", []string{"subscription", "enable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},

@@ -148,9 +148,9 @@ func TestPublishSendsDataUnchanged(t *testing.T) {
 func TestUpdateNamesTheFlagsThatANewURLRequires(t *testing.T) {
 	const again = "must be given again or be null, because url or target_labels change the destination"
 	startFakeGateway(t, 422, `{"title":"Unprocessable Entity","status":422,"detail":"The request is not valid.","errors":[
-		{"location":"body.auth_header","message":"`+again+`"},{"location":"body.headers.X-Env","message":"`+again+`"},{"location":"body.name","message":"is too long"}]}`)
+		{"location":"body.auth_header","message":"`+again+`"},{"location":"body.auth.password","message":"`+again+`"},{"location":"body.headers.X-Env","message":"`+again+`"},{"location":"body.name","message":"is too long"}]}`)
 	out := runCommand("subscription", "update", someID, "--url", "https://elsewhere.example")
-	if want := "add --auth-header-env VARIABLE --header 'X-Env: …', or"; out.Code != ExitUsage || !strings.Contains(out.Stderr, want) || !strings.Contains(out.Stderr, "body.name: is too long") {
+	if want := "add --auth-header-env VARIABLE --auth @FILE --header 'X-Env: …', or"; out.Code != ExitUsage || !strings.Contains(out.Stderr, want) || !strings.Contains(out.Stderr, "body.name: is too long") {
 		t.Errorf("got %+v, want exit code %d and %q", out, ExitUsage, want)
 	}
 }

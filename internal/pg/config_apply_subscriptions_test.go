@@ -86,6 +86,13 @@ func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 			plan(update, of("retry.max_retries", "0", "null"), of("auth_header", "null", was))},
 		{"no auth header, another URL", with(func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }),
 			plan(update, of("url", was, is), of("auth_header", was, "null"))},
+		{"the old URL, auth", with(func(s *eventhook.Subscription) {
+			s.Auth = eventhook.Auth{Type: "basic", Username: "u", Password: "hush"}.Seal()
+		}), plan(update, of("url", was, is), of("auth", "null", was))},
+		{"another password, another URL", with(func(s *eventhook.Subscription) {
+			s.URL, s.Auth = eventhook.NewSecret("https://b.example"), eventhook.Auth{Type: "basic", Username: "u", Password: "other"}.Seal()
+		}), plan(update, of("url", was, is), of("auth", was, is))},
+		{"no auth", with(func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }), plan(update, of("auth", was, "null"))},
 		{"the old URL, no secret", with(func(s *eventhook.Subscription) { s.Signing = nil }), plan(update, of("url", was, is))},
 		{"another secret", with(func(s *eventhook.Subscription) {
 			s.Signing[0].Secret = eventhook.NewSecret("whsec_" + strings.Repeat("B", 32))

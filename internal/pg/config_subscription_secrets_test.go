@@ -53,7 +53,9 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 
 func TestSubscriptionsAreResealed(t *testing.T) {
 	r := newResealFixture(t, asItIs)
-	s, err := r.older.CreateSubscription(t.Context(), operator, r.newSubscription())
+	made := r.newSubscription()
+	made.Auth = eventhook.Auth{Type: "oauth2", TokenURL: "https://a.example/?a&b", ClientID: "c", ClientSecret: "<hush>", Scopes: []string{"a"}}.Seal()
+	s, err := r.older.CreateSubscription(t.Context(), operator, made)
 	r.must(err)
 	before, _, err := r.older.TenantSubscriptions(t.Context(), r.tenant)
 	r.must(err)
@@ -61,6 +63,7 @@ func TestSubscriptionsAreResealed(t *testing.T) {
 	got, err := r.newer.Subscription(t.Context(), r.tenant, s.ID)
 	r.must(err)
 	r.sameSubscription("with the newer key alone", got, s)
+	same(t, "auth with the newer key alone", got.Auth.Reveal(), made.Auth.Reveal())
 	generation, _, err := r.newer.TenantSubscriptions(t.Context(), r.tenant)
 	r.must(err)
 	same(t, "the generation", generation, before)

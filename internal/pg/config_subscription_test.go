@@ -187,6 +187,14 @@ func TestUpdateSubscription(t *testing.T) {
 		{"its URL", 2, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }, []string{"webhook.updated b url:" + changed}, 9},
 		{"an auth header", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("hush") }, []string{`webhook.updated b auth_header:null>"[redacted]"`}, 9},
 		{"none", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.Secret{} }, []string{`webhook.updated b auth_header:"[redacted]">null`}, 9},
+		{"auth", 0, func(s *eventhook.Subscription) {
+			s.Auth = eventhook.Auth{Type: "basic", Username: "<u>", Password: "hush"}.Seal()
+		}, []string{`webhook.updated b auth:null>"[redacted]"`}, 9},
+		{"another password", 0, func(s *eventhook.Subscription) {
+			s.Auth = eventhook.Auth{Type: "basic", Username: "<u>", Password: "hush2"}.Seal()
+		}, []string{"webhook.updated b auth:" + changed}, 9},
+		{"the same auth, and a setting", 0, func(s *eventhook.Subscription) { s.RatePerSecond = 3 }, []string{`webhook.updated b rate_per_second:null>3`}, 9},
+		{"no auth", 0, func(s *eventhook.Subscription) { s.Auth = eventhook.Secret{} }, []string{`webhook.updated b auth:"[redacted]">null`}, 9},
 		{"a rotated secret", 0, func(s *eventhook.Subscription) {
 			s.Signing = eventhook.RotateSigningSecret(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
 		}, []string{"webhook.updated b signing_secret:" + changed}, 9},
@@ -198,7 +206,7 @@ func TestUpdateSubscription(t *testing.T) {
 			s.Status, s.DisabledReason = eventhook.SubscriptionDisabled, "by hand"
 		}, []string{`webhook.disabled b disabled_by:null>"user" disabled_reason:null>"by hand" status:"active">"disabled"`}, 0},
 		{"another reason", 0, func(s *eventhook.Subscription) { s.DisabledReason = "why" }, []string{`webhook.updated b disabled_reason:"by hand">"why"`}, 0},
-		{"active again", 11, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b disabled_by:"user">null disabled_reason:"why">null status:"disabled">"active"`}, 0},
+		{"active again", 15, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b disabled_by:"user">null disabled_reason:"why">null status:"disabled">"active"`}, 0},
 	} {
 		f.clock.Advance(time.Second)
 		before := len(f.audit(eventhook.AuditFilter{}))
@@ -208,9 +216,9 @@ func TestUpdateSubscription(t *testing.T) {
 		same(t, c.claim+": entries", f.newest(len(f.audit(eventhook.AuditFilter{}))-before), c.want)
 		same(t, c.claim+": dead in a row", health(), c.dead)
 	}
-	_, err := f.changeSubscription(operator, s, 11, func(*eventhook.Subscription) { t.Error("change was called for a stale version") })
+	_, err := f.changeSubscription(operator, s, 15, func(*eventhook.Subscription) { t.Error("change was called for a stale version") })
 	wantKind(t, "a stale version", err, eventhook.KindStale)
-	wantKind(t, "deleted at a stale version", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 11), eventhook.KindStale)
+	wantKind(t, "deleted at a stale version", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 15), eventhook.KindStale)
 	refused := errors.New("the caller refuses")
 	_, err = f.db.UpdateSubscription(t.Context(), operator, f.tenant, s.ID, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		have.Name = "half-way"
@@ -222,7 +230,7 @@ func TestUpdateSubscription(t *testing.T) {
 	wantKind(t, "of another tenant", err, eventhook.KindNotFound)
 	wantKind(t, "deleted by another tenant", f.db.DeleteSubscription(t.Context(), operator, umbrella, s.ID, 0), eventhook.KindNotFound)
 	f.clock.Advance(time.Second)
-	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 12))
+	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 16))
 	same(t, "its health", f.count("subscription_health", "true"), 0)
 	wantKind(t, "deleted twice", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindNotFound)
 	same(t, "the last entry", strings.HasPrefix(f.newest(1)[0], `webhook.deleted b event_types:["payment.*"]>null`), true)
