@@ -104,9 +104,17 @@ type subscription struct {
 	EventTypes           []string   `json:"event_types"`
 	MaxInFlight          int        `json:"max_in_flight,omitempty"`
 	OrderedBy            string     `json:"ordered_by,omitempty"`
+	ScopeFilter          []string   `json:"scope_filter,omitempty"`
+	Transform            *jmespath  `json:"transform,omitempty"`
 	TimeoutSeconds       int        `json:"timeout_seconds,omitempty"`
 	DisableAfterFailures *int       `json:"disable_after_failures,omitempty"`
 	Retry                *slowRetry `json:"retry,omitempty"`
+}
+
+// jmespath is a transform of the type jmespath.
+type jmespath struct {
+	Type       string `json:"type"`
+	Expression string `json:"expression"`
 }
 
 // slowRetry is a retry policy that postpones retries until after the measurement.

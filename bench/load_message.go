@@ -40,6 +40,7 @@ type requestSpec struct {
 	// If customers is set, each event has the member "customer": one of as many customers of
 	// the connection, which sends the events of each of these in the order of their ids.
 	customers int
+	scope     string // of each event; none if empty
 }
 
 // benchPath is the path of the bench's source.
@@ -96,7 +97,11 @@ func (t requestSpec) publishMessage() message {
 		data = append(data[:len(data)-1:len(data)-1], customer+zeros+`"}`...)
 	}
 	data = append(data[:len(data)-1:len(data)-1], id+zeros+`"}`...)
-	event := fmt.Appendf(nil, `{"event_type":%q,"data":%s}`, t.eventType, data)
+	scope := ""
+	if t.scope != "" {
+		scope = fmt.Sprintf(`"scope":%q,`, t.scope)
+	}
+	event := fmt.Appendf(nil, `{"event_type":%q,%s"data":%s}`, t.eventType, scope, data)
 	m := message{pathAt: len(method), answer: "HTTP/1.1 202"}
 	m.raw = fmt.Appendf(nil, method+"%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		t.paths[0], t.address, t.key, len(event), event)

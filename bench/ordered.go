@@ -59,7 +59,7 @@ func (r *run) ordered(ctx context.Context) error {
 				plain.perSec, got.perSec, got.perSec/plain.perSec, plain.databaseCPU, got.databaseCPU, events, reordered)
 		}
 	}
-	r.addRatios(measure.AtLeast("ordered / unordered deliveries", measure.Median(ratios, func(x float64) float64 { return x }), minOrdered),
+	r.addRatios(measure.AtLeast("ordered / unordered deliveries", median(ratios), minOrdered),
 		measure.AtMost("deliveries out of order", float64(reordered), 0))
 	return nil
 }

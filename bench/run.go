@@ -47,6 +47,8 @@ var parts = []part{
 	{"backlog", (*run).backlog},
 	{"ordered", (*run).ordered},
 	{"recovery", (*run).recovery},
+	{"transform", (*run).transform},
+	{"scope_filter", (*run).scopeFilter},
 	{"replay", (*run).replay},
 	{"exactly", (*run).exactly},
 	{"hostile", (*run).hostile},

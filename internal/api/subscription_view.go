@@ -96,6 +96,9 @@ func warningsOf(x eventhook.Subscription) []string {
 	if len(x.Signing) > 0 {
 		warnings = append(warnings, secretWarnings(x.Signing[0].Secret)...)
 	}
+	if x.Format == eventhook.FormatPagerDuty && x.AuthHeader.IsZero() {
+		warnings = append(warnings, "The format pagerduty has no routing key: set auth_header to the integration key of the service. Until then, PagerDuty accepts only events whose data has a routing_key.")
+	}
 	return warnings
 }
 

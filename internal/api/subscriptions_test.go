@@ -114,6 +114,14 @@ func TestCreateSubscriptionWithAllMembers(t *testing.T) {
 	if len(got["warnings"].([]any)) != 1 {
 		t.Errorf("got the warnings %v, want one about http", got["warnings"])
 	}
+	pager := object{"name": "pager", "url": "https://events.pagerduty.example/v2/enqueue", "event_types": []string{"check.*"}, "format": "pagerduty"}
+	if got := r.admin("POST", T("acme")+subscriptions, pager).want(http.StatusCreated).object()["warnings"]; !strings.Contains(fmt.Sprint(got), "no routing key") {
+		t.Errorf("the format pagerduty without an auth_header: got the warnings %v, want one", got)
+	}
+	pager["name"], pager["auth_header"] = "pager with a key", "R0123456789ABCDEF0123456789ABCDE"
+	if got := r.admin("POST", T("acme")+subscriptions, pager).want(http.StatusCreated).object()["warnings"].([]any); len(got) != 0 {
+		t.Errorf("the format pagerduty with an auth_header: got the warnings %v, want none", got)
+	}
 	if strings.Contains(a.Body.String(), hush) {
 		t.Errorf("answered %s, want no header value", a.Body)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/eventhook/eventhook/internal/proc"
 )
@@ -92,4 +93,15 @@ func processorTime() time.Duration {
 		return 0
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// processorTimeOf is the processor time that a process has used, 0 if it has ended.
+func processorTimeOf(pid int) time.Duration {
+	const ofProcess = 2 // CPUCLOCK_SCHED: a clock id is the complement of the pid and three bits of the kind (linux/posix-timers.h)
+	var used syscall.Timespec
+	clock := ^pid<<3 | ofProcess //nolint:mnd // see ofProcess
+	if _, _, fault := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&used)), 0); fault != 0 {
+		return 0
+	}
+	return time.Duration(used.Nano())
 }

@@ -1,12 +1,14 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A child inherits no file that the gateway itself inherited, and cannot gain privileges.
@@ -113,4 +115,33 @@ func nicenessOf(t *testing.T, pid int) int {
 		t.Fatal(err)
 	}
 	return kernelMax - n
+}
+
+// A process that was killed at the time limit, but had no processor until then, was starved.
+func TestAStoppedProcessIsStarved(t *testing.T) {
+	pool := newPatientPool(t, 1)
+	if err := pool.Check(t.Context(), fine); err != nil {
+		t.Fatal(err)
+	}
+	pool.limit = 50 * time.Millisecond
+	if err := pool.idleProcesses()[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_, err := pool.Run(t.Context(), fine, []byte("1"))
+	if fault, ok := errors.AsType[*Error](err); !ok || fault.Reason != Starved {
+		t.Errorf("got %v, want that the run was starved", err)
+	}
+}
+
+// The processor time of a process grows with its work.
+func TestProcessorTimeOfAProcess(t *testing.T) {
+	before := processorTimeOf(os.Getpid())
+	for processorTime() < before+20*time.Millisecond { //nolint:revive // uses the processor
+	}
+	if used := processorTimeOf(os.Getpid()) - before; used < 10*time.Millisecond || used > 10*time.Second {
+		t.Errorf("got %s, want about 20ms", used)
+	}
+	if used := processorTimeOf(1<<22 + 1); used != 0 {
+		t.Errorf("a process that does not exist: got %s, want 0", used)
+	}
 }

@@ -77,9 +77,9 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	if err != nil {
 		// The process hangs or has ended. Its replacement is started now, so that the next caller does
 		// not wait for it.
+		fault = p.lost(worker, err)
 		worker.kill()
 		worker, _ = start(p.priority)
-		fault = p.lost(err)
 	}
 	p.keep(worker)
 	if fault != nil {
@@ -108,9 +108,13 @@ func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err er
 }
 
 // lost converts an error of a process during a run.
-func (p *Pool) lost(err error) *Error {
+func (p *Pool) lost(worker *process, err error) *Error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return tooLong(p.limit)
+		fault := tooLong(p.limit)
+		if worker.jobTime() < p.limit/2 {
+			fault.Reason = Starved
+		}
+		return fault
 	}
 	return &Error{Reason: Lost, Message: "the process that ran it ended; it may have used too much memory"}
 }

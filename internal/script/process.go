@@ -26,6 +26,7 @@ type process struct {
 	out   *os.File
 	r     *bufio.Reader
 	w     *bufio.Writer
+	used  time.Duration // processor time of the child before its last job
 }
 
 // start starts a child and waits until it is ready. The child inherits neither the environment,
@@ -83,6 +84,7 @@ var errUnsent = errors.New("script: the process ended before it received the job
 
 // do runs a job in the child. After an error the child cannot be used again.
 func (p *process) do(j job) (output []byte, fault *Error, err error) {
+	p.used = processorTimeOf(p.cmd.Process.Pid)
 	until := time.Now().Add(killFactor * j.limit)
 	if err := p.in.SetWriteDeadline(until); err != nil {
 		return nil, nil, err
@@ -98,6 +100,9 @@ func (p *process) do(j job) (output []byte, fault *Error, err error) {
 	}
 	return readReply(p.r)
 }
+
+// jobTime is the processor time that the last job has used. The child must not have been killed.
+func (p *process) jobTime() time.Duration { return processorTimeOf(p.cmd.Process.Pid) - p.used }
 
 // kill ends the child and waits until it has ended.
 func (p *process) kill() {
