@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/egress"
+	"github.com/eventhook/eventhook/outbound/auth"
 	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
@@ -85,5 +86,29 @@ func TestOutcomesOfATarget(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
+	}
+}
+
+func TestATargetAuthenticates(t *testing.T) {
+	receiver := newSink(t, answer(200, "got p4ssword-7f3a9c"))
+	of, faults := targets.Parse([]byte(`{"type":"http","url":"`+receiver.URL+`","auth":{"type":"basic","username":"u","password":"p4ssword-7f3a9c"}}`), nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	requests, err := targets.NewHTTP(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := egress.New(egress.Policy{AllowPrivate: true})
+	to, err := send.NewTargetTransport(requests, send.Deps{Client: client, Authenticator: auth.New(auth.Deps{Client: client, Now: time.Now}), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := to.Send(t.Context(), &eventhook.Delivery{Event: newEvent()}, 1)
+	if !a.Succeeded() || a.Excerpt != "got [redacted]" {
+		t.Errorf("got %+v, want a success without the password", a)
+	}
+	if r := receiver.last(t); r.header.Get("Authorization") != "Basic dTpwNHNzd29yZC03ZjNhOWM=" {
+		t.Errorf("received %v", r.header)
 	}
 }
