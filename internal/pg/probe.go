@@ -13,12 +13,14 @@ import (
 var _ outbound.ProbeStore = (*DB)(nil)
 
 // claimProbesSQL leases due probes. It ends the probes of subscriptions to which the gateway
-// sends nothing. Index subscription_health_probe.
+// sends nothing, as it does not to the subscriptions of closed tenants. Index
+// subscription_health_probe.
 const claimProbesSQL = `
 WITH due AS MATERIALIZED (
-    SELECT h.subscription_id, s.tenant_id, (s.status = 'active' OR h.is_held) AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
+    SELECT h.subscription_id, s.tenant_id,
+        (s.status = 'active' OR h.is_held) AND t.status <> 'closed' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
         coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS max_hours
-    FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id
+    FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id JOIN eventhook.tenant t ON t.id = s.tenant_id
     WHERE h.next_probe_at <= @now AND (h.probing_until > @now) IS NOT TRUE
     ORDER BY h.next_probe_at LIMIT @limit FOR UPDATE OF h SKIP LOCKED
 )
