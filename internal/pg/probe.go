@@ -55,11 +55,11 @@ func (db *DB) ClaimProbes(ctx context.Context, limit int, lease time.Duration) (
 const claimMissedSQL = `
 WITH open AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.due_at < 'infinity' AND d.id >= @oldest AND (d.status <> 'acquired' OR d.due_at <= @now)
+    WHERE d.destination_id = @destination AND d.due_at < 'infinity' AND d.id >= @oldest AND d.id > @after AND (d.status <> 'acquired' OR d.due_at <= @now)
     ORDER BY d.due_at LIMIT 1
 ), dead AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= @oldest
+    WHERE d.destination_id = @destination AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= @oldest AND d.id > @after
       AND d.completed_at >= @since AND d.recoveries < 3
     ORDER BY d.id LIMIT 1
 ), missed AS MATERIALIZED (
@@ -77,13 +77,13 @@ FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, c.was_dead, d.order_key`
 
-// ClaimMissed leases the delivery of the oldest event that an outage has held or killed, and
-// reads its event. It returns nil if there is none.
+// ClaimMissed leases the delivery of the oldest event after p.After that an outage has held or
+// killed, and reads its event. It returns nil if there is none.
 func (db *DB) ClaimMissed(ctx context.Context, p outbound.Probe, lease time.Duration) (*outbound.Missed, error) {
 	const act = "claim a missed delivery"
 	now := db.now()
 	rows, err := db.work.Query(ctx, claimMissedSQL, pgx.StrictNamedArgs{"destination": [16]byte(p.SubscriptionID), "since": p.FailingSince.Add(-clockSkew),
-		"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "is_held": p.IsHeld, "now": now, "lease": lease})
+		"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "after": [16]byte(p.After), "is_held": p.IsHeld, "now": now, "lease": lease})
 	if err != nil {
 		return nil, translate(act, err)
 	}
