@@ -50,8 +50,9 @@ func (db *DB) ClaimProbes(ctx context.Context, limit int, lease time.Duration) (
 
 // claimMissedSQL leases the delivery of the oldest event that became dead in an outage, or, if
 // the subscription is held, that waits. It takes no dead delivery of a subscription that is
-// active and has open deliveries: these are sent anyway. Indexes delivery_destination_status
-// and delivery_due, then primary key.
+// active and has open deliveries: these are sent anyway. It also takes what a recovery of an
+// earlier outage has not sent yet, since that waits for the end of this one. Indexes
+// delivery_destination_status, delivery_due and replay_subscription, then primary key.
 const claimMissedSQL = `
 WITH open AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
@@ -60,7 +61,9 @@ WITH open AS MATERIALIZED (
 ), dead AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.destination_id = @destination AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= @oldest AND d.id > @after
-      AND d.completed_at >= @since AND d.recoveries < 3
+      AND d.recoveries < 3
+      AND d.completed_at >= least(@since, (SELECT min(r.since) FROM eventhook.replay r
+          WHERE r.subscription_id = @destination AND r.kind = 'recovery' AND r.status = 'running'))
     ORDER BY d.id LIMIT 1
 ), missed AS MATERIALIZED (
     SELECT tenant_id, id FROM open WHERE @is_held
