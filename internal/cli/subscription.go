@@ -61,7 +61,7 @@ func newSubscriptionList(r *remote) *cobra.Command {
 		}, subscriptionColumns)
 	})
 	cmd.Flags().StringVar(&status, "status", "", "status: active, paused or disabled")
-	cmd.Flags().StringVar(&eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
+	cmd.Flags().StringVar(&eventType, "type", "", "subscriptions to this event type, or to a pattern such as 'payment.*'")
 	f.addTo(cmd)
 	return cmd
 }
