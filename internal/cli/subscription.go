@@ -146,8 +146,9 @@ func authText(a *client.Auth) string {
 		return "oauth2 as " + textOf(a.ClientID) + " with tokens from " + textOf(a.TokenURL)
 	case client.AuthTypeAwsSigv4:
 		return "aws_sigv4 as " + textOf(a.AccessKeyID) + " for " + textOf(a.Service) + " in " + textOf(a.Region)
+	default:
+		return string(a.Type)
 	}
-	return string(a.Type)
 }
 
 // circuitText describes the circuit breaker; "" in lists.
