@@ -78,7 +78,7 @@ var allowedImports = map[string][]string{
 	"outbound/match/matchtest":   {root, "outbound/match"},
 	"outbound/outboundtest":      {root, "outbound"},
 	"outbound/publishtest":       {root, "outbound"},
-	"outbound/replay/replaytest": {root, "outbound/replay"},
+	"outbound/replay/replaytest": {root, "outbound/replay", "internal/cpushare"},
 	"route/routetest":            {root, "internal/effects", "route"},
 
 	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},

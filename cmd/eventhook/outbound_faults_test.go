@@ -26,7 +26,8 @@ const many = 1000
 type deliveryView struct {
 	ID         string
 	Status     string
-	StatusCode *int `json:"status_code"`
+	LastError  *string `json:"last_error"`
+	StatusCode *int    `json:"status_code"`
 	Attempts   []struct {
 		DurationMS      int     `json:"duration_ms"`
 		StatusCode      *int    `json:"status_code"`

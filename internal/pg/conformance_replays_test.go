@@ -16,9 +16,18 @@ func TestTheReplayStoreConforms(t *testing.T) {
 			subscriptions := 0
 			check(t, replaytest.Store{
 				Store: f.db, Now: f.clock.Now, Advance: func(by time.Duration) { f.clock.Advance(by) },
-				Subscribe: func() eventhook.Subscription {
+				Subscribe: func(eventTypes ...string) eventhook.Subscription {
 					subscriptions++
-					return f.subscription(named(fmt.Sprintf("billing-%d", subscriptions), "payment.*"))
+					if len(eventTypes) == 0 {
+						eventTypes = []string{"payment.*"}
+					}
+					return f.subscription(named(fmt.Sprintf("billing-%d", subscriptions), eventTypes...))
+				},
+				PublishAs: func(origin eventhook.Origin, eventType string) eventhook.EventID {
+					f.exec(`DELETE FROM eventhook.event WHERE origin = 'system' AND event_type LIKE 'webhook.%'`)
+					id := f.publishTyped(eventType, `{"amount":1}`)
+					f.exec(`UPDATE eventhook.event SET origin = $1 WHERE id = $2`, string(origin), [16]byte(id))
+					return id
 				},
 				Publish: func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) (ids []eventhook.EventID) {
 					for range n {

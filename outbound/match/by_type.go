@@ -17,8 +17,15 @@ func ByType(s *eventhook.Subscription, patterns []string) func(eventType string)
 	}
 }
 
-// IsByTypeOnly reports whether a subscription receives all events of its types, so that no
-// event must be read to match it.
-func IsByTypeOnly(s *eventhook.Subscription) bool {
-	return !filter.IsSet(s.Filter) && len(s.ScopeFilter) == 0 && s.OrderedBy == ""
+// NeedsEvent reports whether a subscription to an event type may receive some events of the
+// type and not other ones, so that a Matcher must examine each event.
+func NeedsEvent(s *eventhook.Subscription, eventType string) bool {
+	return filter.IsSet(s.Filter) || len(s.ScopeFilter) > 0 || s.OrderedBy != "" || excludesLifecycle(s, eventType)
+}
+
+// excludesLifecycle reports whether a subscription does not receive the lifecycle events of a
+// type. It may receive a tenant's own events of the same type.
+func excludesLifecycle(s *eventhook.Subscription, eventType string) bool {
+	_, isLifecycle := eventhook.FindLifecycleEventType(eventType)
+	return isLifecycle && !namesType(s.EventTypes, eventType)
 }

@@ -47,12 +47,15 @@ func newFakeStore() *fakeStore {
 	return &fakeStore{subs: map[eventhook.SubscriptionID]eventhook.Subscription{}, deliveries: map[eventhook.DeliveryID]*storedDelivery{}, wake: make(chan struct{})}
 }
 
-func (f *fakeStore) subscribe() eventhook.Subscription {
+func (f *fakeStore) subscribe(eventTypes ...string) eventhook.Subscription {
+	if len(eventTypes) == 0 {
+		eventTypes = []string{"payment.*"}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	time.Sleep(time.Millisecond) // another id
 	s := eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](time.Now()), TenantID: acme, Status: eventhook.SubscriptionActive,
-		EventTypes: []string{"*"}, CreatedAt: time.Now()}
+		EventTypes: eventTypes, CreatedAt: time.Now()}
 	f.subs[s.ID] = s
 	return s
 }
@@ -70,9 +73,8 @@ func (f *fakeStore) publish(to eventhook.Subscription, n int, status eventhook.D
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range n {
-		time.Sleep(time.Millisecond)
-		e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](time.Now()), TenantID: acme, EventType: "payment.made", Payload: eventhook.Payload{Body: []byte(`{"amount":1}`)}}
-		f.events, ids = append(f.events, e), append(ids, e.ID)
+		e := f.store(eventhook.OriginAPI, "payment.made")
+		ids = append(ids, e.ID)
 		if status != "" {
 			d := f.newDelivery(e, to.ID)
 			d.Status, d.CompletedAt = status, new(time.Now())
@@ -80,6 +82,19 @@ func (f *fakeStore) publish(to eventhook.Subscription, n int, status eventhook.D
 		}
 	}
 	return ids
+}
+
+func (f *fakeStore) publishAs(origin eventhook.Origin, eventType string) eventhook.EventID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.store(origin, eventType).ID
+}
+
+func (f *fakeStore) store(origin eventhook.Origin, eventType string) *eventhook.Event {
+	time.Sleep(time.Millisecond) // another id
+	e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](time.Now()), TenantID: acme, Origin: origin, EventType: eventType, Payload: eventhook.Payload{Body: []byte(`{"amount":1}`)}}
+	f.events = append(f.events, e)
+	return e
 }
 
 func (f *fakeStore) newDelivery(e *eventhook.Event, to eventhook.SubscriptionID) *storedDelivery {
@@ -260,7 +275,7 @@ func TestTheFakeStoreConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeStore()
-				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, Publish: f.publish, Start: f.start, Replay: f.replay, Cancel: f.cancel,
+				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, Publish: f.publish, PublishAs: f.publishAs, Start: f.start, Replay: f.replay, Cancel: f.cancel,
 					Deliver: f.deliver, Advance: time.Sleep, Now: time.Now})
 			})
 		})

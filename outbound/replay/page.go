@@ -19,7 +19,7 @@ func (w *Worker) handlePage(ctx context.Context, job *Job) error {
 		return err
 	}
 	page.Deliveries = w.wanted(job, page.Deliveries)
-	if job.Kind != eventhook.ReplayRecovery && !match.IsByTypeOnly(&job.Subscription) {
+	if job.Kind != eventhook.ReplayRecovery && slices.ContainsFunc(page.Deliveries, job.needsEvent) {
 		if err := w.match(ctx, job, &page); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 			return nil, 0, err
 		}
 		for _, d := range list[checked : checked+n] {
-			passes, key, err := w.passes(ctx, matcher, d.Event)
+			passes, key, err := w.passes(ctx, matcher, job, d)
 			if errors.Is(err, cpushare.ErrBusy) || w.Now().Sub(began) > longestPage {
 				return passed, checked, nil
 			}
@@ -114,10 +114,19 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 	return passed, checked, nil
 }
 
-// passes evaluates the filter for one event, and returns the key that orders its delivery. An
+// needsEvent reports whether the event of a delivery decides whether the subscription receives it.
+func (j *Job) needsEvent(d *eventhook.Delivery) bool {
+	return match.NeedsEvent(&j.Subscription, d.EventType)
+}
+
+// passes evaluates the filter for the event of a delivery, and returns the key that orders it. An
 // event whose evaluation takes too many steps does not pass, as when it was published.
-func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (passes bool, key eventhook.OrderKey, err error) {
-	if e.Body == nil {
+func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, job *Job, d *eventhook.Delivery) (passes bool, key eventhook.OrderKey, err error) {
+	e := d.Event
+	switch {
+	case !job.needsEvent(d):
+		return true, key, nil
+	case e.Body == nil:
 		return false, key, nil
 	}
 	err = w.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) {

@@ -245,3 +245,15 @@ func wakes(t *testing.T, s Store) {
 	case <-t.Context().Done():
 	}
 }
+
+// lifecycle replays the gateway's own event about a task and a tenant's own event of the same type.
+func lifecycle(t *testing.T, s Store) {
+	all, named := s.Subscribe("*"), s.Subscribe("*", "task.*")
+	s.PublishAs(eventhook.OriginSystem, "task.dead")
+	s.PublishAs(eventhook.OriginAPI, "task.dead")
+	s.PublishAs(eventhook.OriginAPI, "payment.made")
+	ofAll, ofNamed := s.Start(all, missing(dead)), s.Start(named, missing(dead))
+	s.work(t)
+	s.wantQueued(t, "a subscription to *", all, ofAll, 2)
+	s.wantQueued(t, "a subscription to * and task.*", named, ofNamed, 3)
+}

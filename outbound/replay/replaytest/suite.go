@@ -2,21 +2,24 @@
 package replaytest
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/outbound/replay"
 )
 
 // Store is a replay.Store to check, with functions that control its environment.
 type Store struct {
 	replay.Store
-	Subscribe func() eventhook.Subscription // returns a new active subscription
+	Subscribe func(eventTypes ...string) eventhook.Subscription // returns a new active subscription; to payments without types
 	// Publish publishes n events, each later than the one before. Each has a delivery to the subscription in
 	// the given state, dead or success, or none if the state is "".
-	Publish func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) []eventhook.EventID
+	Publish   func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) []eventhook.EventID
+	PublishAs func(origin eventhook.Origin, eventType string) eventhook.EventID // an event without a delivery
 	// Start starts a replay of all events until now. It wakes the workers.
 	Start   func(of eventhook.Subscription, r eventhook.ReplayRequest) eventhook.ReplayID
 	Replay  func(of eventhook.Subscription, id eventhook.ReplayID) eventhook.Replay
@@ -41,6 +44,7 @@ var Cases = map[string]func(t *testing.T, s Store){
 	"sent and failed deliveries are counted":                      counts,
 	"events are read with their payload":                          events,
 	"a start wakes the workers":                                   wakes,
+	"* does not match lifecycle events that are missing":          lifecycle,
 }
 
 const lease = time.Minute
@@ -97,6 +101,17 @@ func (s Store) queueAll(t *testing.T, job *replay.Job) {
 	t.Helper()
 	page := s.page(t, job, 100)
 	s.advance(t, job, replay.Step{Queue: page.Deliveries, Matched: len(page.Deliveries), Cursor: page.Cursor, IsRead: true})
+}
+
+// work does all steps of all replays that are due now.
+func (s Store) work(t *testing.T) {
+	t.Helper()
+	w := replay.Worker{Store: s, CPULimiter: cpushare.New(cpushare.DefaultConfig(), nil, s.Now), Log: slog.New(slog.DiscardHandler), Now: s.Now}
+	for worked := true; worked; {
+		var err error
+		worked, _, err = w.Step(t.Context())
+		s.must(t, "Step", err)
+	}
 }
 
 func (s Store) wantQueued(t *testing.T, claim string, of eventhook.Subscription, id eventhook.ReplayID, want int64) {
