@@ -15,7 +15,7 @@ import (
 // also logs the trace id.
 func TestLogLinesAboutAnEventHaveItsTrace(t *testing.T) {
 	found := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -110,6 +110,11 @@ func addTarget(cmd *cobra.Command) *target {
 	t := &target{gateway: cli.NewGateway(version)}
 	t.gateway.AddTo(cmd.Flags())
 	t.settings = addSettings(cmd)
+	for _, name := range append(t.settings.names(), "config") {
+		flag := cmd.Flags().Lookup(name)
+		flag.Usage = "with --database: " + flag.Usage
+	}
+	cmd.Flags().Lookup("database-url").Usage = "with --database: PostgreSQL URL; DATABASE_URL"
 	cmd.Flags().BoolVar(&t.database, "database", false, "work on the database of DATABASE_URL instead of a gateway")
 	return t
 }

@@ -36,7 +36,7 @@ func TestAuthIsWriteOnly(t *testing.T) {
 	shown["client_secret"] = eventhook.Redacted
 	for _, a := range []*answer{made, r.admin("GET", subscriptionPath(id), nil)} {
 		got := a.object()
-		if diff := cmp.Diff(map[string]any(shown), got["auth"]); diff != "" || got["auth_header"] != nil {
+		if diff := cmp.Diff(shown, got["auth"]); diff != "" || got["auth_header"] != nil {
 			t.Errorf("auth (-want +got):\n%s", diff)
 		}
 		if strings.Contains(a.Body.String(), hush) {

@@ -13,7 +13,7 @@ const allTenants = "all-tenants"
 
 // addAllTenants defines the flag of a list that the admin key can also read for all tenants.
 func addAllTenants(cmd *cobra.Command) {
-	cmd.Flags().Bool(allTenants, false, "list those of all tenants; requires the admin key")
+	cmd.Flags().Bool(allTenants, false, "list the items of all tenants; requires the admin key")
 }
 
 // isOfAllTenants reports whether the flag is set. EVENTHOOK_TENANT does not count then.

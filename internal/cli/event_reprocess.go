@@ -55,7 +55,7 @@ apply, and all tasks, workflows, events and requests are created again.`
   eventhook event reprocess --again --source stripe --since 1h --limit 100`
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead, unrouted, all three by default; with --again also delivered and duplicate")
-	flags.BoolVar(&f.again, "again", false, "create a new event for each, so that everything is done again")
+	flags.BoolVar(&f.again, "again", false, "process each event a second time, as a new event")
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	f.addTo(flags, "received")
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of events; required without ids")

@@ -61,7 +61,7 @@ func newSubscriptionList(r *remote) *cobra.Command {
 		}, subscriptionColumns)
 	})
 	cmd.Flags().StringVar(&status, "status", "", "status: active, paused or disabled")
-	cmd.Flags().StringVar(&eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
+	cmd.Flags().StringVar(&eventType, "type", "", "subscriptions to this event type, or to a pattern such as 'payment.*'")
 	f.addTo(cmd)
 	return cmd
 }
@@ -146,8 +146,9 @@ func authText(a *client.Auth) string {
 		return "oauth2 as " + textOf(a.ClientID) + " with tokens from " + textOf(a.TokenURL)
 	case client.AuthTypeAwsSigv4:
 		return "aws_sigv4 as " + textOf(a.AccessKeyID) + " for " + textOf(a.Service) + " in " + textOf(a.Region)
+	default:
+		return string(a.Type)
 	}
-	return string(a.Type)
 }
 
 // circuitText describes the circuit breaker; "" in lists.

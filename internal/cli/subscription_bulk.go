@@ -72,7 +72,7 @@ selects, in one transaction.`
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "all subscriptions")
 	flags.StringVar(&f.status, "status", "", "status: active, paused or disabled")
-	flags.StringVar(&f.eventType, "type", "", "an event type that they receive, or a pattern such as 'payment.*'")
+	flags.StringVar(&f.eventType, "type", "", "subscriptions to this event type, or to a pattern such as 'payment.*'")
 	flags.Int64Var(&f.limit, "limit", 1000, "maximum number of subscriptions, oldest first")
 	f.addTo(cmd)
 	return cmd

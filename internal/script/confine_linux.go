@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/eventhook/eventhook/internal/proc"
+	"golang.org/x/sys/unix"
 )
 
 // dataLimit bounds the memory of a child in bytes: an engine's limit, several copies of an input
@@ -98,9 +98,9 @@ func processorTime() time.Duration {
 // processorTimeOf is the processor time that a process has used, 0 if it has ended.
 func processorTimeOf(pid int) time.Duration {
 	const ofProcess = 2 // CPUCLOCK_SCHED: a clock id is the complement of the pid and three bits of the kind (linux/posix-timers.h)
-	var used syscall.Timespec
+	var used unix.Timespec
 	clock := ^pid<<3 | ofProcess //nolint:mnd // see ofProcess
-	if _, _, fault := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&used)), 0); fault != 0 {
+	if unix.ClockGettime(int32(clock), &used) != nil {
 		return 0
 	}
 	return time.Duration(used.Nano())

@@ -91,6 +91,7 @@ func counting(n parsing.ASTNode) parsing.ASTNode {
 		}
 	case parsing.ASTComparator:
 		n.Children[0] = callOf(countSize, n.Children[0])
+	default: // costs the steps of its nodes
 	}
 	return n
 }
@@ -122,7 +123,8 @@ func (c counter) CallFunction(name string, arguments []any) (any, error) {
 	last := len(arguments) - 1
 	switch name {
 	case countSteps:
-		return arguments[last], c.Use(arguments[0].(int))
+		steps, _ := arguments[0].(int) // set by afterSteps
+		return arguments[last], c.Use(steps)
 	case countElements:
 		return arguments[last], c.Use(elementsOf(arguments[0]) * stepsPerNode)
 	case countSize:

@@ -36,8 +36,8 @@ func PrintError(w io.Writer, err error) {
 func printProblem(w io.Writer, err error, p *client.Problem) {
 	if len(p.Errors) == 0 {
 		_, _ = fmt.Fprintln(w, "eventhook:", err)
-		if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
-			_, _ = fmt.Fprintln(w, "  The gateway's log has details under request", p.RequestID)
+		if p.Status == http.StatusInternalServerError && p.RequestID != "" {
+			_, _ = fmt.Fprintln(w, "  The gateway's log has the cause: request_id="+p.RequestID)
 		}
 		return
 	}
