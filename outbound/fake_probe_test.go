@@ -97,6 +97,9 @@ func (p *probeStore) ClaimMissed(ctx context.Context, of outbound.Probe, lease t
 	for _, m := range p.outages[of.SubscriptionID].missed {
 		isOpen := m.Status == eventhook.DeliveryPending || m.Status == eventhook.DeliveryFailed
 		if wasDead := m.Status == eventhook.DeliveryDead; wasDead && !m.isRejected || isOpen && of.IsHeld {
+			if slices.Compare(m.ID[:], of.After[:]) <= 0 {
+				continue
+			}
 			m.Status, m.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: m.Lease.Token + 1, Until: time.Now().Add(lease)}
 			return &outbound.Missed{Delivery: new(m.Delivery), WasDead: wasDead}, ctx.Err()
 		}

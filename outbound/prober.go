@@ -19,6 +19,8 @@ type Probe struct {
 	MaxAge         time.Duration // deliveries of older events are not sent
 	// IsHeld says that failures have disabled the subscription: a success enables it.
 	IsHeld bool
+	// After is the delivery after which the probe continues; zero: it begins with the oldest.
+	After eventhook.DeliveryID
 }
 
 // Missed is a delivery that an outage has held or killed, leased for its probe.
@@ -37,14 +39,16 @@ const (
 	ProbeRejected  ProbeResult = "rejected" // only deliveries that the receiver rejects were sent; the next ones are tried at once
 	ProbeGone      ProbeResult = "gone"     // an answer of 410; there are no more probes
 	ProbeEmpty     ProbeResult = "empty"    // no delivery was missed; the next probe is due later
+
+	probeUnsent ProbeResult = "unsent" // the transform of the subscription failed; the next delivery is tried at once
 )
 
 // ProbeStore stores the probes of outages. Implementations are safe for concurrent use.
 type ProbeStore interface {
 	// ClaimProbes leases up to limit due probes.
 	ClaimProbes(ctx context.Context, limit int, lease time.Duration) ([]Probe, error)
-	// ClaimMissed leases the delivery of the oldest event that the outage has held or
-	// killed, and returns it with its event; nil if there is none.
+	// ClaimMissed leases the delivery of the oldest event after p.After that the outage has
+	// held or killed, and returns it with its event; nil if there is none.
 	ClaimMissed(ctx context.Context, p Probe, lease time.Duration) (*Missed, error)
 	// RejectMissed excludes a dead delivery from probes and from recovery.
 	RejectMissed(ctx context.Context, d *eventhook.Delivery) error
@@ -63,7 +67,8 @@ type ProbeObserver interface {
 
 // Prober sends the oldest missed delivery of a subscription during its outage, after 1, 5 and
 // 15 minutes and then every hour, and at once when the subscription is enabled. An answer of
-// 400 or 422 makes that delivery dead, and the next one is tried. A success ends the outage.
+// 400 or 422 makes that delivery dead, and the next one is tried. If the subscription's transform
+// fails for a delivery, the next one is tried as well. A success ends the outage.
 // One instance at a time probes a subscription. If it ends, another instance probes once the
 // lease has run out.
 type Prober struct {
@@ -80,7 +85,7 @@ const (
 	probeInterval  = time.Second
 	stepsAtOnce    = 4
 	probesOfStep   = 16
-	maxRejected    = 10          // deliveries that one probe tries
+	maxTried       = 10          // deliveries that one probe tries
 	maxSendTimeout = time.Minute // of a subscription
 )
 
@@ -116,7 +121,7 @@ func (p *Prober) Run(ctx context.Context) error {
 
 // Step makes the probes that are due, concurrently, and returns their number.
 func (p *Prober) Step(ctx context.Context) (int, error) {
-	list, err := p.Store.ClaimProbes(ctx, probesOfStep, p.Lease+maxRejected*maxSendTimeout)
+	list, err := p.Store.ClaimProbes(ctx, probesOfStep, p.Lease+maxTried*maxSendTimeout)
 	var running sync.WaitGroup
 	for _, one := range list {
 		running.Go(func() { p.probe(ctx, one) })
@@ -130,8 +135,11 @@ func (p *Prober) probe(ctx context.Context, one Probe) {
 	working, cancel := lifetime.Extend(ctx, finalWriteTimeout)
 	defer cancel()
 	result, err := ProbeRejected, error(nil)
-	for n := 0; n < maxRejected && result == ProbeRejected && err == nil; n++ {
-		result, err = p.try(working, one)
+	for n := 0; n < maxTried && (result == ProbeRejected || result == probeUnsent) && err == nil; n++ {
+		result, err = p.try(working, &one)
+	}
+	if result == probeUnsent {
+		result = ProbeFailed
 	}
 	if err != nil {
 		p.Log.Warn("cannot probe a subscription; the next probe follows later", "subscription", one.SubscriptionID, "error", err)
@@ -143,13 +151,13 @@ func (p *Prober) probe(ctx context.Context, one Probe) {
 	}
 }
 
-// try sends the oldest missed delivery and settles it.
-func (p *Prober) try(ctx context.Context, one Probe) (ProbeResult, error) {
+// try sends the oldest missed delivery after one.After and settles it.
+func (p *Prober) try(ctx context.Context, one *Probe) (ProbeResult, error) {
 	to, err := p.Directory.Destination(ctx, eventhook.Destination{TenantID: one.TenantID, SubscriptionID: one.SubscriptionID})
 	if err != nil || !to.Ready && !to.Held {
 		return ProbeFailed, err
 	}
-	missed, err := p.Store.ClaimMissed(ctx, one, p.Lease+to.Timeout)
+	missed, err := p.Store.ClaimMissed(ctx, *one, p.Lease+to.Timeout)
 	if err != nil || missed == nil {
 		return ProbeEmpty, err
 	}
@@ -160,8 +168,11 @@ func (p *Prober) try(ctx context.Context, one Probe) (ProbeResult, error) {
 	a := to.Transport.Send(ctx, missed.Delivery, missed.Attempts+1)
 	p.Observer.Attempted(a.ErrorClass, a.Duration)
 	result, settlement := p.outcome(to, missed, &a)
-	if result == ProbeRejected {
+	switch result {
+	case ProbeRejected:
 		return result, p.reject(ctx, settlement)
+	case probeUnsent:
+		one.After = missed.ID
 	}
 	return result, p.settle(ctx, settlement)
 }
@@ -190,6 +201,9 @@ func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (
 		return ProbeRejected, s
 	case !missed.WasDead:
 		s.Status, s.DueAt = eventhook.DeliveryFailed, missed.EventID.Time()
+	}
+	if a.ErrorClass == eventhook.ErrorTransform {
+		return probeUnsent, s
 	}
 	return ProbeFailed, s
 }

@@ -24,6 +24,7 @@ type probeHarness struct {
 	status  int             // of the receiver's answers
 	sent    []time.Duration // when requests were sent, since the beginning
 	results []outbound.ProbeResult
+	broken  eventhook.DeliveryID // its transform fails
 }
 
 func runProberTest(t *testing.T, f func(h *probeHarness)) {
@@ -56,7 +57,10 @@ func (h *probeHarness) Destination(_ context.Context, of eventhook.Destination) 
 	return outbound.SubscriptionDestination(new(h.outages[of.SubscriptionID].of), h), nil
 }
 
-func (h *probeHarness) Send(ctx context.Context, _ *eventhook.Delivery, _ int) eventhook.Attempt {
+func (h *probeHarness) Send(ctx context.Context, d *eventhook.Delivery, _ int) eventhook.Attempt {
+	if d.ID == h.broken {
+		return eventhook.Attempt{ErrorClass: eventhook.ErrorTransform, Error: "transform: no"}
+	}
 	h.mu.Lock()
 	h.sent = append(h.sent, time.Since(h.began))
 	takes, a := h.takes, eventhook.Attempt{StatusCode: h.status}
@@ -175,6 +179,20 @@ func TestAProbeTriesTenRejectedDeliveries(t *testing.T) {
 		h.wantSent("rejected", slices.Repeat([]time.Duration{time.Minute}, 10)...)
 		if !slices.Equal(h.results, []outbound.ProbeResult{outbound.ProbeRejected}) || h.isActive(id) {
 			t.Errorf("got results %v, want %s", h.results, outbound.ProbeRejected)
+		}
+	})
+}
+
+// The transform fails for one event. The receiver has answered again meanwhile.
+func TestAProbePassesOverAnEventThatTheTransformCannotHandle(t *testing.T) {
+	runProberTest(t, func(h *probeHarness) {
+		id, list := h.disable(2, 1)
+		h.broken = list[0]
+		h.answer(204, 0)
+		defer h.start()()
+		h.advance(2 * time.Minute)
+		if got := h.statuses(id); !h.isActive(id) || got[0] != eventhook.DeliveryDead || got[1] != eventhook.DeliverySuccess {
+			t.Errorf("the subscription is active: %t, with deliveries %v, want it active and the second delivery sent", h.isActive(id), got)
 		}
 	})
 }

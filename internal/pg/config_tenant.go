@@ -181,14 +181,17 @@ UPDATE eventhook.source SET is_enabled = false, version = version + 1, updated_a
 WHERE tenant_id = $1 AND is_enabled
 RETURNING id, slug, 'true', to_json(is_enabled)::text`
 
-// disableSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and id.
+// disableSubscriptionsSQL disables the subscriptions of a tenant. Subscriptions that
+// failures have disabled are not held and probed any more; it does not return them. Index on tenant and id.
 const disableSubscriptionsSQL = `
-WITH enabled AS MATERIALIZED (
-    SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
+WITH before AS MATERIALIZED (
+    SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND (status <> 'disabled' OR disabled_by = 'failures') ORDER BY id FOR NO KEY UPDATE
+), disabled AS (
+    UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', disabled_by = 'tenant', version = version + 1, updated_at = $2
+    FROM before WHERE s.id = before.id
+    RETURNING s.id, s.name, before.status AS was, s.status
 )
-UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', disabled_by = 'tenant', version = version + 1, updated_at = $2
-FROM enabled WHERE s.id = enabled.id
-RETURNING s.id, s.name, to_json(enabled.status)::text, to_json(s.status)::text`
+SELECT id, name, to_json(was)::text, to_json(status)::text FROM disabled WHERE was <> 'disabled'`
 
 // expireKeysSQL expires the API keys of a tenant. Index api_key_tenant, then primary key.
 const expireKeysSQL = `

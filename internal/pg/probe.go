@@ -13,12 +13,14 @@ import (
 var _ outbound.ProbeStore = (*DB)(nil)
 
 // claimProbesSQL leases due probes. It ends the probes of subscriptions to which the gateway
-// sends nothing. Index subscription_health_probe.
+// sends nothing, as it does not to the subscriptions of closed tenants. Index
+// subscription_health_probe.
 const claimProbesSQL = `
 WITH due AS MATERIALIZED (
-    SELECT h.subscription_id, s.tenant_id, (s.status = 'active' OR h.is_held) AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
+    SELECT h.subscription_id, s.tenant_id,
+        (s.status = 'active' OR h.is_held) AND t.status <> 'closed' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
         coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS max_hours
-    FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id
+    FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id JOIN eventhook.tenant t ON t.id = s.tenant_id
     WHERE h.next_probe_at <= @now AND (h.probing_until > @now) IS NOT TRUE
     ORDER BY h.next_probe_at LIMIT @limit FOR UPDATE OF h SKIP LOCKED
 )
@@ -48,17 +50,20 @@ func (db *DB) ClaimProbes(ctx context.Context, limit int, lease time.Duration) (
 
 // claimMissedSQL leases the delivery of the oldest event that became dead in an outage, or, if
 // the subscription is held, that waits. It takes no dead delivery of a subscription that is
-// active and has open deliveries: these are sent anyway. Indexes delivery_destination_status
-// and delivery_due, then primary key.
+// active and has open deliveries: these are sent anyway. It also takes what a recovery of an
+// earlier outage has not sent yet, since that waits for the end of this one. Indexes
+// delivery_destination_status, delivery_due and replay_subscription, then primary key.
 const claimMissedSQL = `
 WITH open AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.due_at < 'infinity' AND d.id >= @oldest AND (d.status <> 'acquired' OR d.due_at <= @now)
+    WHERE d.destination_id = @destination AND d.due_at < 'infinity' AND d.id >= @oldest AND d.id > @after AND (d.status <> 'acquired' OR d.due_at <= @now)
     ORDER BY d.due_at LIMIT 1
 ), dead AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
-    WHERE d.destination_id = @destination AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= @oldest
-      AND d.completed_at >= @since AND d.recoveries < 3
+    WHERE d.destination_id = @destination AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= @oldest AND d.id > @after
+      AND d.recoveries < 3
+      AND d.completed_at >= least(@since, (SELECT min(r.since) FROM eventhook.replay r
+          WHERE r.subscription_id = @destination AND r.kind = 'recovery' AND r.status = 'running'))
     ORDER BY d.id LIMIT 1
 ), missed AS MATERIALIZED (
     SELECT tenant_id, id FROM open WHERE @is_held
@@ -75,13 +80,13 @@ FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, c.was_dead, d.order_key`
 
-// ClaimMissed leases the delivery of the oldest event that an outage has held or killed, and
-// reads its event. It returns nil if there is none.
+// ClaimMissed leases the delivery of the oldest event after p.After that an outage has held or
+// killed, and reads its event. It returns nil if there is none.
 func (db *DB) ClaimMissed(ctx context.Context, p outbound.Probe, lease time.Duration) (*outbound.Missed, error) {
 	const act = "claim a missed delivery"
 	now := db.now()
 	rows, err := db.work.Query(ctx, claimMissedSQL, pgx.StrictNamedArgs{"destination": [16]byte(p.SubscriptionID), "since": p.FailingSince.Add(-clockSkew),
-		"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "is_held": p.IsHeld, "now": now, "lease": lease})
+		"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "after": [16]byte(p.After), "is_held": p.IsHeld, "now": now, "lease": lease})
 	if err != nil {
 		return nil, translate(act, err)
 	}

@@ -214,3 +214,23 @@ type brokenDirectory struct{}
 func (brokenDirectory) Destination(context.Context, eventhook.Destination) (outbound.Destination, error) {
 	return outbound.Destination{}, errNoDirectory
 }
+
+// A second outage begins while the first one is recovered. The second one has missed nothing
+// that can be sent, so only a delivery of the first one can end it.
+func TestAProbeSendsWhatAnUnfinishedRecoveryHasNotSent(t *testing.T) {
+	f := setUp(t)
+	s := f.subscription()
+	o := &outageFixture{f, &probed{f: f, says: answers(200)}, &s, nil}
+	since := f.clock.Now()
+	list := f.dead(2, &s)
+	f.clock.Advance(time.Hour)
+	id := f.recovery(&s, since)
+	d := f.claimedDeliveries(1, &s)[0]
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, circuitOpen(f.clock.Now())))
+	f.must(f.db.RejectMissed(t.Context(), d))
+	f.deleteSystemDeliveries()
+	f.clock.Advance(time.Minute)
+	same(t, "sent", o.step(f.db), deliveryIDs(list[0]))
+	f.replaySteps(f.replayWorker(f.db))
+	f.wantReplay(id, "running", 1, 0, 0)
+}

@@ -26,6 +26,7 @@ var ProbeCases = map[string]func(t *testing.T, p Probes){
 	"one instance gets a probe while its lease lasts":                     probeLeased,
 	"a claim gets the probes that have been due for the longest time":     probesBounded,
 	"the oldest missed delivery is claimed first, and once":               missedOldest,
+	"a probe continues after a delivery":                                  missedAfter,
 	"a delivery of a failed probe is claimed again":                       missedAgain,
 	"a rejected delivery is not claimed again":                            missedRejected,
 	"a success enables the subscription and ends its probes":              probeSucceeded,
@@ -156,6 +157,18 @@ func missedOldest(t *testing.T, p Probes) {
 		p.wantMissed(t, probe, id, i < 2)
 	}
 	p.wantNoneMissed(t, probe)
+}
+
+func missedAfter(t *testing.T, p Probes) {
+	_, ids := p.Disable(2, 2)
+	p.Advance(time.Minute)
+	of := p.probe(t)
+	for i, wasDead := range []bool{true, false, false} {
+		of.After = ids[i]
+		p.wantMissed(t, of, ids[i+1], wasDead)
+	}
+	of.After = ids[3]
+	p.wantNoneMissed(t, of)
 }
 
 func missedAgain(t *testing.T, p Probes) {
