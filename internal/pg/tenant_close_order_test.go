@@ -52,3 +52,22 @@ func lock(f *fixture, tx pgx.Tx, slot byte) {
 	_, err := tx.Exec(f.Context(), `SELECT pg_advisory_xact_lock(1702258796, $1)`, int(slot))
 	f.must(err)
 }
+
+// Deliveries of two tenants to an operator subscription have one key. The purge of a tenant
+// deletes the first one, for which the other waits.
+func TestAPurgeMakesTheNextDeliveriesOfKeysDue(t *testing.T) {
+	f := setUp(t)
+	umbrella := f.secondTenant()
+	s := f.operatorSubscription()
+	first := f.publishOrdered(&s, "a")[0]
+	next := eventhook.NewID[eventhook.Delivery](f.clock.Now())
+	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, order_key, order_seq)
+		SELECT $2, $3, destination_id, $2, event_type, 'infinity', 'pending', order_key, order_seq + 1 FROM eventhook.delivery WHERE id = $1`, [16]byte(first), [16]byte(next), [16]byte(umbrella))
+	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
+	f.must(err)
+	_, err = f.db.PurgeTenant(t.Context(), operator, "acme")
+	f.must(err)
+	f.cleanUp(f.db)
+	same(t, "the first delivery", f.count("delivery", "id = $1", [16]byte(first)), 0)
+	same(t, "the next delivery is due", f.count("delivery", "id = $1 AND due_at < 'infinity'", [16]byte(next)), 1)
+}
