@@ -50,7 +50,8 @@ WITH page AS MATERIALIZED (
     FROM open WHERE p.id = open.id RETURNING p.id
 )` + endedSQL + `, NULL::uuid[] FROM ended) r`
 
-// endDeliveriesSQL ends owed deliveries, except deliveries to the operator. An attempt that is running then has lost its lease.
+// endDeliveriesSQL ends open deliveries, except deliveries to the operator. An attempt that is running
+// then loses its lease.
 // Primary key.
 const endDeliveriesSQL = `
 WITH page AS MATERIALIZED (
