@@ -288,13 +288,6 @@ const (
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
 )
 
-// Defines values for SubscriptionsBulkFilterStatus.
-const (
-	SubscriptionsBulkFilterStatusActive   SubscriptionsBulkFilterStatus = "active"
-	SubscriptionsBulkFilterStatusDisabled SubscriptionsBulkFilterStatus = "disabled"
-	SubscriptionsBulkFilterStatusPaused   SubscriptionsBulkFilterStatus = "paused"
-)
-
 // Defines values for TargetBody.
 const (
 	TargetBodyInput TargetBody = "input"
@@ -855,7 +848,7 @@ type DeliveriesRetryFilter struct {
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
-	// Status Statuses to retry; default failed and dead.
+	// Status Statuses to retry: a list, or one status as a string; default failed and dead.
 	Status []DeliveryStatus `json:"status,omitempty"`
 
 	// SubscriptionID Deliveries to this subscription.
@@ -1381,7 +1374,7 @@ type EventReprocessFilter struct {
 	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
+	// Status Statuses to reprocess: a list, or one status as a string. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
 	Status []EventStatus `json:"status,omitempty"`
 }
 
@@ -3194,12 +3187,9 @@ type SubscriptionsBulkFilter struct {
 	// Examples: payment.*
 	EventType *string `json:"event_type,omitempty"`
 
-	// Status Subscriptions with this status.
-	Status *SubscriptionsBulkFilterStatus `json:"status,omitempty"`
+	// Status Subscriptions with these statuses: a list, or one status as a string.
+	Status []SubscriptionStatus `json:"status,omitempty"`
 }
-
-// SubscriptionsBulkFilterStatus Subscriptions with this status.
-type SubscriptionsBulkFilterStatus string
 
 // SubscriptionsChanged defines model for SubscriptionsChanged.
 type SubscriptionsChanged struct {
@@ -5722,4 +5712,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "3b3bba1ebb507c00dd49a93d9cb0584d2341ecaf9010c647e892800cbc4fd4e9"
+const generatedFrom = "43cf854b2ddb24041a25e44ff2be11e2844c47a20b0c3a85a0aba0fe2fa3fb14"
