@@ -234,7 +234,7 @@ func (a Auth) checkAWS(f *Faults) {
 			isForeign = func(c rune) bool { return c <= ' ' || c > '~' }
 		}
 		if m.authType == AuthAWS && strings.ContainsFunc(*m.Text, isForeign) {
-			f.Add(m.Name, "has a character that it cannot have")
+			f.Add(m.Name, "has a character that is not allowed")
 		}
 	}
 }

@@ -11,7 +11,9 @@ type SubscriptionFilter struct {
 
 // SubscriptionSelection selects subscriptions for a bulk change: the oldest Limit that match.
 type SubscriptionSelection struct {
-	SubscriptionFilter
+	Statuses      []SubscriptionStatus // nil means any status
+	EventType     string               // as in SubscriptionFilter
+	Limit         int
 	ExpectedCount *int   // number of subscriptions that must match, without the Limit; nil means any number
 	Action        string // of the audit entry
 }

@@ -288,13 +288,6 @@ const (
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
 )
 
-// Defines values for SubscriptionsBulkFilterStatus.
-const (
-	SubscriptionsBulkFilterStatusActive   SubscriptionsBulkFilterStatus = "active"
-	SubscriptionsBulkFilterStatusDisabled SubscriptionsBulkFilterStatus = "disabled"
-	SubscriptionsBulkFilterStatusPaused   SubscriptionsBulkFilterStatus = "paused"
-)
-
 // Defines values for TargetBody.
 const (
 	TargetBodyInput TargetBody = "input"
@@ -855,7 +848,7 @@ type DeliveriesRetryFilter struct {
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
-	// Status Statuses to retry; default failed and dead.
+	// Status Statuses to retry: a list, or one status as a string; default failed and dead.
 	Status []DeliveryStatus `json:"status,omitempty"`
 
 	// SubscriptionID Deliveries to this subscription.
@@ -1185,7 +1178,7 @@ type EventDetail struct {
 	// Origin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 	Origin EventOrigin `json:"origin"`
 
-	// Outcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+	// Outcome failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included.
 	Outcome EventDetailOutcome `json:"outcome"`
 
 	// ProcessedAt When processing ended; null before that.
@@ -1216,7 +1209,7 @@ type EventDetail struct {
 	TraceID string `json:"trace_id"`
 }
 
-// EventDetailOutcome failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended.
+// EventDetailOutcome failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included.
 type EventDetailOutcome string
 
 // EventOfTenant defines model for EventOfTenant.
@@ -1381,7 +1374,7 @@ type EventReprocessFilter struct {
 	// SourceID Id of the source.
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
+	// Status Statuses to reprocess: a list, or one status as a string. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three.
 	Status []EventStatus `json:"status,omitempty"`
 }
 
@@ -2716,7 +2709,7 @@ type SubscriptionCreate struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: the body that the incoming webhooks of these products accept.
 	Format *SubscriptionCreateFormat `json:"format,omitempty"`
 
 	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
@@ -2781,7 +2774,7 @@ type SubscriptionCreate struct {
 	Validate *bool `json:"validate,omitempty"`
 }
 
-// SubscriptionCreateFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+// SubscriptionCreateFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: the body that the incoming webhooks of these products accept.
 type SubscriptionCreateFormat string
 
 // SubscriptionCreated defines model for SubscriptionCreated.
@@ -3027,7 +3020,7 @@ type SubscriptionPatch struct {
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+	// Format Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: the body that the incoming webhooks of these products accept.
 	Format *SubscriptionPatchFormat `json:"format,omitempty"`
 
 	// HeaderPrefix Replaces X-Eventhook at the beginning of the gateway's header names.
@@ -3088,7 +3081,7 @@ type SubscriptionPatch struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// SubscriptionPatchFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: what the incoming webhooks of these products take.
+// SubscriptionPatchFormat Body of deliveries. eventhook (default): the event. cloudevents: CloudEvents 1.0, structured mode. slack, teams, pagerduty: the body that the incoming webhooks of these products accept.
 type SubscriptionPatchFormat string
 
 // SubscriptionReplay defines model for SubscriptionReplay.
@@ -3194,12 +3187,9 @@ type SubscriptionsBulkFilter struct {
 	// Examples: payment.*
 	EventType *string `json:"event_type,omitempty"`
 
-	// Status Subscriptions with this status.
-	Status *SubscriptionsBulkFilterStatus `json:"status,omitempty"`
+	// Status Subscriptions with these statuses: a list, or one status as a string.
+	Status []SubscriptionStatus `json:"status,omitempty"`
 }
-
-// SubscriptionsBulkFilterStatus Subscriptions with this status.
-type SubscriptionsBulkFilterStatus string
 
 // SubscriptionsChanged defines model for SubscriptionsChanged.
 type SubscriptionsChanged struct {
@@ -3377,7 +3367,7 @@ type TenantClosing struct {
 	// CorrelationID Shared by all events and audit entries of the closing.
 	CorrelationID string `json:"correlation_id"`
 
-	// DeliveriesEnded Owed deliveries that are dead now.
+	// DeliveriesEnded Deliveries that were open and are dead now.
 	DeliveriesEnded int64 `json:"deliveries_ended"`
 
 	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
@@ -3696,7 +3686,7 @@ type ListAuditParams struct {
 
 // ListAllDeliveriesParams defines parameters for ListAllDeliveries.
 type ListAllDeliveriesParams struct {
-	// Tenant Return only those of the tenant with this slug.
+	// Tenant Return only items of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
 	// SubscriptionID Return only deliveries to this subscription.
@@ -3732,7 +3722,7 @@ type ListAllDeliveriesParamsStatus string
 
 // ListAllEventsParams defines parameters for ListAllEvents.
 type ListAllEventsParams struct {
-	// Tenant Return only those of the tenant with this slug.
+	// Tenant Return only items of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -3783,7 +3773,7 @@ type ExportConfigurationParams struct {
 
 // ListAllSubscriptionsParams defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParams struct {
-	// Tenant Return only those of the tenant with this slug.
+	// Tenant Return only items of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -4619,7 +4609,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and open deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -5612,7 +5602,7 @@ func (params ListWorkParams) query() url.Values {
 
 // StartWork calls POST /api/tenants/{tenant}/eventhook/work.
 //
-// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. Requires a key with the scope work, or the admin key.
 func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
 	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -5722,4 +5712,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "75df5f6eecf78ecd82aa5a0e7f78b9d9d27b5eea8da37e4a3b1dd0ea24ac2d67"
+const generatedFrom = "43cf854b2ddb24041a25e44ff2be11e2844c47a20b0c3a85a0aba0fe2fa3fb14"

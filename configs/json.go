@@ -19,23 +19,22 @@ var secretReference = regexp.MustCompile(`^(\$\{[^}]*\}|file:.*)$`)
 // ReadTenants reads tenants from JSON in the format of the files that LoadTenants reads. It
 // resolves no references: ${NAME} and $$ in a text stay as they are, and a secret that is exactly
 // a reference, such as ${NAME} or file:PATH, is a fault. Locations are paths such as
-// tenants[0].sources[1].slug.
-func ReadTenants(raw []byte) ([]eventhook.TenantConfig, eventhook.Faults) {
-	var faults eventhook.Faults
+// tenants[0].sources[1].slug. ReadTenants returns the first error of check.
+func ReadTenants(raw []byte, check CheckRoute) (tenants []eventhook.TenantConfig, faults eventhook.Faults, err error) {
 	if !json.Valid(raw) {
 		faults.Add("", "is not JSON")
-		return nil, faults
+		return nil, faults, nil
 	}
 	document, err := readNode(newDecoder(raw), jsonText)
 	if err != nil {
 		faults.Add("", "is not JSON")
-		return nil, faults
+		return nil, faults, nil //nolint:nilerr // the fault reports it
 	}
 	paths := nodePaths{}
 	paths.add("", document)
-	refs := references{faults: &faults}
-	tenants := refs.tenants(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{document}}, func(n *yaml.Node) string { return paths[n] })
-	return tenants, faults
+	refs := references{faults: &faults, check: check}
+	tenants = refs.tenants(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{document}}, func(n *yaml.Node) string { return paths[n] })
+	return tenants, faults, refs.err
 }
 
 // jsonText returns a text of JSON unchanged.

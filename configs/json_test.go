@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/route"
 )
 
 // wantSame compares configurations with their secrets.
@@ -28,7 +30,7 @@ func TestEncodedTenantsAreReadAsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, faults := configs.ReadTenants(raw)
+	got, faults := readTenants(t, string(raw))
 	if len(faults) > 0 {
 		t.Fatalf("%v in\n%s", faults, raw)
 	}
@@ -79,6 +81,41 @@ func TestFilesOfAnExportHaveTheSameConfiguration(t *testing.T) {
 	}
 }
 
+// readTenants reads JSON and checks routes without a limit.
+func readTenants(t *testing.T, text string) ([]eventhook.TenantConfig, eventhook.Faults) {
+	t.Helper()
+	got, faults, err := configs.ReadTenants([]byte(text), func(r eventhook.Route) (eventhook.Faults, error) {
+		return route.Check(t.Context(), eventhook.TenantID{}, r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, faults
+}
+
+// A server compiles the expressions of a tenant in the tenant's share of processor time. When the
+// share is used up, it compiles no more of them.
+func TestExpressionsAreCheckedByTheCaller(t *testing.T) {
+	const file = `{"tenants":[{"slug":"acme","sources":[{"slug":"a","verifier":{"type":"none"},"routes":[
+		{"name":"plain","targets":[{"type":"task","task_kind":"x"}]},
+		{"name":"filter","filter":{"body.a":1},"targets":[{"type":"task","task_kind":"x"}]},
+		{"name":"expression","filter_expression":"true","targets":[{"type":"task","task_kind":"x"}]}]}],
+		"subscriptions":[{"name":"s","url":"https://a.example","event_types":["*"],"transform":{"type":"jmespath","expression":"@"}}]}]}`
+	errBusy := errors.New("busy")
+	for answers, checked := range map[string]int{"ok": 3, "busy": 1} {
+		calls := 0
+		_, faults, err := configs.ReadTenants([]byte(file), func(eventhook.Route) (f eventhook.Faults, err error) {
+			if calls++; answers == "busy" {
+				return nil, errBusy
+			}
+			return nil, nil
+		})
+		if calls != checked || len(faults) > 0 || errors.Is(err, errBusy) != (answers == "busy") {
+			t.Errorf("%s: %d checks, %v, %v; want %d checks", answers, calls, faults, err, checked)
+		}
+	}
+}
+
 func TestTheServerResolvesNoReference(t *testing.T) {
 	t.Setenv("HOME_OF_SECRETS", "x")
 	for written, isRefused := range map[string]bool{
@@ -86,7 +123,7 @@ func TestTheServerResolvesNoReference(t *testing.T) {
 		"a${HOME_OF_SECRETS}": false, "${HOME_OF_SECRETS}b": false, "$$": false, "${unclosed": false, "my file:x": false,
 	} {
 		file := fmt.Sprintf(`{"tenants":[{"slug":"acme","name":"${NAME}","sources":[{"slug":"a","provider":"github","secrets":["ok",%q]}]}]}`, written)
-		got, faults := configs.ReadTenants([]byte(file))
+		got, faults := readTenants(t, file)
 		if isRefused {
 			if len(faults) != 1 || faults[0].Location != "tenants[0].sources[0].secrets[1]" || !strings.Contains(faults[0].Message, "only the client resolves") {
 				t.Errorf("%s: got %v, want a fault of the secret", written, faults)
@@ -109,7 +146,7 @@ func TestEveryKindOfSecretIsChecked(t *testing.T) {
 		{"slug":"b","verifier":{"type":"basic_auth","username":"u","password":"file:x"}},
 		{"slug":"c","verifier":{"type":"none"},"routes":[{"name":"r","targets":[{"type":"http","url":"https://a.example","auth_header":"${C}"}]}]}],
 		"subscriptions":[{"name":"s","url":"${URL}","event_types":["*"],"signing_secret":"${D}","auth_header":"${E}"}]}]}`
-	_, faults := configs.ReadTenants([]byte(file))
+	_, faults := readTenants(t, file)
 	var at []string
 	for _, f := range faults {
 		at = append(at, f.Location)
@@ -124,11 +161,11 @@ func TestEveryKindOfSecretIsChecked(t *testing.T) {
 
 func TestOnlyJSONIsRead(t *testing.T) {
 	for _, text := range []string{"", "tenants: []", "&a [*a]", `{"tenants":[}`, `{"tenants":[]} {}`, `{"tenants":null}`, `[]`, `{"tenant":[]}`, `{"tenants":[{"slug":"a","colour":1}]}`} {
-		if got, faults := configs.ReadTenants([]byte(text)); len(faults) == 0 {
+		if got, faults := readTenants(t, text); len(faults) == 0 {
 			t.Errorf("%q: got %v, want a fault", text, got)
 		}
 	}
-	if got, faults := configs.ReadTenants([]byte(`{"tenants":[]}`)); len(got) > 0 || len(faults) > 0 {
+	if got, faults := readTenants(t, `{"tenants":[]}`); len(got) > 0 || len(faults) > 0 {
 		t.Errorf("no tenants: got %v, %v", got, faults)
 	}
 }

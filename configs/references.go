@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
 )
 
 // variable matches $$, a reference, and the beginning of a reference that is not closed.
@@ -33,6 +35,27 @@ type references struct {
 	faults  *eventhook.Faults
 	used    []string        // pairs for strings.NewReplacer: a value and its reference
 	literal map[string]bool // texts with filePrefix that came from variables and are not paths
+	check   CheckRoute
+	err     error // the first error of check
+}
+
+// CheckRoute returns all faults of a route's filters and transform, as route.Check does. A transform
+// and a filter of a subscription have the same syntax, and are checked as those of a route.
+type CheckRoute func(eventhook.Route) (eventhook.Faults, error)
+
+// checkHere checks a route in a process that does nothing else.
+func checkHere(r eventhook.Route) (eventhook.Faults, error) {
+	return route.Check(context.Background(), eventhook.TenantID{}, r)
+}
+
+// conditions adds the faults of a route's filters and transform. After an error it checks none.
+func (r *references) conditions(at string, of eventhook.Route) {
+	if r.err != nil || of.Filter == nil && of.FilterExpression == "" && of.FilterFunction == "" && of.Transform == nil {
+		return
+	}
+	faults, err := r.check(of)
+	r.faults.Merge(at, faults)
+	r.err = err
 }
 
 // replace replaces the variables in all texts of a document.

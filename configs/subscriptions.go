@@ -1,14 +1,12 @@
 package configs
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 )
 
 type subscriptionSpec struct {
@@ -78,11 +76,7 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	default:
 		refs.faults.Add(at+".status", "%q, want %s or %s", s.Status, eventhook.SubscriptionActive, eventhook.SubscriptionPaused)
 	}
-	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, eventhook.Route{Filter: filter, Transform: s.Transform}) // both have the same syntax as in routes
-	if err != nil {
-		refs.faults.Add(at, "cannot be checked: %s", err)
-	}
-	refs.faults.Merge(at, conditions)
+	refs.conditions(at, eventhook.Route{Filter: filter, Transform: s.Transform})
 	return c
 }
 

@@ -144,7 +144,7 @@ func TestAuthOfSubscriptionsAndTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, faults := configs.ReadTenants(encoded)
+	again, faults := readTenants(t, string(encoded))
 	if len(faults) > 0 || !again[0].Subscriptions[0].Auth.Equal(want.Seal()) {
 		t.Errorf("read again: %v", faults)
 	}

@@ -1,13 +1,11 @@
 package configs
 
 import (
-	"context"
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -127,12 +125,7 @@ func (s routeSpec) config(at string, refs *references) eventhook.Route {
 		Filter: filter, FilterExpression: s.FilterExpression, FilterFunction: s.FilterFunction, Transform: s.Transform, Targets: list}
 	f.Merge(at, r.Validate())
 	f.Merge(at, targetFaults)
-	// The zero tenant is fine here: checks run one after the other.
-	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, r)
-	if err != nil {
-		f.Add(at, "cannot be checked: %s", err)
-	}
-	f.Merge(at, conditions)
+	refs.conditions(at, r)
 	return r
 }
 

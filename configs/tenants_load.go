@@ -94,8 +94,12 @@ func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]ev
 	if len(documents) > 1 {
 		faults.Add("", "contains more than one document; put their tenants into one list, or into several files of a folder")
 	}
-	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
-	return refs.tenants(documents[0], lineOfNode), faults
+	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}, check: checkHere}
+	tenants := refs.tenants(documents[0], lineOfNode)
+	if refs.err != nil {
+		faults.Add("", "cannot be checked: %s", refs.err)
+	}
+	return tenants, faults
 }
 
 // tenants reads the tenants of a document and adds every fault. at returns the location of a

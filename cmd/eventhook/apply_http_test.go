@@ -1,18 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/cli"
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -100,6 +103,26 @@ func TestATenantsKeyAppliesItsOwnTenant(t *testing.T) {
 	i.stop()
 }
 
+// The expressions of a file are compiled in the tenant's share of processor time, as if each route
+// were written alone. Operators' files have no share.
+func TestAppliedExpressionsDrawOnTheTenantsShare(t *testing.T) {
+	tenant, now := eventhook.NewID[eventhook.Tenant](time.Now()), time.Now()
+	limiter := cpushare.New(cpushare.Config{Processors: 0.01, Burst: time.Second, Tenants: 10}, nil, func() time.Time { now = now.Add(time.Minute); return now })
+	c := configuration{routes: routeExplainer{cpuLimiter: limiter}}
+	const file = `{"tenants":[{"slug":"acme","subscriptions":[{"name":"s","url":"https://a.example","event_types":["*"],"filter":{"body.a":1}}]}]}`
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, faults, err := c.ReadConfiguration(ctx, tenant, []byte(file)); err != nil || len(faults) > 0 {
+		t.Fatalf("got %v, %v; want no faults", faults, err)
+	}
+	cancel() // the share was used up by a check that took a minute
+	if _, _, err := c.ReadConfiguration(ctx, tenant, []byte(file)); err == nil {
+		t.Error("a used up share: got no error")
+	}
+	if _, faults, err := c.ReadConfiguration(t.Context(), eventhook.TenantID{}, []byte(file)); err != nil || len(faults) > 0 {
+		t.Errorf("the operator: got %v, %v; want no faults", faults, err)
+	}
+}
+
 func TestADatabaseIsSaidAndNeverGuessed(t *testing.T) {
 	file := edited(t, testTenants)
 	data := t.TempDir()
@@ -135,8 +158,8 @@ func TestTenantsAreSentInPartsWithinTheLimits(t *testing.T) {
 	}
 	sent := 0
 	for _, p := range parts {
-		got, faults := configs.ReadTenants(p.body)
-		if len(faults) > 0 || len(p.body) > 2<<20 || p.tenant != "" {
+		got, faults, err := configs.ReadTenants(p.body, nil)
+		if err != nil || len(faults) > 0 || len(p.body) > 2<<20 || p.tenant != "" {
 			t.Errorf("a part of %d bytes has %d faults", len(p.body), len(faults))
 		}
 		sent += len(got)

@@ -8,6 +8,7 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/route"
 )
 
 var _ api.Configuration = configuration{}
@@ -16,11 +17,18 @@ var _ api.Configuration = configuration{}
 type configuration struct {
 	config configs.Config
 	db     *pg.DB
+	routes routeExplainer
 }
 
-// ReadConfiguration implements api.Configuration.
-func (configuration) ReadConfiguration(raw []byte) ([]eventhook.TenantConfig, eventhook.Faults) {
-	return configs.ReadTenants(raw)
+// ReadConfiguration implements api.Configuration. The expressions of a tenant are compiled in its
+// share of processor time, as if it had written each route alone.
+func (c configuration) ReadConfiguration(ctx context.Context, tenant eventhook.TenantID, raw []byte) ([]eventhook.TenantConfig, eventhook.Faults, error) {
+	return configs.ReadTenants(raw, func(r eventhook.Route) (eventhook.Faults, error) {
+		if tenant.IsZero() { // the operator
+			return route.Check(ctx, tenant, r)
+		}
+		return c.routes.CheckRoute(ctx, tenant, r)
+	})
 }
 
 // ApplyConfiguration implements api.Configuration. It refuses URLs that the configuration of the

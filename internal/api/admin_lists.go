@@ -11,7 +11,7 @@ import (
 
 // TenantPart is the filter of a list over all tenants.
 type TenantPart struct {
-	Tenant string `query:"tenant" doc:"Return only those of the tenant with this slug."`
+	Tenant string `query:"tenant" doc:"Return only items of the tenant with this slug."`
 }
 
 // EventOfTenant is an event in a list over all tenants.

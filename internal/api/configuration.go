@@ -16,8 +16,10 @@ import (
 // the files of eventhook apply.
 type Configuration interface {
 	// ReadConfiguration returns the tenants of a JSON document. The faults have paths such as
-	// tenants[0].slug. A secret that is a reference, such as ${NAME}, is a fault.
-	ReadConfiguration(raw []byte) ([]eventhook.TenantConfig, eventhook.Faults)
+	// tenants[0].slug. A secret that is a reference, such as ${NAME}, is a fault. The expressions are
+	// compiled in the share of processor time of tenant, unless it is zero. KindRateLimited: the
+	// share is used up.
+	ReadConfiguration(ctx context.Context, tenant eventhook.TenantID, raw []byte) ([]eventhook.TenantConfig, eventhook.Faults, error)
 	// ApplyConfiguration changes a tenant in one transaction. It returns the changes, and with
 	// o.DryRun makes none of them.
 	ApplyConfiguration(ctx context.Context, by eventhook.Actor, t eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error)
@@ -125,7 +127,9 @@ func (p *configurationPlan) add(changes []eventhook.Change) {
 }
 
 func (s *server) applyAll(ctx context.Context, by caller, in *applyRequest) (*applyAnswer, error) {
-	tenants, err := s.readConfiguration(in.Body.raw, nil)
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	tenants, err := s.readConfiguration(ctx, by, in.Body.raw, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,9 @@ func (s *server) applyAll(ctx context.Context, by caller, in *applyRequest) (*ap
 }
 
 func (s *server) applyOwn(ctx context.Context, by caller, in *applyOwnRequest) (*applyAnswer, error) {
-	tenants, err := s.readConfiguration(in.Body.raw, func(tenants []eventhook.TenantConfig) (faults eventhook.Faults) {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	tenants, err := s.readConfiguration(ctx, by, in.Body.raw, func(tenants []eventhook.TenantConfig) (faults eventhook.Faults) {
 		if len(tenants) != 1 || tenants[0].Slug != in.Tenant {
 			faults.Add("body.tenants", "must have one element, the tenant %s", in.Tenant)
 			return faults
@@ -150,14 +156,17 @@ func (s *server) applyOwn(ctx context.Context, by caller, in *applyOwnRequest) (
 }
 
 // readConfiguration reads the tenants of a body. check returns further faults, if it is not nil.
-func (s *server) readConfiguration(raw []byte, check func([]eventhook.TenantConfig) eventhook.Faults) ([]eventhook.TenantConfig, error) {
+func (s *server) readConfiguration(ctx context.Context, by caller, raw []byte, check func([]eventhook.TenantConfig) eventhook.Faults) ([]eventhook.TenantConfig, error) {
 	if hasMoreValues(raw, maxConfigurationValues) {
 		return nil, invalid("body", tooManyValues(maxConfigurationValues))
 	}
 	if faults := checkTexts(raw); len(faults) > 0 {
 		return nil, combinedError(faults, nil)
 	}
-	tenants, found := s.Configuration.ReadConfiguration(raw)
+	tenants, found, err := s.Configuration.ReadConfiguration(ctx, by.tenant, raw)
+	if err != nil {
+		return nil, inTime(ctx, err)
+	}
 	var faults eventhook.Faults
 	faults.Merge("body", found)
 	if len(faults) == 0 && check != nil {
@@ -169,8 +178,6 @@ func (s *server) readConfiguration(raw []byte, check func([]eventhook.TenantConf
 // applyTenants plans all tenants and then, unless it is a dry run, changes them one after the
 // other.
 func (s *server) applyTenants(ctx context.Context, by eventhook.Actor, tenants []eventhook.TenantConfig, in ApplyQuery) (*applyAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
 	options := ApplyOptions{DryRun: true, Prune: in.Prune}
 	if !in.DryRun && len(tenants) > 1 { // a conflict of a later tenant is found before any change
 		if _, err := s.applyEach(ctx, by, tenants, options); err != nil {
@@ -200,12 +207,17 @@ func (s *server) applyEach(ctx context.Context, by eventhook.Actor, tenants []ev
 	return plan, nil
 }
 
+// inTime returns err, or the refusal of a request that took longer than applyTimeout.
+func inTime(ctx context.Context, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The configuration could not be applied in time; apply fewer tenants at once.", RetryAfter: time.Second, Cause: err}
+}
+
 // describeApply adds to the error of tenant i its slug, and which tenants were applied.
 func describeApply(ctx context.Context, err error, tenants []eventhook.TenantConfig, i int, o ApplyOptions) error {
-	e, ok := errors.AsType[*eventhook.Error](err)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e, ok = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The configuration could not be applied in time; apply fewer tenants at once.", RetryAfter: time.Second, Cause: err}, true
-	}
+	e, ok := errors.AsType[*eventhook.Error](inTime(ctx, err))
 	if !ok || len(tenants) == 1 && len(e.Faults) > 0 {
 		return err
 	}

@@ -19,13 +19,20 @@ import (
 
 // configuration is an api.Configuration in memory. It reads only slugs and quotas.
 type configuration struct {
-	acts    []string // such as "plan acme" and "apply acme by api_key"
-	fails   map[string]error
-	changes []eventhook.Change
-	waits   bool // ApplyConfiguration waits for the end of its context
+	acts         []string // such as "plan acme" and "apply acme by api_key"
+	fails        map[string]error
+	changes      []eventhook.Change
+	waits        bool               // ApplyConfiguration waits for the end of its context
+	reader       eventhook.TenantID // of the last ReadConfiguration
+	isSlowToRead bool               // ReadConfiguration waits for the end of its context
 }
 
-func (c *configuration) ReadConfiguration(raw []byte) (tenants []eventhook.TenantConfig, faults eventhook.Faults) {
+func (c *configuration) ReadConfiguration(ctx context.Context, tenant eventhook.TenantID, raw []byte) (tenants []eventhook.TenantConfig, faults eventhook.Faults, err error) {
+	c.reader = tenant
+	if c.isSlowToRead {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
 	var all struct {
 		Tenants []struct {
 			Slug  string
@@ -41,7 +48,7 @@ func (c *configuration) ReadConfiguration(raw []byte) (tenants []eventhook.Tenan
 		}
 		tenants = append(tenants, eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: t.Slug, Quota: eventhook.Quota{MaxEventsPerDay: t.Quota}}})
 	}
-	return tenants, faults
+	return tenants, faults, nil
 }
 
 func (c *configuration) ApplyConfiguration(ctx context.Context, by eventhook.Actor, t eventhook.TenantConfig, o api.ApplyOptions) ([]eventhook.Change, error) {
@@ -176,9 +183,31 @@ func TestAnAppliedBodyIsBounded(t *testing.T) {
 	}
 }
 
-func TestApplyEndsInTime(t *testing.T) {
+// The gateway compiles the expressions of a tenant's file in the tenant's share of processor time.
+func TestABodyIsReadInTheTenantsShare(t *testing.T) {
 	r := setUp(t)
-	r.configuration.waits = true
+	body := `{"tenants":[{"slug":"acme"}]}`
+	for path, isOfTenant := range map[string]bool{"/api/admin/apply": false, T("acme") + "/apply": true} {
+		got := r.call(adminKey, http.MethodPost, path, body)
+		if got.Code != 200 || r.configuration.reader.IsZero() == isOfTenant {
+			t.Errorf("%s: answered %d, read for %s", path, got.Code, r.configuration.reader)
+		}
+	}
+}
+
+func TestApplyEndsInTime(t *testing.T) {
+	for claim, change := range map[string]func(*configuration){
+		"applying is slow": func(c *configuration) { c.waits = true },
+		"reading is slow":  func(c *configuration) { c.isSlowToRead = true },
+	} {
+		t.Run(claim, func(t *testing.T) { applyEndsInTime(t, change) })
+	}
+}
+
+func applyEndsInTime(t *testing.T, change func(*configuration)) {
+	t.Helper()
+	r := setUp(t)
+	change(r.configuration)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/admin/apply", strings.NewReader(`{"tenants":[{"slug":"acme"}]}`))

@@ -208,6 +208,7 @@ func TestRetryDeliveries(t *testing.T) {
 		{"a limit", object{}, 3, 3},
 		{"one subscription", object{"subscription_id": one}, 10, 2},
 		{"one status", object{"status": []string{"dead"}}, 10, 2},
+		{"one status as a string", object{"status": "failed"}, 10, 2},
 		{"before a past time", object{"created_before": "2020-01-01T00:00:00Z"}, 10, 0},
 		{"after a past time", object{"created_after": "2020-01-01T00:00:00Z"}, 10, 4},
 	} {
@@ -223,6 +224,7 @@ func TestRetryDeliveries(t *testing.T) {
 		`{"limit":5}`:             {"body.filter"},
 		`{"filter":{},"limit":0}`: {"body.limit"},
 		`{"filter":{"status":["success"]},"limit":1}`:                                           {"body.filter.status[0]"},
+		`{"filter":{"status":"success"},"limit":1}`:                                             {"body.filter.status"},
 		`{"filter":{"event_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`:              {"body.filter.event_id"},
 		`{"filter":{"created_after":"soon","status":[]},"limit":1001}`:                          {"body.filter.created_after", "body.filter.status", "body.limit"},
 		`{"filter":{"colour":1},"limit":1}`:                                                     {"body.filter.colour"},

@@ -65,7 +65,7 @@ type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty" doc:"Deliveries to this subscription."`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
 	EventID        string   `json:"event_id,omitempty" doc:"Deliveries of this event."`
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry; default failed and dead."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry: a list, or one status as a string; default failed and dead."`
 	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time" doc:"Deliveries of events published or received at or after this time."`
 	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time" doc:"Deliveries of events published or received before this time."`
 }
@@ -84,7 +84,7 @@ type retryRequest struct {
 type retryAnswer struct{ Body DeliveriesRetried }
 
 func (s *server) retryDeliveries(ctx context.Context, by caller, in *retryRequest) (*retryAnswer, error) {
-	body, shape := in.Body.read(s)
+	body, shape := in.Body.readStatuses(s)
 	which, err := body.selection(shape)
 	if err == nil && !which.SubscriptionID.IsZero() {
 		err = s.checkNotDisabled(ctx, by, which.SubscriptionID)

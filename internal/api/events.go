@@ -81,7 +81,7 @@ type eventDetail struct {
 	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to http targets of routes, at most 1000."`
 	DeliveriesCount int          `json:"deliveries_count" doc:"Total number of deliveries."`
 
-	Outcome  string        `json:"outcome" enum:"succeeded,in_progress,failed" doc:"failed: an execution or delivery that the event led to is dead, or a promise rejected or expired, also through the events that its routes published; or the event is dead. in_progress: one of them is open. succeeded: all have ended."`
+	Outcome  string        `json:"outcome" enum:"succeeded,in_progress,failed" doc:"failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included."`
 	Failures []failureView `json:"failures" doc:"Why the outcome is failed, at most 100."`
 }
 

@@ -23,6 +23,16 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 		return r.list(T("acme") + "/audit?limit=1").ids()[0]
 	}
 	subscription := r.subscribe("never")
+	ops := fmt.Sprint(r.admin("POST", allSubscriptions, object{"name": "ops", "url": "https://ops.example/", "event_types": []string{"never"}}).want(http.StatusCreated).object()["id"])
+	replayOf := func(path string) func(int) string {
+		return func(n int) string {
+			tick()
+			body := object{"since": "2026-01-01T00:00:00Z", "limit": n + 1}
+			id := fmt.Sprint(r.admin("POST", path+"/replay", body).want(http.StatusAccepted).object()["replay_id"])
+			r.admin("POST", path+"/replays/"+id+"/cancel", nil).want(http.StatusOK)
+			return id
+		}
+	}
 	return map[string]func(int) string{
 		T("acme") + "/events":                 func(int) string { return r.event().ID.String() },
 		T("acme") + "/work":                   func(int) string { tick(); return r.execution(eventhook.Task, "build") },
@@ -40,17 +50,14 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 		T("acme") + "/subscriptions":                                 func(int) string { tick(); return r.subscribe("*") },
 		T("acme") + "/deliveries":                                    func(int) string { return r.deliverTo(subscription) },
 		T("acme") + "/subscriptions/" + subscription + "/deliveries": func(int) string { return r.deliverTo(subscription) },
-		T("acme") + "/subscriptions/" + subscription + "/replays": func(n int) string {
-			tick()
-			id, _ := r.startReplay(subscription, object{"since": "2026-01-01T00:00:00Z", "limit": n + 1})
-			r.admin("POST", subscriptionPath(subscription)+"/replays/"+id+"/cancel", nil).want(http.StatusOK)
-			return id
-		},
-		"/api/admin/events":        func(int) string { return r.event().ID.String() },
-		"/api/admin/deliveries":    func(int) string { return r.deliverTo(subscription) },
-		"/api/admin/subscriptions": func(int) string { tick(); return r.subscribe("*") },
-		T("acme") + "/audit":       audited,
-		"/api/admin/audit":         audited,
+		subscriptionPath(subscription) + "/replays":                  replayOf(subscriptionPath(subscription)),
+		allSubscriptions + "/" + ops + "/deliveries":                 func(int) string { return r.deliverTo(ops) },
+		allSubscriptions + "/" + ops + "/replays":                    replayOf(allSubscriptions + "/" + ops),
+		"/api/admin/events":                                          func(int) string { return r.event().ID.String() },
+		"/api/admin/deliveries":                                      func(int) string { return r.deliverTo(subscription) },
+		"/api/admin/subscriptions":                                   func(int) string { tick(); return r.subscribe("*") },
+		T("acme") + "/audit":                                         audited,
+		"/api/admin/audit":                                           audited,
 		"/api/admin/tenants": func(n int) string {
 			tick()
 			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])
@@ -70,6 +77,9 @@ func TestListsArePaged(t *testing.T) {
 		path := strings.Replace(pathOf(op, "acme"), "/nowhere/", "/crm/", 1)
 		if rest, of := strings.CutPrefix(op.Path, tenantBase+"/subscriptions/{id}"); of {
 			path = T("acme") + "/subscriptions/" + r.list(T("acme") + "/subscriptions").ids()[0] + rest
+		}
+		if rest, of := strings.CutPrefix(op.Path, allSubscriptions+"/{id}"); of {
+			path = allSubscriptions + "/" + r.operatorSubscription() + rest
 		}
 		hasBuiltins := op.OperationID == "list-providers" || op.OperationID == "list-event-types" // contain built-in items; have their own tests
 		if strings.HasPrefix(op.OperationID, "list-") && !hasBuiltins && lists[path] == nil {
@@ -102,6 +112,18 @@ func TestListsArePaged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// operatorSubscription returns the id of an operator subscription.
+func (r *fixture) operatorSubscription() string {
+	r.Helper()
+	for _, x := range r.list(allSubscriptions).Items {
+		if x["is_operator"] == true {
+			return fmt.Sprint(x["id"])
+		}
+	}
+	r.Fatal("there is no operator subscription")
+	return ""
 }
 
 // everyPage returns the ids of all pages of a list.

@@ -19,7 +19,7 @@ type EventReprocess struct {
 
 // EventReprocessFilter filters events. An omitted member does not filter.
 type EventReprocessFilter struct {
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted,delivered,duplicate" doc:"Statuses to reprocess. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted,delivered,duplicate" doc:"Statuses to reprocess: a list, or one status as a string. Mode retry: failed, dead and unrouted, default all three. Mode again: dead, unrouted, delivered and duplicate, default the first three."`
 	Source         string   `json:"source,omitempty" doc:"Slug of the source."`
 	SourceID       string   `json:"source_id,omitempty" doc:"Id of the source."`
 	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time" doc:"Events received after this time."`
@@ -48,7 +48,7 @@ type reprocessRequest struct {
 type reprocessAnswer struct{ Body EventsReprocessed }
 
 func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRequest) (*reprocessAnswer, error) {
-	body, shape := in.Body.read(s)
+	body, shape := in.Body.readStatuses(s)
 	which, err := body.selection(shape)
 	if err != nil {
 		return nil, err

@@ -50,6 +50,7 @@ func TestReprocessEvents(t *testing.T) {
 		{"a time without events", `{"filter":{"received_before":"2026-03-10T15:00:00Z"},"limit":10}`, nil},
 		{"ids override the filter", `{"event_ids":["` + first.ID.String() + `"],"filter":{"source":"shop"}}`, []*eventhook.Event{first}},
 		{"a filter", `{"filter":{"status":["dead","failed"],"source_id":"` + r.shop.String() + `","received_after":"2026-03-10T14:59:59Z"},"limit":10}`, []*eventhook.Event{second}},
+		{"one status as a string", `{"filter":{"status":"failed"},"limit":10}`, nil},
 		{"an empty filter", `{"filter":{},"limit":10}`, []*eventhook.Event{unrouted}},
 		{"no more events", `{"filter":{},"limit":10}`, nil},
 	} {
@@ -84,6 +85,8 @@ func TestReprocessReportsEveryFault(t *testing.T) {
 		{"limits out of range", `{"filter":{},"limit":1001}`, 422, []string{"body.limit"}},
 		{"a limit of zero", `{"filter":{},"limit":0}`, 422, []string{"body.limit"}},
 		{"a status that cannot be reprocessed", `{"filter":{"status":["dead","delivered"]},"limit":1}`, 422, []string{"body.filter.status[1]"}},
+		{"an unknown status as a string", `{"filter":{"status":"gone"},"limit":1}`, 422, []string{"body.filter.status"}},
+		{"a duplicate status", `{"filter":{"status":"dead","status":"failed"},"limit":1}`, 422, []string{"body.filter.status"}},
 		{"an empty list of statuses", `{"filter":{"status":[]},"limit":1}`, 422, []string{"body.filter.status"}},
 		{"the zero id", `{"filter":{"source_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`, 422, []string{"body.filter.source_id"}},
 		{"an unknown member", `{"event_ids":["` + id + `"],"force":true}`, 422, []string{"body.force"}},

@@ -35,8 +35,8 @@ type SubscriptionsBulk struct {
 // SubscriptionsBulkFilter filters subscriptions, as their list does. An omitted member does
 // not filter.
 type SubscriptionsBulkFilter struct {
-	Status    string `json:"status,omitempty" enum:"active,paused,disabled" doc:"Subscriptions with this status."`
-	EventType string `json:"event_type,omitempty" maxLength:"256" example:"payment.*" doc:"Subscriptions that receive events of this type, or of a type that this pattern matches."`
+	Status    []string `json:"status,omitempty" minItems:"1" enum:"active,paused,disabled" doc:"Subscriptions with these statuses: a list, or one status as a string."`
+	EventType string   `json:"event_type,omitempty" maxLength:"256" example:"payment.*" doc:"Subscriptions that receive events of this type, or of a type that this pattern matches."`
 }
 
 // SubscriptionsChanged lists the changed subscriptions.
@@ -55,7 +55,7 @@ type subscriptionsBulkAnswer struct{ Body SubscriptionsChanged }
 
 func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscriptionsBulkRequest, action string, change func(*eventhook.Subscription) error) (*subscriptionsBulkAnswer, error) {
 	const defaultLimit = 1000
-	body, shape := in.Body.read(s)
+	body, shape := in.Body.readStatuses(s)
 	if err := combinedError(shape, nil); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,9 @@ func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscri
 	}
 	if f := body.Filter; f != nil {
 		var err error
-		which.Status = eventhook.SubscriptionStatus(f.Status)
+		for _, status := range f.Status {
+			which.Statuses = append(which.Statuses, eventhook.SubscriptionStatus(status))
+		}
 		if which.EventType, err = typeFilter("body.filter.event_type", f.EventType); err != nil {
 			return nil, err
 		}

@@ -36,9 +36,9 @@ func TestBulkChangesOfSubscriptions(t *testing.T) {
 		{"by type", "pause", object{"filter": object{"event_type": "order.*"}, "limit": 10, "expected_count": 2}, 2, []any{a, b}, []any{"paused", "paused", "active"}},
 		{"unchanged ones do not count as changed", "pause", object{"filter": object{}, "expected_count": 3}, 3, []any{c}, []any{"paused", "paused", "paused"}},
 		{"by status, the oldest", "resume", object{"filter": object{"status": "paused"}, "limit": 1, "expected_count": 3}, 3, []any{a}, []any{"active", "paused", "paused"}},
-		{"disable", "disable", object{"filter": object{"status": "paused"}}, 2, []any{b, c}, []any{"active", "disabled", "disabled"}},
+		{"disable", "disable", object{"filter": object{"status": []string{"paused", "disabled"}}}, 2, []any{b, c}, []any{"active", "disabled", "disabled"}},
 		{"disabled ones are not resumed", "resume", object{"filter": object{}}, 3, []any{}, []any{"active", "disabled", "disabled"}},
-		{"enable", "enable", object{"filter": object{"status": "disabled"}, "limit": 5, "expected_count": 2}, 2, []any{b, c}, []any{"active", "active", "active"}},
+		{"enable", "enable", object{"filter": object{"status": []string{"disabled"}}, "limit": 5, "expected_count": 2}, 2, []any{b, c}, []any{"active", "active", "active"}},
 	} {
 		got := r.admin("POST", T("acme")+"/subscriptions/"+step.verb, step.body).want(http.StatusOK).object()
 		want := object{"matched_count": step.matched, "changed_count": float64(len(step.changed)), "subscription_ids": step.changed}
@@ -82,4 +82,13 @@ func TestBulkActsRequireTheExpectedCount(t *testing.T) {
 		t.Errorf("got %v, want one retried delivery, as the limit says", got)
 	}
 	r.admin("POST", T("acme")+"/subscriptions/pause", object{"limit": 1}).want(http.StatusUnprocessableEntity)
+	for body, want := range map[string][]string{
+		`{"filter":{"status":"gone","colour":1}}`:          {"body.filter.colour", "body.filter.status"},
+		`{"filter":{"status":["gone"]}}`:                   {"body.filter.status[0]"},
+		`{"filter":{"status":[]}}`:                         {"body.filter.status"},
+		`{"filter":{"status":"active","status":"active"}}`: {"body.filter.status"},
+		`{"filter":{"status":7}}`:                          {"body.filter.status"},
+	} {
+		r.wantFaults(r.admin("POST", T("acme")+"/subscriptions/pause", body), 422, want)
+	}
 }

@@ -26,7 +26,7 @@ type tenantClosing struct {
 	EventsEnded         int64      `json:"events_ended" doc:"Events that were not processed, or waited for a retry or an http target, and are dead now."`
 	ExecutionsCancelled int64      `json:"executions_cancelled"`
 	PromisesRejected    int64      `json:"promises_rejected"`
-	DeliveriesEnded     int64      `json:"deliveries_ended" doc:"Owed deliveries that are dead now."`
+	DeliveriesEnded     int64      `json:"deliveries_ended" doc:"Deliveries that were open and are dead now."`
 	CompletedAt         *time.Time `json:"completed_at" doc:"Null while the status is running."`
 }
 

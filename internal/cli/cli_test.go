@@ -146,7 +146,7 @@ func TestCommandsSendRequests(t *testing.T) {
 		{"pause all subscriptions", []string{"subscription", "pause", "--all", "--expect", "3"},
 			request{"POST", inShop + "/subscriptions/pause", object{"filter": object{}, "limit": 1000.0, "expected_count": 3.0}}},
 		{"enable disabled subscriptions", []string{"subscription", "enable", "--status", "disabled", "--type", "a.*", "--limit", "2"},
-			request{"POST", inShop + "/subscriptions/enable", object{"filter": object{"status": "disabled", "event_type": "a.*"}, "limit": 2.0}}},
+			request{"POST", inShop + "/subscriptions/enable", object{"filter": object{"status": []any{"disabled"}, "event_type": "a.*"}, "limit": 2.0}}},
 		{"retry an expected number of deliveries", []string{"delivery", "retry", "--status", "dead", "--limit", "9", "--expect", "0"},
 			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"status": []any{"dead"}}, "limit": 9.0, "expected_count": 0.0}}},
 		{"list the replays of a subscription", []string{"subscription", "replays", someID, "--status", "running"}, request{"GET", inShop + "/subscriptions/" + someID + "/replays?limit=50&status=running", nil}},

@@ -91,6 +91,9 @@ func (f *bulkFlags) check(args []string) error {
 }
 
 func (f *bulkFlags) selection() client.SubscriptionsBulk {
-	return client.SubscriptionsBulk{Limit: &f.limit, ExpectedCount: f.count(), Filter: client.SubscriptionsBulkFilter{
-		Status: optionalFlag(client.SubscriptionsBulkFilterStatus(strings.ToLower(f.status))), EventType: optionalFlag(f.eventType)}}
+	filter := client.SubscriptionsBulkFilter{EventType: optionalFlag(f.eventType)}
+	if f.status != "" {
+		filter.Status = []client.SubscriptionStatus{client.SubscriptionStatus(strings.ToLower(f.status))}
+	}
+	return client.SubscriptionsBulk{Limit: &f.limit, ExpectedCount: f.count(), Filter: filter}
 }

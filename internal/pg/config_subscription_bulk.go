@@ -12,7 +12,7 @@ import (
 // lockMatchingSQL locks the subscriptions of a tenant that match a filter, as
 // listSubscriptionsSQL does, in the order of their ids. Index on tenant and id.
 const lockMatchingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
-WHERE s.tenant_id = @tenant AND (@status = '' OR s.status = @status)
+WHERE s.tenant_id = @tenant AND (@statuses::text[] IS NULL OR s.status = ANY(@statuses))
   AND (@types::text[] IS NULL OR EXISTS (SELECT FROM unnest(s.event_types) AS p (pattern) WHERE p.pattern = ANY(@types) OR starts_with(p.pattern, @prefix)))
 ORDER BY s.id` + lockSubscriptionsClause
 
@@ -24,7 +24,7 @@ ORDER BY s.id` + lockSubscriptionsClause
 // KindConflict with the number.
 func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error) {
 	err = db.mutate(ctx, "change subscriptions", by, tenant, func(m *mutation) error {
-		list, err := m.lockMatching(ctx, which.SubscriptionFilter)
+		list, err := m.lockMatching(ctx, which)
 		if err != nil {
 			return err
 		}
@@ -54,9 +54,9 @@ func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenan
 	return matched, changed, err
 }
 
-func (m *mutation) lockMatching(ctx context.Context, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error) {
-	types, prefix := patternsOver(f.EventType)
-	rows, err := m.tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "status": string(f.Status), "types": types, "prefix": prefix})
+func (m *mutation) lockMatching(ctx context.Context, which eventhook.SubscriptionSelection) ([]eventhook.Subscription, error) {
+	types, prefix := patternsOver(which.EventType)
+	rows, err := m.tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "statuses": which.Statuses, "types": types, "prefix": prefix})
 	if err != nil {
 		return nil, err
 	}

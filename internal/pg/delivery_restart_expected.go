@@ -16,7 +16,7 @@ const maxRecounts = 5
 var (
 	// errSelectionChanged rolls back a restart if a selected delivery has changed since it was counted.
 	errSelectionChanged = errors.New("the selected deliveries have changed")
-	errKeepsChanging    = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The deliveries that match the filter keep changing. Nothing was changed: try again, with status dead for instance."}
+	errKeepsChanging    = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The deliveries that match the filter keep changing. Nothing was changed: try again, or select only dead deliveries."}
 )
 
 // restartExpected restarts the selected deliveries, in one transaction, if which.ExpectedCount

@@ -33,7 +33,7 @@ SELECT coalesce((SELECT made FROM claimed), @id::uuid) FROM active`
 var (
 	errNotActive = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is not active and starts no work."}
 	errKeyInUse  = &eventhook.Error{Kind: eventhook.KindConflict,
-		Message: "The idempotency key stands for work that was deleted after its retention. Use another key."}
+		Message: "The idempotency key belongs to work that was deleted after its retention. Use another key."}
 )
 
 // StartWork stores an execution that no event created, and returns it. It sets the id. The

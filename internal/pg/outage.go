@@ -181,7 +181,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET failing_since = coalesce(h.failing_s
     circuit_opened_at = coalesce(h.circuit_opened_at, excluded.circuit_opened_at), is_held = true, next_probe_at = excluded.next_probe_at,
     probes = 0, probing_until = NULL`
 	// stopProbesSQL: the subscription was paused, or disabled by another cause than failures.
-	// Its outage goes on.
+	// Its outage continues.
 	stopProbesSQL = `
 UPDATE eventhook.subscription_health SET is_held = false, next_probe_at = NULL, probing_until = NULL
 WHERE subscription_id = @id AND @now::timestamptz IS NOT NULL AND (is_held OR next_probe_at IS NOT NULL)`

@@ -103,10 +103,10 @@ WITH page AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM page), (SELECT id FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM deleted)`
 
-// Deliveries to the operator may still be owed, and deliveries of other tenants may wait for them
+// Deliveries to the operator may still be open, and deliveries of other tenants may wait for them
 // in the order of their keys. They end before they are deleted, so that the next ones become due.
 const (
-	// lockPurgedSQL locks the ordered deliveries of a page that are owed, and then their keys.
+	// lockPurgedSQL locks the open ordered deliveries of a page, and then their keys.
 	lockPurgedSQL = `
 WITH page AS MATERIALIZED (
     SELECT id FROM eventhook.delivery WHERE tenant_id = @tenant AND id > @after ORDER BY id LIMIT @page
