@@ -1,20 +1,28 @@
 package eventhook
 
 import (
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strings"
 )
 
 // The bounds of the certificates of a chain, and of a CA.
 const maxChain, maxAuthorities = 10, 100
 
+// The bounds of RSA keys in bits. A key signs and verifies at each connection, and nothing stops
+// that: a key of 16384 bits takes seconds. Package crypto/tls has the same bound for the
+// certificates of receivers.
+const maxPrivateKey, maxAuthorityKey = 4096, 8192
+
 // The faults of certificates. They contain no part of the texts.
 var (
 	errNoCertificate = errors.New("must be a certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
 	errNoKey         = errors.New("must be the private key of the certificate in PEM, not encrypted")
+	errLargeKey      = fmt.Errorf("must be an RSA key of two primes and at most %d bits, or a key of another kind", maxPrivateKey)
 	errNoAuthority   = errors.New("must be certificates in PEM, which begin with -----BEGIN CERTIFICATE-----")
 )
 
@@ -42,12 +50,43 @@ func (a Auth) checkCertificates(f *Faults) {
 	if a.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(a.CA)) {
 		f.Add("ca", "%s", errNoAuthority)
 	}
+	if hasLargeKey(a.CA) {
+		f.Add("ca", "has an RSA key of more than %d bits", maxAuthorityKey)
+	}
 	switch leaf, _ := pem.Decode([]byte(a.Certificate)); {
 	case leaf == nil || leaf.Type != "CERTIFICATE" || !isCertificate(leaf.Bytes):
 		f.Add("certificate", "%s", errNoCertificate)
 	default:
-		if _, err := tls.X509KeyPair([]byte(a.Certificate), []byte(a.PrivateKey)); err != nil {
-			f.Add("private_key", "%s", errNoKey)
+		if err := a.checkKey(); err != nil {
+			f.Add("private_key", "%s", err)
+		}
+	}
+}
+
+func (a Auth) checkKey() error {
+	pair, err := tls.X509KeyPair([]byte(a.Certificate), []byte(a.PrivateKey))
+	if err != nil {
+		return errNoKey
+	}
+	if key, ok := pair.PrivateKey.(*rsa.PrivateKey); ok && (key.N.BitLen() > maxPrivateKey || len(key.Primes) > 2) { //nolint:mnd // two primes
+		return errLargeKey
+	}
+	return nil
+}
+
+// hasLargeKey reports whether a certificate in PEM has an RSA key beyond maxAuthorityKey.
+func hasLargeKey(certificates string) bool {
+	for rest := []byte(certificates); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return false
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
+		if key, ok := one.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxAuthorityKey {
+			return true
 		}
 	}
 }

@@ -4613,7 +4613,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and open deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -5606,7 +5606,7 @@ func (params ListWorkParams) query() url.Values {
 
 // StartWork calls POST /api/tenants/{tenant}/eventhook/work.
 //
-// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. Requires a key with the scope work, or the admin key.
 func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
 	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -5716,4 +5716,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "5106c5e9ed3235c7a9b065947e4e858e48cc319ee2d24203fb5ed2872e69be5b"
+const generatedFrom = "31e496278c7d1eaec280dba94cd82108055fe0e46b3e798abda01d11500fafeb"

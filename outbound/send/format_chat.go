@@ -67,6 +67,10 @@ func escapedTo(s string, n int) string {
 	}
 }
 
+// teamsText breaks links of Markdown with an invisible space, since the text of a link could
+// hide its destination.
+func teamsText(s string) string { return strings.ReplaceAll(s, "](", "]\u200B(") }
+
 // teamsMessage returns the body for a webhook of Workflows in Teams: a message with an
 // Adaptive Card.
 func teamsMessage(e *eventhook.Event) []byte {
@@ -91,13 +95,17 @@ func teamsMessage(e *eventhook.Event) []byte {
 		Content     card    `json:"content"`
 	}
 	title, summary := summaryOf(e)
-	body := []element{{Type: "TextBlock", Text: shortened(title, maxFact), Wrap: true, Size: "Medium", Weight: "Bolder"}}
-	if summary != "" {
-		body = append(body, element{Type: "TextBlock", Text: shortened(summary, maxTeamsText), Wrap: true})
+	facts := factsOf(e)
+	for i := range facts {
+		facts[i].Value = teamsText(facts[i].Value)
 	}
-	body = append(body, element{Type: "FactSet", Facts: factsOf(e)})
+	body := []element{{Type: "TextBlock", Text: teamsText(shortened(title, maxFact)), Wrap: true, Size: "Medium", Weight: "Bolder"}}
+	if summary != "" {
+		body = append(body, element{Type: "TextBlock", Text: teamsText(shortened(summary, maxTeamsText)), Wrap: true})
+	}
+	body = append(body, element{Type: "FactSet", Facts: facts})
 	if details := detailsOf(e); details != "" {
-		body = append(body, element{Type: "TextBlock", Text: shortenedBytes(details, maxTeamsDetails), Wrap: true, FontType: "Monospace"})
+		body = append(body, element{Type: "TextBlock", Text: teamsText(shortenedBytes(details, maxTeamsDetails)), Wrap: true, FontType: "Monospace"})
 	}
 	return encode(struct {
 		Type        string       `json:"type"`

@@ -98,9 +98,6 @@ func (r *Runner) Transform(ctx context.Context, tenant eventhook.TenantID, t *ev
 	if fault, ok := errors.AsType[*script.Error](err); ok {
 		return nil, &send.TransformError{Reason: "transform: " + eventhook.SanitizeText(fault.Error()), IsBusy: fault.IsInfrastructure()}
 	}
-	if err == nil && kind == script.JMESPath {
-		r.evaluator.Learn(program.Source)
-	}
 	return result, err
 }
 
@@ -122,7 +119,7 @@ func (r *Runner) evaluate(ctx context.Context, tenant eventhook.TenantID, source
 }
 
 // run takes the time limit of a run from the tenant's share, and corrects it afterwards to
-// the time that the run took.
+// the time that the run took, and that the evaluator took to parse the expression.
 func (r *Runner) run(ctx context.Context, tenant eventhook.TenantID, p script.Program, event []byte) (json.RawMessage, error) {
 	share, reserved := r.limiter.Bucket(tenant), meter.StepsIn(script.TimeLimit)
 	if !share.Take(reserved) {
@@ -131,6 +128,9 @@ func (r *Runner) run(ctx context.Context, tenant eventhook.TenantID, p script.Pr
 	}
 	began := r.now()
 	result, err := r.scripts.Run(ctx, p, event)
+	if err == nil && p.Kind == script.JMESPath {
+		r.evaluator.Learn(p.Source)
+	}
 	if used := meter.StepsIn(r.now().Sub(began)); used < reserved {
 		share.Return(reserved - used)
 	} else {

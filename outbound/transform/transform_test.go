@@ -176,3 +176,35 @@ func TestEvaluationsUseTheShareOfTheTenant(t *testing.T) {
 		}
 	})
 }
+
+// quick is a script runner whose runs take no time.
+type quick struct{}
+
+func (quick) Run(context.Context, script.Program, []byte) (json.RawMessage, error) {
+	return json.RawMessage("1"), nil
+}
+
+// Parsing an expression in the process of the caller is charged to the tenant's share.
+func TestParsingIsCharged(t *testing.T) {
+	now := time.Now()
+	l := cpushare.New(cpushare.DefaultConfig(), nil, func() time.Time { return now })
+	r := transform.NewRunner(quick{}, 2, l, time.Now)
+	long := &eventhook.Transform{Type: eventhook.TransformJMESPath, Expression: strings.Repeat("(", 8000) + "@" + strings.Repeat(")", 8000)}
+	before := stepsOf(l.Bucket(acme))
+	if _, err := r.Transform(t.Context(), acme, long, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if used := before - stepsOf(l.Bucket(acme)); used < 50_000 {
+		t.Errorf("parsing took %d steps of the share, want more than 50000", used)
+	}
+}
+
+// stepsOf returns the steps that a bucket has, in thousands.
+func stepsOf(b *cpushare.Bucket) (n int) {
+	const some = 1000
+	for b.Take(some) {
+		n += some
+	}
+	b.Return(n)
+	return n
+}
