@@ -157,12 +157,12 @@ func (f *fakeStore) ReplaysWake() <-chan struct{} {
 	return f.wake
 }
 
-func (f *fakeStore) LeaseReplay(ctx context.Context, lease time.Duration) (*replay.Job, time.Time, error) {
+func (f *fakeStore) LeaseReplay(ctx context.Context, of eventhook.ReplayKind, lease time.Duration) (*replay.Job, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var first *storedReplay
 	for _, r := range f.replays {
-		if !r.dueAt.IsZero() && (first == nil || r.dueAt.Before(first.dueAt)) {
+		if !r.dueAt.IsZero() && (of == "" || r.Kind == of) && (first == nil || r.dueAt.Before(first.dueAt)) {
 			first = r
 		}
 	}

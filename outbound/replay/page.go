@@ -99,7 +99,7 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 		}
 		for _, d := range list[checked : checked+n] {
 			passes, key, err := w.passes(ctx, matcher, job, d)
-			if errors.Is(err, cpushare.ErrBusy) || w.Now().Sub(began) > longestPage {
+			if errors.Is(err, cpushare.ErrBusy) {
 				return passed, checked, nil
 			}
 			if err != nil {
@@ -108,7 +108,9 @@ func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Deliver
 			if d.Event, d.OrderKey = nil, key; passes {
 				passed = append(passed, d)
 			}
-			checked++
+			if checked++; w.Now().Sub(began) > longestPage {
+				return passed, checked, nil
+			}
 		}
 	}
 	return passed, checked, nil

@@ -3,13 +3,15 @@ package replay
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/cpushare"
 )
 
-// Worker handles the replays of an instance, one step of one replay at a time.
+// Worker handles the replays of an instance, one step of one replay of each kind at a time: a
+// recovery, which evaluates no filters, never waits for the filters of requested replays.
 type Worker struct {
 	Store      Store
 	CPULimiter *cpushare.Limiter // limits the time of each tenant for filters
@@ -34,9 +36,19 @@ const (
 
 // Run handles replays until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	for _, kind := range []eventhook.ReplayKind{eventhook.ReplayRecovery, eventhook.ReplayRequested} {
+		running.Go(func() { w.run(ctx, kind) })
+	}
+	running.Wait()
+	return nil
+}
+
+// run handles replays of a kind until ctx ends.
+func (w *Worker) run(ctx context.Context, kind eventhook.ReplayKind) {
 	for ctx.Err() == nil {
 		wake := w.Store.ReplaysWake()
-		worked, next, err := w.Step(ctx)
+		worked, next, err := w.stepOf(ctx, kind)
 		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("cannot continue a replay; retrying", "error", err)
 		}
@@ -44,13 +56,17 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.pause(ctx, wake, next)
 		}
 	}
-	return nil
 }
 
 // Step does one step of a replay that is due, and reports whether there was one. If there was
 // none, it returns the time at which the next one is due, zero if there is none.
 func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err error) {
-	job, next, err := w.Store.LeaseReplay(ctx, leaseTime)
+	return w.stepOf(ctx, "")
+}
+
+// stepOf is Step for replays of a kind.
+func (w *Worker) stepOf(ctx context.Context, kind eventhook.ReplayKind) (worked bool, next time.Time, err error) {
+	job, next, err := w.Store.LeaseReplay(ctx, kind, leaseTime)
 	if err != nil || job == nil {
 		return false, next, err
 	}

@@ -59,7 +59,7 @@ func (s Store) must(t *testing.T, act string, err error) {
 // lease returns the replay that is leased, nil without one.
 func (s Store) lease(t *testing.T) (*replay.Job, time.Time) {
 	t.Helper()
-	job, next, err := s.LeaseReplay(t.Context(), lease)
+	job, next, err := s.LeaseReplay(t.Context(), "", lease)
 	s.must(t, "LeaseReplay", err)
 	return job, next
 }
