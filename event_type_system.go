@@ -14,7 +14,7 @@ var systemEventTypes = []EventType{
 	newSystemEventType("api_key.created", "An API key was created.", VisibleToTenant),
 	newSystemEventType("api_key.deleted", "An API key was deleted.", VisibleToTenant),
 	newSystemEventType("api_key.revoked_via_tenant_cascade", "An API key was revoked because its tenant was closed.", VisibleToAdmin),
-	newSystemEventType("delivery.dead_via_tenant_cascade", "Owed deliveries ended because their tenant was closed.", VisibleToAdmin),
+	newSystemEventType("delivery.dead_via_tenant_cascade", "Open deliveries ended because their tenant was closed.", VisibleToAdmin),
 	newSystemEventType("promise.rejected_via_tenant_cascade", "Promises were rejected because their tenant was closed.", VisibleToAdmin),
 	newSystemEventType("route.created", "A route was created.", VisibleToTenant),
 	newSystemEventType("route.deleted", "A route was deleted.", VisibleToTenant),

@@ -3776,6 +3776,9 @@ type ListAllSubscriptionsParams struct {
 	// Tenant Return only items of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
+	// IsOperator Return only operator subscriptions; not with tenant.
+	IsOperator *bool `form:"is_operator,omitempty" json:"is_operator,omitempty"`
+
 	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4348,6 +4351,7 @@ func (c *Client) AllAllSubscriptions(ctx context.Context, params ListAllSubscrip
 func (params ListAllSubscriptionsParams) query() url.Values {
 	values := url.Values{}
 	set(values, "tenant", params.Tenant)
+	set(values, "is_operator", params.IsOperator)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
@@ -4609,7 +4613,7 @@ func (params UpdateTenantParams) header() url.Values {
 
 // CloseTenant calls POST /api/admin/tenants/{tenant}/close.
 //
-// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
+// Close a tenant. Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and open deliveries and events end as dead; the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
@@ -5602,7 +5606,7 @@ func (params ListWorkParams) query() url.Values {
 
 // StartWork calls POST /api/tenants/{tenant}/eventhook/work.
 //
-// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input. Requires a key with the scope work, or the admin key.
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. Requires a key with the scope work, or the admin key.
 func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
 	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -5712,4 +5716,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "27cac6ec917d7aef26754271ae960e2027948728528682c232c5f34c035606e6"
+const generatedFrom = "31e496278c7d1eaec280dba94cd82108055fe0e46b3e798abda01d11500fafeb"

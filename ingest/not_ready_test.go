@@ -13,7 +13,7 @@ import (
 
 const notReadyDetail = "This instance of the gateway is not ready; send it again."
 
-// The sender is told to try again, and reads nothing about the keys or the schema.
+// The answer asks the sender to try again, and says nothing about the keys or the schema.
 func TestAnInstanceThatIsNotReadyAnswers503(t *testing.T) {
 	for claim, refuse := range map[string]func(*fixture){
 		"the keys do not fit": func(r *fixture) { r.unfit = errDown },

@@ -73,7 +73,7 @@ func (s *server) registerTenants(api huma.API) {
 	update.skipsShape = true
 	update.about = "Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit."
 	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant")
-	end.about = "Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and owed deliveries and events end as dead; " +
+	end.about = "Disables the tenant's sources and subscriptions and expires its keys at once. In the background, open executions are cancelled, open promises rejected, and open deliveries and events end as dead; " +
 		"the member closing shows the progress. Events with the suffix _via_tenant_cascade and audit entries report the changes. They share one correlation_id. " +
 		"Stored data stays until the end of its retention period, or until it is purged. Closing cannot be undone."
 	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants"), s.listTenants)

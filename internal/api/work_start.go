@@ -40,7 +40,7 @@ func (s *server) registerStartWork(api huma.API) {
 	op := operation{id: "start-work", method: http.MethodPost, path: base + "/work", summary: "Start a task or a workflow", scope: eventhook.ScopeWork, tag: "work",
 		status: http.StatusCreated, alsoStatus: http.StatusOK, maxBody: resultBody, skipsShape: true, isFlat: true, isAccept: true,
 		about: "Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; " +
-			"200 with the existing execution if the idempotency key was used for the same type and kind within a day, whatever its input."}
+			"200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input."}
 	register(s, api, op, s.startWork)
 }
 

@@ -38,7 +38,7 @@ var eventColumns = []column[client.Event]{
 }
 
 // statusText returns the status of an event. Nothing is processed for a published event,
-// and its deliveries may still be owed: so it is published, and not delivered.
+// and its deliveries may still be open: so it is published, and not delivered.
 func statusText(origin client.EventOrigin, status client.EventStatus) string {
 	if origin != client.EventOriginSource && status == client.EventStatusDelivered {
 		return "published"

@@ -38,7 +38,7 @@ func newEventSearch(r *remote) *cobra.Command {
 	cmd.Long = cmd.Short + `, newest first.
 The filter is a JSON object as in routes: paths such as body.id, header.x-env or
 event.type, and values, lists of values or operators such as $gte. The
-command goes on until it has found --limit events or has searched the whole time
+command continues until it has found --limit events or has searched the whole time
 span.`
 	cmd.Example = `  eventhook event search --since 24h --filter '{"body.data.object.customer":"cus_42"}'
   eventhook event search --since 7d --filter '{"event.type":"invoice.paid","body.amount":{"$gte":1000}}'`

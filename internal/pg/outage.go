@@ -61,6 +61,16 @@ func queueOutages(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlem
 	batchSender(b).rows(openOutagesSQL, c)
 }
 
+// openOutages records the outages of a batch in a transaction that has locked subscriptions.
+func openOutages(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, now time.Time) error {
+	b, c := &pgconn.Batch{}, newColumns(openOutagesSQL)
+	if queueOutages(b, c, batch, now); c.isEmpty() {
+		return nil
+	}
+	_, err := conn.ExecBatch(ctx, b).ReadAll()
+	return err
+}
+
 // endOutages are the last parts of a statement with the CTE failing: the locked rows of
 // subscription_health of subscriptions with a success. The success ends the outage, and inserts
 // the recovery. A subscription that failures have disabled stays so: the success only makes its
@@ -171,7 +181,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET failing_since = coalesce(h.failing_s
     circuit_opened_at = coalesce(h.circuit_opened_at, excluded.circuit_opened_at), is_held = true, next_probe_at = excluded.next_probe_at,
     probes = 0, probing_until = NULL`
 	// stopProbesSQL: the subscription was paused, or disabled by another cause than failures.
-	// Its outage goes on.
+	// Its outage continues.
 	stopProbesSQL = `
 UPDATE eventhook.subscription_health SET is_held = false, next_probe_at = NULL, probing_until = NULL
 WHERE subscription_id = @id AND @now::timestamptz IS NOT NULL AND (is_held OR next_probe_at IS NOT NULL)`

@@ -12,7 +12,7 @@
 //
 // A step queues nothing and is repeated later
 //
-//   - while maxOpen deliveries that the replay queued have not ended, so that a replay never
+//   - while MaxOpen deliveries that the replay queued have not ended, so that a replay never
 //     fills the queue of its subscription;
 //   - while the subscription is paused or disabled;
 //   - of a recovery, while the receiver fails again. A recovery ends if the subscription's

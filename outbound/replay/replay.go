@@ -86,7 +86,7 @@ type Step struct {
 	IsRead  bool
 	DueAt   time.Time // of the next step
 	Counts  bool      // Sent and Failed are counted
-	// End is the state in which the replay ends; "" if it goes on.
+	// End is the state in which the replay ends; "" if it continues.
 	End eventhook.ReplayStatus
 }
 
