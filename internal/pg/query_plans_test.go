@@ -69,7 +69,7 @@ var frequentStatements = map[string]struct {
 	"sweep replays":          {sweepReplaysSQL, 1},
 	"restart":                {restartDeliveriesSQL, 0},
 	"lease replay":           {leaseReplaySQL, 3},
-	"next replay":            {nextReplaySQL, 1},
+	"next replay":            {nextReplaySQL, 0},
 	"open of replay":         {openOfReplaySQL, 2},
 	"replay undelivered":     {undeliveredPageSQL, 5},
 	"replay delivered":       {deliveredPageSQL, 4},

@@ -3,15 +3,13 @@ package replay
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/cpushare"
 )
 
-// Worker handles the replays of an instance, one step of one replay of each kind at a time: a
-// recovery, which evaluates no filters, never waits for the filters of requested replays.
+// Worker handles the replays of an instance, one step of one replay at a time.
 type Worker struct {
 	Store      Store
 	CPULimiter *cpushare.Limiter // limits the time of each tenant for filters
@@ -24,7 +22,7 @@ type Worker struct {
 
 const (
 	leaseTime   = 30 * time.Second
-	longestPage = leaseTime / 6 // of evaluating filters
+	longestPage = 2 * time.Second // of evaluating filters, and of waiting for time to do it
 	pageSize    = 1000
 	pollEvery   = time.Second     // without a wake-up
 	retryAfter  = 5 * time.Second // a step that failed
@@ -36,19 +34,9 @@ const (
 
 // Run handles replays until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	for _, kind := range []eventhook.ReplayKind{eventhook.ReplayRecovery, eventhook.ReplayRequested} {
-		running.Go(func() { w.run(ctx, kind) })
-	}
-	running.Wait()
-	return nil
-}
-
-// run handles replays of a kind until ctx ends.
-func (w *Worker) run(ctx context.Context, kind eventhook.ReplayKind) {
 	for ctx.Err() == nil {
 		wake := w.Store.ReplaysWake()
-		worked, next, err := w.stepOf(ctx, kind)
+		worked, next, err := w.Step(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("cannot continue a replay; retrying", "error", err)
 		}
@@ -56,17 +44,13 @@ func (w *Worker) run(ctx context.Context, kind eventhook.ReplayKind) {
 			w.pause(ctx, wake, next)
 		}
 	}
+	return nil
 }
 
 // Step does one step of a replay that is due, and reports whether there was one. If there was
 // none, it returns the time at which the next one is due, zero if there is none.
 func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err error) {
-	return w.stepOf(ctx, "")
-}
-
-// stepOf is Step for replays of a kind.
-func (w *Worker) stepOf(ctx context.Context, kind eventhook.ReplayKind) (worked bool, next time.Time, err error) {
-	job, next, err := w.Store.LeaseReplay(ctx, kind, leaseTime)
+	job, next, err := w.Store.LeaseReplay(ctx, leaseTime)
 	if err != nil || job == nil {
 		return false, next, err
 	}

@@ -295,19 +295,3 @@ func TestAReplayOfEventsThatAreReadSlowlyAdvances(t *testing.T) {
 		}
 	})
 }
-
-func TestARecoveryDoesNotWaitForTheFiltersOfAReplay(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		s, other := b.subscribe(), b.subscribe()
-		b.change(s.ID, func(s *eventhook.Subscription) { s.Filter = []byte(`{"body.amount":{"$lt":1}}`) })
-		b.publish(s, 1, "")
-		b.publish(other, 3, eventhook.DeliveryDead)
-		b.start(s, eventhook.ReplayRequest{Missing: true})
-		id := b.startOf(eventhook.ReplayRecovery, other, eventhook.ReplayRequest{})
-		b.run(slowStore{b.fakeStore, time.Hour})
-		time.Sleep(time.Second)
-		if r := b.replay(other, id); r.Queued != 3 {
-			t.Errorf("the recovery has queued %d deliveries after a second, want 3", r.Queued)
-		}
-	})
-}
