@@ -79,7 +79,8 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 		return err
 	}
 	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
-		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
+		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)),
+		EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
 	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
 		params.Limit, params.Cursor = limit, cursor
 		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keepBody())

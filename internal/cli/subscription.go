@@ -26,11 +26,16 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription replay billing --since 24h --missing  also events that it never got
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", (*client.Client).PauseSubscription, (*client.Client).PauseSubscriptions),
-		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription, (*client.Client).ResumeSubscriptions),
-		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription, (*client.Client).EnableSubscriptions),
-		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", (*client.Client).DisableSubscription, (*client.Client).DisableSubscriptions),
-		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume",
+			(*client.Client).PauseSubscription, (*client.Client).PauseSubscriptions),
+		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries",
+			(*client.Client).ResumeSubscription, (*client.Client).ResumeSubscriptions),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription,
+			(*client.Client).EnableSubscriptions),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled",
+			(*client.Client).DisableSubscription, (*client.Client).DisableSubscriptions),
+		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r),
+		newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
 var subscriptionColumns = []column[client.Subscription]{
@@ -120,9 +125,11 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	if x.RotationEndsAt != nil {
 		signing += "; the previous one signs until " + terminal.Time(*x.RotationEndsAt)
 	}
-	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
+	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)},
+		{"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
 		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
-		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
+		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)},
+		{"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
 		{"max in flight", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", limitText(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
 	for _, warning := range x.Warnings {
@@ -213,11 +220,12 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 }
 
 func newSubscriptionDelete(r *remote) *cobra.Command {
-	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
-		if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
-			return err
-		}
-		s.Say("The subscription is deleted.")
-		return nil
-	}))
+	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent",
+		func(cmd *cobra.Command, s *session, id string) error {
+			if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
+				return err
+			}
+			s.Say("The subscription is deleted.")
+			return nil
+		}))
 }

@@ -13,8 +13,10 @@ import (
 
 // The calls that change the status of one subscription, or of several.
 type (
-	changeSubscription  func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)
-	changeSubscriptions func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk, options ...client.CallOption) (client.SubscriptionsChanged, error)
+	changeSubscription func(c *client.Client, ctx context.Context, tenant, id string,
+		options ...client.CallOption) (client.Subscription, error)
+	changeSubscriptions func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk,
+		options ...client.CallOption) (client.SubscriptionsChanged, error)
 )
 
 // bulkFlags select several subscriptions.
