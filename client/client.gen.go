@@ -3776,6 +3776,9 @@ type ListAllSubscriptionsParams struct {
 	// Tenant Return only items of the tenant with this slug.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
+	// IsOperator Return only operator subscriptions; not with tenant.
+	IsOperator *bool `form:"is_operator,omitempty" json:"is_operator,omitempty"`
+
 	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4348,6 +4351,7 @@ func (c *Client) AllAllSubscriptions(ctx context.Context, params ListAllSubscrip
 func (params ListAllSubscriptionsParams) query() url.Values {
 	values := url.Values{}
 	set(values, "tenant", params.Tenant)
+	set(values, "is_operator", params.IsOperator)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
@@ -5712,4 +5716,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "43cf854b2ddb24041a25e44ff2be11e2844c47a20b0c3a85a0aba0fe2fa3fb14"
+const generatedFrom = "31e496278c7d1eaec280dba94cd82108055fe0e46b3e798abda01d11500fafeb"

@@ -103,13 +103,19 @@ func (s *server) listAllDeliveries(ctx context.Context, _ caller, in *allDeliver
 
 type allSubscriptionsQuery struct {
 	TenantPart
+	IsOperator bool `query:"is_operator" doc:"Return only operator subscriptions; not with tenant."`
 	SubscriptionQuery
 }
 
 func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubscriptionsQuery) (*page[SubscriptionOfTenant], error) {
 	tenant, err := s.tenantNamed(ctx, in.Tenant)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case in.IsOperator && !tenant.IsZero():
+		return nil, invalid("query.is_operator", "operator subscriptions have no tenant: omit tenant, or is_operator")
+	case in.IsOperator:
+		tenant = eventhook.OperatorTenant
 	}
 	pages := s.pager("all subscriptions", tenant)
 	f, err := in.SubscriptionQuery.filter(pages)

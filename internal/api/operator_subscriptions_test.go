@@ -36,6 +36,10 @@ func TestOperatorSubscriptions(t *testing.T) {
 			t.Errorf("list%s: got %v, want %v", query, ids, want)
 		}
 	}
+	if got := r.list(allSubscriptions + "?is_operator=true").ids(); !slices.Equal(got, []string{id}) {
+		t.Errorf("operator subscriptions: got %v, want only %s", got, id)
+	}
+	r.wantFaults(r.admin("GET", allSubscriptions+"?is_operator=true&tenant=acme", nil), http.StatusUnprocessableEntity, []string{"query.is_operator"})
 	r.admin("GET", allSubscriptions+"?tenant=unknown", nil).want(http.StatusNotFound)
 	r.admin("GET", at, nil).want(http.StatusOK)
 	r.admin("GET", allSubscriptions+"/"+own["id"].(string), nil).want(http.StatusNotFound)

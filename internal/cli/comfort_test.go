@@ -25,7 +25,7 @@ func completions(t *testing.T, args ...string) string {
 func TestValuesAreCompleted(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	answers := map[string]string{
-		inShop + "/sources": `[{"slug":"stripe"},{"slug":"github"}]`, inShop + "/subscriptions": `[{"name":"billing"}]`, "/api/admin/tenants": `[{"slug":"shop"}]`,
+		inShop + "/sources": `[{"slug":"stripe"},{"slug":"github"}]`, inShop + "/subscriptions": `[{"name":"billing"}]`, "/api/admin/tenants": `[{"slug":"shop"}]`, ofOperator: `[{"name":"ops"}]`,
 		inShop + "/providers": `[{"id":"github"},{"id":"gitlab"},{"id":"stripe"}]`, inShop + "/event-types": `[{"name":"payment.made"}]`,
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +52,8 @@ func TestValuesAreCompleted(t *testing.T) {
 		{[]string{"source", "get", ""}, "github stripe"},
 		{[]string{"source", "create", ""}, ""},
 		{[]string{"subscription", "pause", ""}, "billing latest"},
+		{[]string{"subscription", "pause", "--operator", ""}, "ops latest"},
+		{[]string{"subscription", "create", "x", "--from-tenant", ""}, "shop"},
 		{[]string{"delivery", "list", "--subscription", ""}, "billing"},
 		{[]string{"tenant", "get", ""}, "shop"},
 		{[]string{"key", "create", "x", "--scope", ""}, "read manage publish work deliver"},

@@ -34,6 +34,7 @@ func (r *remote) complete(noun *cobra.Command) {
 // flagLists has the lists for the values of flags by their names.
 var flagLists = map[string]lister{
 	"source": listSources, "tenant": listTenants, "provider": listProviders, "type": listTypes, "subscription": listSubscriptions,
+	"from-tenant": listTenants,
 }
 
 func (r *remote) completeFlags(cmd *cobra.Command, flags *pflag.FlagSet) {
@@ -140,8 +141,8 @@ func listTypes(ctx context.Context, s *session) (names []string, err error) {
 }
 
 func listSubscriptions(ctx context.Context, s *session) (names []string, err error) {
-	p, err := s.ListSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))})
-	for _, x := range p.Items {
+	list, _, err := s.listOfSubscriptions(ctx, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))})
+	for _, x := range list {
 		names = append(names, x.Name)
 	}
 	return names, err

@@ -72,8 +72,12 @@ func (f *deliveryFlags) addTo(cmd *cobra.Command) {
 // id, or "".
 func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliveryFlags) error {
 	since, until, err := which.bounds(time.Now())
-	if err != nil {
+	isOfTenants := s.isOperator || isOfAllTenants(cmd)
+	switch {
+	case err != nil:
 		return err
+	case isOfTenants && which.event == latest:
+		return input.Usagef("--event %s requires a tenant: give the id of an event", latest)
 	}
 	if which.event, err = s.eventID(cmd.Context(), which.event, ""); err != nil {
 		return err
@@ -81,6 +85,9 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
 		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)),
 		EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
+	if isOfTenants {
+		return s.listDeliveriesOfTenants(cmd, f, params)
+	}
 	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
 		params.Limit, params.Cursor = limit, cursor
 		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keepBody())
@@ -93,6 +100,9 @@ func newDeliveryList(r *remote) *cobra.Command {
 	var which deliveryFlags
 	cmd := r.verb("list", "List deliveries, newest events first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) (err error) {
 		which := which
+		if isOfAllTenants(cmd) && which.subscription != "" && !isID(which.subscription) {
+			return input.Usagef("--all-tenants requires the id of the subscription, since tenants choose names")
+		}
 		if which.subscription, err = s.subscriptionFlag(cmd.Context(), which.subscription); err != nil {
 			return err
 		}
@@ -102,6 +112,7 @@ func newDeliveryList(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&which.route, "route", "", "id of a route, for deliveries to its http targets")
 	which.addTo(cmd)
 	f.addTo(cmd)
+	addAllTenants(cmd)
 	return cmd
 }
 

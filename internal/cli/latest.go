@@ -45,8 +45,7 @@ func (s *session) keyID(ctx context.Context, arg string) (string, error) {
 // newestSubscription returns arg, or the id of the newest subscription if arg is latest.
 func (s *session) newestSubscription(ctx context.Context, arg string) (string, error) {
 	return latestID(arg, "subscriptions", func(limit *int64, _ *string) ([]client.Subscription, *string, error) {
-		p, err := s.ListSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: limit})
-		return p.Items, nil, err
+		return s.listOfSubscriptions(ctx, client.ListSubscriptionsParams{Limit: limit})
 	}, func(x client.Subscription) string { return x.ID })
 }
 

@@ -21,6 +21,7 @@ type remote struct {
 	version                     string // of this program
 	server, key, tenant, output string
 	ofTenant                    bool // the command requires a tenant
+	takesOperator, isOperator   bool // the flag --operator
 }
 
 // callHelp is the end of the help of every command that calls a gateway.
@@ -55,6 +56,10 @@ func (r *remote) addTo(flags *pflag.FlagSet) {
 	if r.ofTenant {
 		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
 	}
+	if r.takesOperator {
+		flags.BoolVar(&r.isOperator, operatorFlag, false,
+			"operator subscriptions, which receive events of all tenants; requires the admin key")
+	}
 }
 
 // addConnectionTo defines --server and --key.
@@ -84,8 +89,10 @@ type session struct {
 	*client.Client
 	server string
 	tenant string
-	key    apiKey
-	raw    []byte // body of the last answer to a call with keepBody
+	// isOperator means that subscriptions are operator subscriptions. tenant is "" then.
+	isOperator bool
+	key        apiKey
+	raw        []byte // body of the last answer to a call with keepBody
 	terminal.Printer
 }
 
@@ -95,7 +102,13 @@ func (r *remote) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.ofTenant && s.tenant == "" && !isOfAllTenants(cmd) {
+	if err := checkScope(cmd, s.isOperator); err != nil {
+		return nil, err
+	}
+	if isOfAllTenants(cmd) {
+		s.tenant = ""
+	}
+	if r.ofTenant && s.tenant == "" && !isOfAllTenants(cmd) && !s.isOperator {
 		return nil, input.Usagef("a tenant is required: set --tenant or EVENTHOOK_TENANT; eventhook tenant list shows all tenants")
 	}
 	s.key.announce(cmd.ErrOrStderr())
@@ -105,6 +118,9 @@ func (r *remote) open(cmd *cobra.Command) (*session, error) {
 // connect is open for commands that need no tenant. It prints nothing.
 func (r *remote) connect(cmd *cobra.Command) (*session, error) {
 	s := &session{server: input.ServerURL(r.server), tenant: cmp.Or(r.tenant, os.Getenv(input.TenantVariable))}
+	if r.isOperator {
+		s.tenant, s.isOperator = "", true
+	}
 	var err error
 	if s.Printer, err = terminal.NewPrinter(cmd, r.output); err != nil {
 		return nil, err
@@ -128,6 +144,9 @@ func (s *session) withAdvice(err error) error {
 	}
 	if client.StatusOf(err) == http.StatusNotFound && s.tenant != "" && strings.Contains(err.Error(), "no such tenant") {
 		return fmt.Errorf("the tenant %q does not exist, or the API key from %s is of another tenant; with the admin key, eventhook tenant list shows all tenants", s.tenant, s.key.from)
+	}
+	if client.StatusOf(err) == http.StatusForbidden && s.tenant == "" {
+		return fmt.Errorf("%w\nThe API key from %s is not the admin key", err, s.key.from)
 	}
 	return terminal.GatewayError(err, s.server)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newSubscription(version string) *cobra.Command {
-	r := &remote{version: version, ofTenant: true}
+	r := &remote{version: version, ofTenant: true, takesOperator: true}
 	return newNoun("subscription", "Create, list, update, pause, resume, replay and delete subscriptions", `Create, list, update, test, pause, resume, replay and delete subscriptions, and rotate
 their secrets. A subscription delivers events of a tenant to a URL, signed. NAME is
 the id of a subscription, or its name if the name is unique.
@@ -24,16 +24,21 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription deliveries billing --status dead
   eventhook subscription replay billing --since 24h  send its dead deliveries again
   eventhook subscription replay billing --since 24h --missing  also events that it never got
-  eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
+  eventhook subscription rotate-secret billing     rotate; both secrets sign for a day
+  eventhook subscription list --operator           the operator subscriptions`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
 		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume",
-			(*client.Client).PauseSubscription, (*client.Client).PauseSubscriptions),
+			statusCalls{(*client.Client).PauseSubscription, (*client.Client).PauseOperatorSubscription,
+				(*client.Client).PauseSubscriptions}),
 		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries",
-			(*client.Client).ResumeSubscription, (*client.Client).ResumeSubscriptions),
-		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription,
-			(*client.Client).EnableSubscriptions),
+			statusCalls{(*client.Client).ResumeSubscription, (*client.Client).ResumeOperatorSubscription,
+				(*client.Client).ResumeSubscriptions}),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled",
+			statusCalls{(*client.Client).EnableSubscription, (*client.Client).EnableOperatorSubscription,
+				(*client.Client).EnableSubscriptions}),
 		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled",
-			(*client.Client).DisableSubscription, (*client.Client).DisableSubscriptions),
+			statusCalls{(*client.Client).DisableSubscription, (*client.Client).DisableOperatorSubscription,
+				(*client.Client).DisableSubscriptions}),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r),
 		newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
@@ -59,15 +64,20 @@ func newSubscriptionList(r *remote) *cobra.Command {
 	var f listFlags
 	var status, eventType string
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+		params := client.ListSubscriptionsParams{Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)),
+			EventType: optionalFlag(eventType)}
+		if isOfAllTenants(cmd) {
+			return s.listAllSubscriptions(cmd, &f, params)
+		}
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Subscription, *string, error) {
-			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor,
-				Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)), EventType: optionalFlag(eventType)}, s.keepBody())
-			return p.Items, p.NextCursor, err
+			params.Limit, params.Cursor = limit, cursor
+			return s.listOfSubscriptions(cmd.Context(), params)
 		}, subscriptionColumns)
 	})
 	cmd.Flags().StringVar(&status, "status", "", "status: active, paused or disabled")
 	cmd.Flags().StringVar(&eventType, "type", "", "subscriptions to this event type, or to a pattern such as 'payment.*'")
 	f.addTo(cmd)
+	addAllTenants(cmd)
 	return cmd
 }
 
@@ -85,17 +95,24 @@ func (s *session) subscriptionID(ctx context.Context, name string) (string, erro
 		return s.newestSubscription(ctx, name)
 	}
 	var ids []string
-	for x, err := range s.AllSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))}) {
+	for page := (client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))}); ; {
+		list, next, err := s.listOfSubscriptions(ctx, page)
 		if err != nil {
 			return "", err
 		}
-		if x.Name == name {
-			ids = append(ids, x.ID)
+		for _, x := range list {
+			if x.Name == name {
+				ids = append(ids, x.ID)
+			}
+		}
+		if page.Cursor = next; next == nil {
+			break
 		}
 	}
 	switch len(ids) {
 	case 0:
-		return "", fmt.Errorf("there is no subscription %q; eventhook subscription list shows all subscriptions", terminal.Printable(name))
+		return "", fmt.Errorf("there is no subscription %q; %s shows all subscriptions", terminal.Printable(name),
+			s.withOperator("eventhook subscription list"))
 	case 1:
 		return ids[0], nil
 	}
@@ -127,7 +144,8 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	}
 	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)},
 		{"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
-		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
+		{"events of", eventsOfText(x)}, {"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)},
+		{"sent by", sentBy(x)},
 		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)},
 		{"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
@@ -139,6 +157,18 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 		fields = append(fields, field{"warning", warning})
 	}
 	return printFields(w, fields...)
+}
+
+// eventsOfText names the tenants whose events an operator subscription receives; "" for a
+// tenant's subscription.
+func eventsOfText(x client.Subscription) string {
+	switch {
+	case x.IsOperator == nil || !*x.IsOperator:
+		return ""
+	case len(x.Tenants) == 0:
+		return "all tenants"
+	}
+	return strings.Join(x.Tenants, ", ")
 }
 
 // authText describes how the gateway authenticates, without secrets; "" without auth.
@@ -202,13 +232,15 @@ func limitText(n int64) string {
 
 func newSubscriptionGet(r *remote) *cobra.Command {
 	return r.subscriptionVerb("get", "Show a subscription; its secrets are never shown", func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(s.GetSubscription(cmd.Context(), s.tenant, id, s.keepBody()))
+		return s.showSubscription(callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscription,
+			(*client.Client).GetOperatorSubscription))
 	})
 }
 
 func newSubscriptionPublicKey(r *remote) *cobra.Command {
 	return r.subscriptionVerb("public-key", "Print the public key for v1a signatures", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.GetSubscriptionPublicKey(cmd.Context(), s.tenant, id, s.keepBody())
+		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionPublicKey,
+			(*client.Client).GetOperatorSubscriptionPublicKey)
 		if err != nil {
 			return err
 		}
@@ -222,7 +254,7 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 func newSubscriptionDelete(r *remote) *cobra.Command {
 	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent",
 		func(cmd *cobra.Command, s *session, id string) error {
-			if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
+			if err := s.deleteSubscription(cmd.Context(), id); err != nil {
 				return err
 			}
 			s.Say("The subscription is deleted.")

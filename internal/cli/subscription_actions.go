@@ -25,7 +25,7 @@ func newSubscriptionRotate(r *remote) *cobra.Command {
 			}
 			request.SigningSecret = &text
 		}
-		done, err := s.RotateSubscriptionSecret(cmd.Context(), s.tenant, id, request, s.keepBody())
+		done, err := s.rotateSecret(cmd.Context(), id, request)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func newSubscriptionRotate(r *remote) *cobra.Command {
 
 func newSubscriptionTest(r *remote) *cobra.Command {
 	cmd := r.subscriptionVerb("test", "Send a test event now and show the answer", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.TestSubscription(cmd.Context(), s.tenant, id, s.keepBody())
+		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).TestSubscription, (*client.Client).TestOperatorSubscription)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,8 @@ func showTested(w io.Writer, x client.SubscriptionTested) error {
 
 func newSubscriptionStats(r *remote) *cobra.Command {
 	return r.subscriptionVerb("stats", "Show delivery statistics of a subscription", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.GetSubscriptionStats(cmd.Context(), s.tenant, id, s.keepBody())
+		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionStats,
+			(*client.Client).GetOperatorSubscriptionStats)
 		if err != nil {
 			return err
 		}

@@ -39,6 +39,7 @@ func (b *body) subscriptionFlags() *body {
 	b.text("header-prefix", "header_prefix", "beginning of the gateway's header names instead of X-Eventhook")
 	b.text("ordered-by", "ordered_by", "path of the event whose value orders deliveries, such as data.customer_id")
 	b.json("recovery", "recovery", `recovery after an outage, such as {"enabled":false} or {"max_age_hours":24}`)
+	b.texts("from-tenant", "tenants", "with --operator, the slug of a tenant whose events are received; all tenants by default")
 	b.signingSecret()
 	return b
 }
@@ -101,7 +102,7 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		x, err := s.CreateSubscriptionFrom(cmd.Context(), s.tenant, raw, s.keepBody())
+		x, err := s.createSubscription(cmd.Context(), raw)
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,8 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
   eventhook subscription create large --url https://a.example/in --type '*' --filter '{"body.amount":{"$gte":1000}}'
   eventhook subscription create own --url https://a.example/in --type '*' --secret-env SIGNING_SECRET --auth-header-env TOKEN --validate
   eventhook subscription create inside --url http://10.1.2.3/in --type '*' --label env:prod
-  eventhook subscription create shop -f subscription.yaml`
+  eventhook subscription create shop -f subscription.yaml
+  eventhook subscription create ops --operator --url https://ops.example/hooks --type tenant.closed`
 	return cmd
 }
 
@@ -137,9 +139,9 @@ func (s *session) showCreated(w io.Writer, x client.SubscriptionCreated, request
 		s.Say("\nThe receiver verifies events with this secret, which is shown only once:\n  %s", x.SigningSecret)
 	}
 	if slices.Contains(x.Signatures, "v1a") {
-		s.Say("It verifies v1a signatures with the public key: eventhook subscription public-key %s", x.ID)
+		s.Say("It verifies v1a signatures with the public key: %s", s.withOperator("eventhook subscription public-key "+x.ID))
 	}
-	s.Say("See docs/receiving.md. To test: eventhook subscription test %s", x.ID)
+	s.Say("See docs/receiving.md. To test: %s", s.withOperator("eventhook subscription test "+x.ID))
 	return nil
 }
 
@@ -154,7 +156,7 @@ func newSubscriptionUpdate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		x, err := s.UpdateSubscriptionFrom(cmd.Context(), s.tenant, id, client.UpdateSubscriptionParams{}, raw, s.keepBody())
+		x, err := s.updateSubscription(cmd.Context(), id, raw)
 		return s.showSubscription(x, withFlagsToRepeat(err))
 	})
 	b = newBody(cmd).subscriptionFlags()

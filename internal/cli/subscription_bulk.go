@@ -11,13 +11,14 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// The calls that change the status of one subscription, or of several.
-type (
-	changeSubscription func(c *client.Client, ctx context.Context, tenant, id string,
-		options ...client.CallOption) (client.Subscription, error)
-	changeSubscriptions func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk,
+// statusCalls are the calls that change the status of one subscription, or of several ones of a
+// tenant.
+type statusCalls struct {
+	ofTenant   tenantCall[client.Subscription]
+	ofOperator operatorCall[client.Subscription]
+	several    func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk,
 		options ...client.CallOption) (client.SubscriptionsChanged, error)
-)
+}
 
 // bulkFlags select several subscriptions.
 type bulkFlags struct {
@@ -46,10 +47,10 @@ func (f *expectFlag) count() *int64 {
 
 // newSubscriptionAction returns a command that changes the status of one subscription, or of
 // all subscriptions that flags select.
-func newSubscriptionAction(r *remote, verb, short string, one changeSubscription, several changeSubscriptions) *cobra.Command {
+func newSubscriptionAction(r *remote, verb, short string, calls statusCalls) *cobra.Command {
 	var f bulkFlags
 	cmd := r.verb(verb+" [NAME|latest]", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		if err := f.check(args); err != nil {
+		if err := f.check(args, s.isOperator); err != nil {
 			return err
 		}
 		if len(args) > 0 {
@@ -57,9 +58,9 @@ func newSubscriptionAction(r *remote, verb, short string, one changeSubscription
 			if err != nil {
 				return err
 			}
-			return s.showSubscription(one(s.Client, cmd.Context(), s.tenant, id, s.keepBody()))
+			return s.showSubscription(callSubscription(cmd.Context(), s, id, calls.ofTenant, calls.ofOperator))
 		}
-		done, err := several(s.Client, cmd.Context(), s.tenant, f.selection(), s.keepBody())
+		done, err := calls.several(s.Client, cmd.Context(), s.tenant, f.selection(), s.keepBody())
 		if err != nil {
 			return err
 		}
@@ -81,11 +82,13 @@ selects, in one transaction.`
 }
 
 // check fails unless either a name or a selection is given.
-func (f *bulkFlags) check(args []string) error {
+func (f *bulkFlags) check(args []string, isOperator bool) error {
 	selects := f.all || f.status != "" || f.eventType != ""
 	switch {
 	case len(args) > 0 && (selects || f.expect != noExpectation):
 		return input.Usagef("a name cannot be combined with --all, --status, --type or --expect")
+	case len(args) == 0 && isOperator:
+		return input.Usagef("--operator requires the name or id of one subscription")
 	case len(args) == 0 && !selects:
 		return input.Usagef("a subscription is required: give its name or id, or select several with --all, --status or --type")
 	}

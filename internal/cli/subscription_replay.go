@@ -31,7 +31,7 @@ func newSubscriptionReplay(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			started, err := s.ReplaySubscription(cmd.Context(), s.tenant, id, request, s.keepBody())
+			started, err := s.startReplay(cmd.Context(), id, request)
 			switch {
 			case err != nil:
 				return err
@@ -40,7 +40,7 @@ func newSubscriptionReplay(r *remote) *cobra.Command {
 			}
 			return s.answer(func(io.Writer) error {
 				s.Say("Replay %s sends about %d events in the background.", started.ReplayID, started.Estimated)
-				s.Say("Show its progress: eventhook subscription replays %s %s", id, started.ReplayID)
+				s.Say("Show its progress: %s", s.withOperator("eventhook subscription replays "+id+" "+started.ReplayID))
 				return nil
 			})
 		})
@@ -84,7 +84,7 @@ func (f *replayFlags) request() (client.SubscriptionReplay, error) {
 func (s *session) waitForReplay(ctx context.Context, subscription, id string) (client.Replay, error) {
 	const interval = time.Second
 	for {
-		r, err := s.GetReplay(ctx, s.tenant, subscription, id, s.keepBody())
+		r, err := s.getReplay(ctx, subscription, id)
 		if err != nil || r.Status != client.ReplayStatusRunning {
 			return r, err
 		}
@@ -135,11 +135,11 @@ func newSubscriptionReplays(r *remote) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.showReplay(s.GetReplay(cmd.Context(), s.tenant, subscription, id, s.keepBody()))
+				return s.showReplay(s.getReplay(cmd.Context(), subscription, id))
 			}
 			return printList(s, &f, func(limit *int64, cursor *string) ([]client.Replay, *string, error) {
-				p, err := s.ListReplays(cmd.Context(), s.tenant, subscription, client.ListReplaysParams{Limit: limit, Cursor: cursor,
-					Status: optionalFlag(client.ListReplaysParamsStatus(status))}, s.keepBody())
+				p, err := s.listReplays(cmd.Context(), subscription, client.ListReplaysParams{Limit: limit, Cursor: cursor,
+					Status: optionalFlag(client.ListReplaysParamsStatus(status))})
 				return p.Items, p.NextCursor, err
 			}, replayColumns)
 		})
@@ -159,7 +159,7 @@ func newSubscriptionReplayCancel(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.showReplay(s.CancelReplay(cmd.Context(), s.tenant, subscription, id, s.keepBody()))
+			return s.showReplay(s.cancelReplay(cmd.Context(), subscription, id))
 		})
 }
 
@@ -168,7 +168,7 @@ func (s *session) replayID(ctx context.Context, subscription, name string) (stri
 	if name != "latest" {
 		return name, nil
 	}
-	p, err := s.ListReplays(ctx, s.tenant, subscription, client.ListReplaysParams{Limit: new(int64(1))}, s.keepBody())
+	p, err := s.listReplays(ctx, subscription, client.ListReplaysParams{Limit: new(int64(1))})
 	if err == nil && len(p.Items) == 0 {
 		err = errors.New("the subscription has no replays yet")
 	}

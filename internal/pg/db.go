@@ -103,6 +103,8 @@ type DB struct {
 
 	keptPartitions sync.Map // names of partitions that were logged as kept past their retention
 
+	replayTurns replayTurns
+
 	lifecycle      *lifecycleFlags
 	lifecycleAfter atomic.Pointer[eventhook.TenantID] // where PublishLifecycle continues
 

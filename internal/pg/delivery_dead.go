@@ -150,6 +150,9 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		if err != nil {
 			return err
 		}
+		if err := openOutages(ctx, tx.Conn().PgConn(), batch, db.now()); err != nil {
+			return err
+		}
 		if err := endOutages(ctx, tx, succeededIn(batch, done.lost), counts, db.now()); err != nil {
 			return err
 		}

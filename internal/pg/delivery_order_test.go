@@ -382,3 +382,19 @@ func TestMissingDeliveriesPrecedeWaitingOnes(t *testing.T) {
 		f.settleAll(f.db, eventhook.DeliverySuccess, f.wantClaimed(f.db, s, id)...)
 	}
 }
+
+// Of a key, one held delivery has a due_at, and the others wait for it.
+func TestHeldDeliveriesThatWaitExpireByTheirOwnAge(t *testing.T) {
+	f := setUp(t)
+	s := f.subscription()
+	f.disableByFailures(&s, 2, 0)
+	f.publishOrdered(&s, "a", "a", "a", "b")
+	f.clock.Advance(50 * time.Hour)
+	young := f.publishOrdered(&s, "a", "a")
+	f.clock.Advance(30 * time.Hour) // within recovery.max_age_hours for the young ones
+	n, err := f.db.ExpireDeliveries(t.Context(), day)
+	f.must(err)
+	same(t, "expired", n, 4)
+	same(t, "held", f.count("delivery", "due_at IS NOT NULL"), 2)
+	same(t, "the first", f.count("delivery", "id = $1 AND due_at < 'infinity'", [16]byte(young[0])), 1)
+}

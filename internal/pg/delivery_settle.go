@@ -181,8 +181,8 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 
 // settleOnConn settles deliveries and concludes the events of those that belong to routes. If
 // isWhole is true, no transaction is open on the connection, and the statements form one:
-// PostgreSQL commits at the end of the batch. Then settleOnConn also resets counts of dead
-// deliveries and, at the end, makes the next deliveries of keys due.
+// PostgreSQL commits at the end of the batch. Then settleOnConn also records outages, resets
+// counts of dead deliveries and, at the end, makes the next deliveries of keys due.
 func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement,
 	isWhole bool) (done settleResult, err error) {
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
@@ -190,7 +190,9 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	now, b := db.now(), &pgconn.Batch{}
 	before := c.order.begin(b, batch, now)
 	queueSettlements(b, c.deliveries, batch, isWhole, now)
-	queueOutages(b, c.outages, batch, now)
+	if isWhole {
+		queueOutages(b, c.outages, batch, now)
+	}
 	concludes, after := queueConclusion(b, c.events, batch, now), 0
 	if isWhole {
 		after = c.order.end(b)

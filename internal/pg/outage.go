@@ -61,6 +61,16 @@ func queueOutages(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlem
 	batchSender(b).rows(openOutagesSQL, c)
 }
 
+// openOutages records the outages of a batch in a transaction that has locked subscriptions.
+func openOutages(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, now time.Time) error {
+	b, c := &pgconn.Batch{}, newColumns(openOutagesSQL)
+	if queueOutages(b, c, batch, now); c.isEmpty() {
+		return nil
+	}
+	_, err := conn.ExecBatch(ctx, b).ReadAll()
+	return err
+}
+
 // endOutages are the last parts of a statement with the CTE failing: the locked rows of
 // subscription_health of subscriptions with a success. The success ends the outage, and inserts
 // the recovery. A subscription that failures have disabled stays so: the success only makes its

@@ -80,16 +80,25 @@ func (db *DB) OutageCounts(ctx context.Context) (outages, recovering int, err er
 }
 
 // expireHeldSQL ends deliveries of subscriptions that failures have disabled once their events
-// are older than recovery.max_age_hours, the first @limit of each. Indexes
-// subscription_health_probe and delivery_due, then primary keys.
+// are older than recovery.max_age_hours, the first @limit of each, and as many of those that wait
+// for earlier deliveries of their keys. Indexes subscription_health_probe and delivery_due, then
+// primary keys.
 const expireHeldSQL = `
 WITH held AS MATERIALIZED (
-    SELECT s.id, coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS hours
+    SELECT s.id, @now::timestamptz - coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) * interval '1 hour' AS oldest
     FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id
     WHERE h.next_probe_at IS NOT NULL AND h.is_held
-), due AS MATERIALIZED (
+), first AS MATERIALIZED (
     SELECT x.tenant_id, x.id FROM held s CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id FROM eventhook.delivery d
-        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= @now::timestamptz - s.hours * interval '1 hour' AND d.status <> 'acquired'
+        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= s.oldest AND d.status <> 'acquired'
         ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED) x
+), waiting AS MATERIALIZED (
+    SELECT x.tenant_id, x.id FROM held s CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id FROM eventhook.delivery d
+        WHERE d.destination_id = s.id AND d.due_at = 'infinity' AND (d.restarted_at <= s.oldest) IS NOT FALSE
+          AND d.id < (lpad(to_hex((extract(epoch FROM s.oldest) * 1000)::int8), 12, '0') || repeat('0', 20))::uuid
+        LIMIT @limit FOR UPDATE SKIP LOCKED) x
+), due AS (
+    SELECT tenant_id, id FROM first UNION ALL SELECT tenant_id, id FROM waiting
 )` + markDeadSQL

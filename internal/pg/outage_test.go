@@ -144,3 +144,29 @@ func TestHeldDeliveriesExpireAfterTheAgeOfTheirRecovery(t *testing.T) {
 		same(t, "after "+c.after.String(), d.Status, c.want)
 	}
 }
+
+// A change of a subscription locks the subscription before its outage. If a settlement of a dead
+// delivery locked the outage first, the two could deadlock.
+func TestASettlementLocksOutagesAfterSubscriptions(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	d := f.claimedDeliveries(1, s)[0]
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.subscription WHERE id = $1 FOR NO KEY UPDATE`, [16]byte(s.ID))
+	f.must(err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(d, eventhook.DeliveryDead, circuitOpen(f.clock.Now()))})
+		ended <- err
+	}()
+	f.waitForBlocked(1)
+	_, err = tx.Exec(t.Context(), `SET LOCAL lock_timeout = '200ms'`)
+	f.must(err)
+	_, err = tx.Exec(t.Context(), `INSERT INTO eventhook.subscription_health (subscription_id, dead_in_row) VALUES ($1, 0)`, [16]byte(s.ID))
+	f.must(err)
+	f.must(tx.Rollback(t.Context()))
+	f.must(<-ended)
+	same(t, "the outage", f.outage(s), "dead:1 since:00:00:00 opened:00:00:00 probe:00:01:00")
+}

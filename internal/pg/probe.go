@@ -143,16 +143,24 @@ func (db *DB) EndProbe(ctx context.Context, p outbound.Probe, result outbound.Pr
 	return translate("end a probe", err)
 }
 
-// enableRecovered makes a subscription active that failures have disabled, and ends its outage.
+// enableRecovered makes a subscription active that failures have disabled, and ends its outage. An
+// instance of an earlier version may have made it active, without a change of the outage.
 func (db *DB) enableRecovered(ctx context.Context, p outbound.Probe) error {
 	return db.mutate(ctx, "enable subscription", gatewayActor, p.TenantID, func(m *mutation) error {
 		have, err := m.lockSubscription(ctx, p.SubscriptionID)
-		if err != nil || !have.HoldsDeliveries() {
+		switch {
+		case err != nil:
 			return err
+		case have.HoldsDeliveries():
+			want := have
+			want.Status = eventhook.SubscriptionActive
+			_, _, err = m.updateSubscription(ctx, have, want)
+		case have.Status == eventhook.SubscriptionActive:
+			err = m.exec(ctx, resumeHealthSQL, pgx.StrictNamedArgs{"id": [16]byte(have.ID), "now": m.db.now()})
+		default:
+			return nil
 		}
-		want := have
-		want.Status = eventhook.SubscriptionActive
-		if _, _, err := m.updateSubscription(ctx, have, want); err != nil {
+		if err != nil {
 			return err
 		}
 		return endOutages(ctx, m.tx, map[eventhook.SubscriptionID]bool{p.SubscriptionID: true}, nil, m.db.now())

@@ -234,3 +234,14 @@ func TestAProbeSendsWhatAnUnfinishedRecoveryHasNotSent(t *testing.T) {
 	f.replaySteps(f.replayWorker(f.db))
 	f.wantReplay(id, "running", 1, 0, 0)
 }
+
+// An instance of an older version has enabled a subscription that failures had disabled. It does
+// not know the outage, which must end all the same.
+func TestAProbeEndsTheOutageOfASubscriptionThatIsActiveAgain(t *testing.T) {
+	o := newOutage(t)
+	o.exec(`UPDATE eventhook.subscription SET status = 'active', disabled_reason = NULL WHERE id = $1`, [16]byte(o.of.ID))
+	o.clock.Advance(time.Minute)
+	same(t, "sent", o.step(o.db), deliveryIDs(o.list[0]))
+	same(t, "the outage", o.outage(o.of), "dead:0")
+	same(t, "recoveries", o.recoveries(o.of), 1)
+}

@@ -50,16 +50,23 @@ WITH page AS MATERIALIZED (
     FROM open WHERE p.id = open.id RETURNING p.id
 )` + endedSQL + `, NULL::uuid[] FROM ended) r`
 
-// endDeliveriesSQL ends open deliveries, except deliveries to the operator. An attempt that is running
-// then loses its lease.
-// Primary key.
-const endDeliveriesSQL = `
+// openOfTenantSQL reads the next page, and locks its open deliveries, except deliveries to the
+// operator. Primary key.
+const openOfTenantSQL = `
 WITH page AS MATERIALIZED (
     SELECT id, due_at FROM eventhook.delivery WHERE tenant_id = @tenant AND id > @after ORDER BY id LIMIT @page
 ), open AS MATERIALIZED (
-    SELECT d.id FROM eventhook.delivery d WHERE d.tenant_id = @tenant AND d.id = ANY(ARRAY(SELECT id FROM page WHERE due_at IS NOT NULL))
+    SELECT d.id, d.order_key FROM eventhook.delivery d WHERE d.tenant_id = @tenant AND d.id = ANY(ARRAY(SELECT id FROM page WHERE due_at IS NOT NULL))
         AND d.due_at IS NOT NULL AND d.destination_id <> ALL(` + operatorSubscriptions + `) ORDER BY d.id FOR UPDATE
-), ended AS (
+)`
+
+// lockOpenSQL locks open deliveries and then the order of their keys, as their settlement does.
+const lockOpenSQL = openOfTenantSQL + `
+SELECT eventhook.lock_order(slot) FROM (SELECT DISTINCT eventhook.order_slot(order_key) AS slot FROM open WHERE order_key IS NOT NULL ORDER BY slot) s`
+
+// endDeliveriesSQL ends open deliveries, which lockOpenSQL has locked. An attempt that is running
+// then loses its lease.
+const endDeliveriesSQL = openOfTenantSQL + `, ended AS (
     UPDATE eventhook.delivery d SET status = 'dead', due_at = NULL, completed_at = @now, last_error = @error, lease_token = d.lease_token + 1
     FROM open WHERE d.tenant_id = @tenant AND d.id = open.id RETURNING d.id
 )` + endedSQL + `, NULL::uuid[] FROM ended) r`
@@ -90,6 +97,10 @@ func endPromises(ctx context.Context, c *cleaner, m *mutation) (map[string]int64
 }
 
 func endDeliveries(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
+	page := pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "after": [16]byte(c.position), "page": cleanupPage}
+	if _, err := m.tx.Exec(ctx, lockOpenSQL, page); err != nil {
+		return nil, false, fmt.Errorf("lock deliveries: %w", err)
+	}
 	return c.end(ctx, m, ending{sql: endDeliveriesSQL, kind: eventhook.EndedDeliveries, first: "delivery.dead_via_tenant_cascade",
 		resource: "delivery"})
 }

@@ -107,7 +107,38 @@ WITH page AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM page), (SELECT id FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM deleted)`
 
+// Deliveries to the operator may still be open, and deliveries of other tenants may wait for them
+// in the order of their keys. They end before they are deleted, so that the next ones become due.
+const (
+	// lockPurgedSQL locks the open ordered deliveries of a page, and then their keys.
+	lockPurgedSQL = `
+WITH page AS MATERIALIZED (
+    SELECT id FROM eventhook.delivery WHERE tenant_id = @tenant AND id > @after ORDER BY id LIMIT @page
+), open AS MATERIALIZED (
+    SELECT d.order_key FROM eventhook.delivery d WHERE d.tenant_id = @tenant AND d.id = ANY(ARRAY(SELECT id FROM page))
+        AND (d.due_at IS NOT NULL AND d.order_key IS NOT NULL) IS TRUE ORDER BY d.id FOR UPDATE
+)
+SELECT eventhook.lock_order(slot) FROM (SELECT DISTINCT eventhook.order_slot(order_key) AS slot FROM open ORDER BY slot) s`
+
+	endPurgedSQL = `
+WITH page AS MATERIALIZED (
+    SELECT id FROM eventhook.delivery WHERE tenant_id = @tenant AND id > @after ORDER BY id LIMIT @page
+)
+UPDATE eventhook.delivery d SET status = 'dead', due_at = NULL, completed_at = @now, lease_token = d.lease_token + 1
+WHERE d.tenant_id = @tenant AND d.id = ANY(ARRAY(SELECT id FROM page)) AND d.event_type <> ALL(@kept::text[])
+    AND (d.due_at IS NOT NULL AND d.order_key IS NOT NULL) IS TRUE`
+)
+
 func purgeDeliveries(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
+	args := pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "after": [16]byte(c.position), "page": cleanupPage}
+	keys, err := m.tx.Exec(ctx, lockPurgedSQL, args)
+	if err == nil && keys.RowsAffected() > 0 {
+		args["now"], args["kept"] = c.db.now(), adminEventTypes()
+		_, err = m.tx.Exec(ctx, endPurgedSQL, args)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("end deliveries: %w", err)
+	}
 	return c.purgePage(ctx, m, "delivery", purgeDeliveriesSQL)
 }
 

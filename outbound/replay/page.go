@@ -92,14 +92,17 @@ func matching(list []*eventhook.Delivery, to *eventhook.Subscription, patterns [
 func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Delivery) (passed []*eventhook.Delivery, checked int, err error) {
 	matcher := match.CompileMatcher(0, []eventhook.Subscription{job.Subscription}, nil)
 	began := w.Now()
+	bounded, cancel := context.WithTimeout(ctx, longestPage) // other tenants wait meanwhile
+	defer cancel()
 	for checked < len(list) {
 		n, err := w.Store.ReadReplayEvents(ctx, list[checked:])
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, d := range list[checked : checked+n] {
-			passes, key, err := w.passes(ctx, matcher, job, d)
-			if errors.Is(err, cpushare.ErrBusy) || w.Now().Sub(began) > longestPage {
+			passes, key, err := w.passes(bounded, matcher, job, d)
+			isBusy := errors.Is(err, cpushare.ErrBusy) || err != nil && bounded.Err() != nil && ctx.Err() == nil
+			if isBusy || w.Now().Sub(began) > longestPage {
 				return passed, checked, nil
 			}
 			if err != nil {

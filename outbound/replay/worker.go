@@ -22,7 +22,7 @@ type Worker struct {
 
 const (
 	leaseTime   = 30 * time.Second
-	longestPage = leaseTime / 6 // of evaluating filters
+	longestPage = 2 * time.Second // of evaluating filters, and of waiting for time to do it
 	pageSize    = 1000
 	pollEvery   = time.Second     // without a wake-up
 	retryAfter  = 5 * time.Second // a step that failed

@@ -28,6 +28,19 @@ func leasedOldest(t *testing.T, s Store) {
 	s.wantLeased(t, "then", second)
 }
 
+func turns(t *testing.T, s Store) {
+	var many []eventhook.ReplayID
+	for range 3 {
+		many = append(many, s.Start(s.Subscribe(), dead))
+		s.Advance(time.Second)
+	}
+	one := s.Start(s.SubscribeOther(), dead)
+	s.wantLeased(t, "at first", many[0])
+	s.wantLeased(t, "the turn of the other tenant", one)
+	s.wantLeased(t, "the next round", many[1])
+	s.wantLeased(t, "a round of one tenant", many[2])
+}
+
 func leasedOnce(t *testing.T, s Store) {
 	if next := s.wantNoneLeased(t, "without a replay"); !next.IsZero() {
 		t.Errorf("without a replay: the next one is due at %s, want zero", next)
