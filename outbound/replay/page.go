@@ -129,7 +129,8 @@ func (j *Job) needsEvent(d *eventhook.Delivery) bool {
 
 // passes evaluates the filter for the event of a delivery, and returns the key that orders it. An
 // event whose evaluation takes too many steps does not pass, as when it was published.
-func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, job *Job, d *eventhook.Delivery) (passes bool, key eventhook.OrderKey, err error) {
+func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, job *Job,
+	d *eventhook.Delivery) (passes bool, key eventhook.OrderKey, err error) {
 	e := d.Event
 	switch {
 	case !job.needsEvent(d):
