@@ -62,7 +62,8 @@ func (s *session) showSource(x client.Source, err error) error {
 		return err
 	}
 	return s.answer(func(w io.Writer) error {
-		fields := []field{{"slug", x.Slug}, {"name", x.Name}, {"description", textOf(x.Description)}, {"receives at", x.IngestURL}, {"enabled", yesOrNo(x.IsEnabled)},
+		fields := []field{{"slug", x.Slug}, {"name", x.Name}, {"description", textOf(x.Description)},
+			{"receives at", x.IngestURL}, {"enabled", yesOrNo(x.IsEnabled)},
 			{"verified as", verifiedAs(x)}, {"secrets", strconv.FormatInt(x.SecretsCount, 10)}, {"verifier", inline(x.Verifier)},
 			{"options", inlineMap(x.Options)},
 			{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, {"event type", strings.Join(x.EventTypePaths, ", ")},

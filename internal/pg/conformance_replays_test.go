@@ -23,6 +23,10 @@ func TestTheReplayStoreConforms(t *testing.T) {
 					}
 					return f.subscription(named(fmt.Sprintf("billing-%d", subscriptions), eventTypes...))
 				},
+				SubscribeOther: func() eventhook.Subscription {
+					other := f.secondTenant()
+					return f.subscription(func(s *eventhook.Subscription) { s.TenantID = other })
+				},
 				PublishAs: func(origin eventhook.Origin, eventType string) eventhook.EventID {
 					f.exec(`DELETE FROM eventhook.event WHERE origin = 'system' AND event_type LIKE 'webhook.%'`)
 					id := f.publishTyped(eventType, `{"amount":1}`)

@@ -177,14 +177,16 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		db.notifyAnnounced(a)
 	}
 	for _, s := range disabled {
-		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason, "by", reasons[s.ID].by)
+		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason,
+			"by", reasons[s.ID].by)
 	}
 	return done, nil
 }
 
 // lockSubscriptions locks the subscriptions of counts and returns them. It removes the
 // counts of subscriptions that do not exist any more.
-func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]lockedSubscription, error) {
+func lockSubscriptions(ctx context.Context, tx pgx.Tx,
+	counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]lockedSubscription, error) {
 	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(counts))))
 	if err != nil {
 		return nil, err
@@ -213,7 +215,8 @@ func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subsc
 }
 
 // addDead writes the counts. It returns the subscriptions to disable, with the reasons.
-func addDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]disabling, error) {
+func addDead(ctx context.Context, tx pgx.Tx,
+	counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]disabling, error) {
 	var ids [][16]byte
 	var since []*time.Time
 	var beforeSuccess, sinceSuccess []int32
@@ -258,7 +261,8 @@ type failedDeliveries struct {
 // announceDead stores one system event for each subscription with dead deliveries. It skips
 // deliveries of these events themselves; otherwise each event that cannot be delivered would
 // create the next.
-func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, locked map[eventhook.SubscriptionID]lockedSubscription) (announced, error) {
+func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount,
+	locked map[eventhook.SubscriptionID]lockedSubscription) (announced, error) {
 	var events []*eventhook.Event
 	for id, d := range counts {
 		reported := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })

@@ -68,7 +68,7 @@ var frequentStatements = map[string]struct {
 	"delete recovery":        {deleteRecoverySQL, 1},
 	"sweep replays":          {sweepReplaysSQL, 1},
 	"restart":                {restartDeliveriesSQL, 0},
-	"lease replay":           {leaseReplaySQL, 2},
+	"lease replay":           {leaseReplaySQL, 3},
 	"next replay":            {nextReplaySQL, 0},
 	"open of replay":         {openOfReplaySQL, 2},
 	"replay undelivered":     {undeliveredPageSQL, 5},

@@ -20,7 +20,8 @@ const replayColumns = `r.id, r.tenant_id, r.subscription_id, r.kind, r.status, r
 // scanReplay scans replayColumns and, into more, the columns after them.
 func scanReplay(row pgx.Row, more ...any) (r eventhook.Replay, err error) {
 	var statuses []string
-	err = row.Scan(append([]any{(*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SubscriptionID), (*string)(&r.Kind), (*string)(&r.Status),
+	err = row.Scan(append([]any{(*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SubscriptionID), (*string)(&r.Kind),
+		(*string)(&r.Status),
 		&r.Since, &r.Until, &statuses, &r.EventTypes, &r.Missing, &r.Limit, &r.Estimated, &r.Matched, &r.Queued, &r.Sent, &r.Failed,
 		&r.CreatedAt, &r.FinishedAt}, more...)...)
 	for _, s := range statuses {
@@ -33,10 +34,11 @@ func scanReplay(row pgx.Row, more ...any) (r eventhook.Replay, err error) {
 // instance. Call it before reading the database, so that no wake-up is lost in between.
 func (db *DB) ReplaysWake() <-chan struct{} { return db.hub.wait(replaysTopic) }
 
-// leaseReplaySQL skips replays that another instance is leasing. Index replay_due.
+// leaseReplaySQL skips replays that another instance is leasing, and the tenants $3. Index
+// replay_due.
 const leaseReplaySQL = `
 WITH due AS MATERIALIZED (
-    SELECT id FROM eventhook.replay WHERE due_at <= $1 ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    SELECT id FROM eventhook.replay WHERE due_at <= $1 AND tenant_id <> ALL($3::uuid[]) ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE eventhook.replay r SET due_at = $2, lease_token = r.lease_token + 1
 FROM due WHERE r.id = due.id
@@ -55,12 +57,18 @@ SELECT count(*) FROM (
 // readToEnd is the cursor of a replay that has read its last page.
 var readToEnd = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
-// LeaseReplay leases the running replay that has been due for the longest time. Of its queued
+// LeaseReplay leases the running replay that has been due for the longest time, of the tenants
+// in round robin. Of its queued
 // deliveries, it counts the open ones up to replay.MaxOpen+1. If none is due, it returns nil
 // and the time at which the next one is due, zero if there is none.
 func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay.Job, next time.Time, err error) {
 	const act = "lease a replay"
-	job, err = db.leaseReplay(ctx, lease)
+	skipped := db.replayTurns.skipped()
+	job, err = db.leaseReplay(ctx, lease, skipped)
+	if errors.Is(err, pgx.ErrNoRows) && len(skipped) > 0 {
+		db.replayTurns.begin()
+		job, err = db.leaseReplay(ctx, lease, nil)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		var due *time.Time
 		if err := db.work.QueryRow(ctx, nextReplaySQL).Scan(&due); err != nil || due == nil {
@@ -71,6 +79,7 @@ func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay
 	if err != nil {
 		return nil, next, translate(act, err)
 	}
+	db.replayTurns.add(job.TenantID)
 	job.Subscription, err = db.Subscription(ctx, job.TenantID, job.SubscriptionID)
 	if errors.Is(err, eventhook.ErrNotFound) { // deleted now, with its replays
 		return db.LeaseReplay(ctx, lease)
@@ -88,13 +97,14 @@ func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay
 // releaseDelay is how long a replay is postponed that was leased but could not be read.
 const releaseDelay = 5 * time.Second
 
-func (db *DB) leaseReplay(ctx context.Context, lease time.Duration) (*replay.Job, error) {
+func (db *DB) leaseReplay(ctx context.Context, lease time.Duration, skipped []eventhook.TenantID) (*replay.Job, error) {
 	now := db.now()
 	job := &replay.Job{}
 	var cursor *[16]byte
 	var released, counted *time.Time
 	var err error
-	job.Replay, err = scanReplay(db.work.QueryRow(ctx, leaseReplaySQL, now, now.Add(lease)), &cursor, &job.LeaseToken, &released, &counted, &job.IsFailing)
+	job.Replay, err = scanReplay(db.work.QueryRow(ctx, leaseReplaySQL, now, now.Add(lease), uuids(skipped)), &cursor, &job.LeaseToken,
+		&released, &counted, &job.IsFailing)
 	if err != nil {
 		return nil, err
 	}

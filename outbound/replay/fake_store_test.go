@@ -27,9 +27,10 @@ type fakeStore struct {
 	deliveries map[eventhook.DeliveryID]*storedDelivery // of all subscriptions
 	replays    []*storedReplay                          // in the order of their creation
 	wake       chan struct{}
-	leases     int   // number of LeaseReplay calls that found a replay
-	fails      error // the error of the next AdvanceReplay
-	mostOpen   int   // the most open deliveries of a replay at a time
+	served     map[eventhook.TenantID]bool // that had a lease in this round
+	leases     int                         // number of LeaseReplay calls that found a replay
+	fails      error                       // the error of the next AdvanceReplay
+	mostOpen   int                         // the most open deliveries of a replay at a time
 }
 
 type storedDelivery struct {
@@ -44,7 +45,7 @@ type storedReplay struct {
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{subs: map[eventhook.SubscriptionID]eventhook.Subscription{}, deliveries: map[eventhook.DeliveryID]*storedDelivery{}, wake: make(chan struct{})}
+	return &fakeStore{subs: map[eventhook.SubscriptionID]eventhook.Subscription{}, deliveries: map[eventhook.DeliveryID]*storedDelivery{}, served: map[eventhook.TenantID]bool{}, wake: make(chan struct{})}
 }
 
 func (f *fakeStore) subscribe(eventTypes ...string) eventhook.Subscription {
@@ -58,6 +59,14 @@ func (f *fakeStore) subscribe(eventTypes ...string) eventhook.Subscription {
 		EventTypes: eventTypes, CreatedAt: time.Now()}
 	f.subs[s.ID] = s
 	return s
+}
+
+// subscribeOther is subscribe for another tenant.
+func (f *fakeStore) subscribeOther() eventhook.Subscription {
+	s := f.subscribe()
+	time.Sleep(time.Millisecond)
+	f.change(s.ID, func(s *eventhook.Subscription) { s.TenantID = eventhook.NewID[eventhook.Tenant](time.Now()) })
+	return f.subs[s.ID]
 }
 
 // change changes a stored subscription.
@@ -113,7 +122,7 @@ func (f *fakeStore) startOf(kind eventhook.ReplayKind, of eventhook.Subscription
 	r = r.Normalized()
 	r.Until = time.Now()
 	id := eventhook.NewID[eventhook.Replay](time.Now())
-	f.replays = append(f.replays, &storedReplay{dueAt: time.Now(), Job: replay.Job{Replay: eventhook.Replay{ID: id, TenantID: acme, SubscriptionID: of.ID,
+	f.replays = append(f.replays, &storedReplay{dueAt: time.Now(), Job: replay.Job{Replay: eventhook.Replay{ID: id, TenantID: of.TenantID, SubscriptionID: of.ID,
 		Kind: kind, Status: eventhook.ReplayRunning, ReplayRequest: r, CreatedAt: time.Now()}}})
 	close(f.wake)
 	f.wake = make(chan struct{})
@@ -160,11 +169,10 @@ func (f *fakeStore) ReplaysWake() <-chan struct{} {
 func (f *fakeStore) LeaseReplay(ctx context.Context, lease time.Duration) (*replay.Job, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var first *storedReplay
-	for _, r := range f.replays {
-		if !r.dueAt.IsZero() && (first == nil || r.dueAt.Before(first.dueAt)) {
-			first = r
-		}
+	first := f.firstDue(f.served)
+	if first == nil || first.dueAt.After(time.Now()) {
+		f.served = map[eventhook.TenantID]bool{}
+		first = f.firstDue(nil)
 	}
 	switch {
 	case first == nil:
@@ -173,6 +181,7 @@ func (f *fakeStore) LeaseReplay(ctx context.Context, lease time.Duration) (*repl
 		return nil, first.dueAt, ctx.Err()
 	}
 	f.leases++
+	f.served[first.TenantID] = true
 	first.dueAt = time.Now().Add(lease)
 	first.LeaseToken++
 	first.Subscription, first.IsFailing, first.Open = f.subs[first.SubscriptionID], f.failing, 0
@@ -183,6 +192,16 @@ func (f *fakeStore) LeaseReplay(ctx context.Context, lease time.Duration) (*repl
 	}
 	f.mostOpen = max(f.mostOpen, first.Open)
 	return new(first.Job), time.Time{}, ctx.Err()
+}
+
+// firstDue returns the replay that is due first, except those of skipped tenants.
+func (f *fakeStore) firstDue(skipped map[eventhook.TenantID]bool) (first *storedReplay) {
+	for _, r := range f.replays {
+		if !r.dueAt.IsZero() && !skipped[r.TenantID] && (first == nil || r.dueAt.Before(first.dueAt)) {
+			first = r
+		}
+	}
+	return first
 }
 
 func (f *fakeStore) ReplayPage(ctx context.Context, job *replay.Job, limit int) (page replay.Page, err error) {
@@ -275,7 +294,7 @@ func TestTheFakeStoreConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeStore()
-				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, Publish: f.publish, PublishAs: f.publishAs, Start: f.start, Replay: f.replay, Cancel: f.cancel,
+				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, SubscribeOther: f.subscribeOther, Publish: f.publish, PublishAs: f.publishAs, Start: f.start, Replay: f.replay, Cancel: f.cancel,
 					Deliver: f.deliver, Advance: time.Sleep, Now: time.Now})
 			})
 		})

@@ -28,6 +28,19 @@ func leasedOldest(t *testing.T, s Store) {
 	s.wantLeased(t, "then", second)
 }
 
+func turns(t *testing.T, s Store) {
+	var many []eventhook.ReplayID
+	for range 3 {
+		many = append(many, s.Start(s.Subscribe(), dead))
+		s.Advance(time.Second)
+	}
+	one := s.Start(s.SubscribeOther(), dead)
+	s.wantLeased(t, "at first", many[0])
+	s.wantLeased(t, "the turn of the other tenant", one)
+	s.wantLeased(t, "the next round", many[1])
+	s.wantLeased(t, "a round of one tenant", many[2])
+}
+
 func leasedOnce(t *testing.T, s Store) {
 	if next := s.wantNoneLeased(t, "without a replay"); !next.IsZero() {
 		t.Errorf("without a replay: the next one is due at %s, want zero", next)
@@ -128,7 +141,8 @@ func pageMissing(t *testing.T, s Store) {
 	job, _ := s.lease(t)
 	page := s.page(t, job, 3)
 	wantEvents(t, "the first page", page, want[:3])
-	if d := page.Deliveries[1]; d.Status != "" || d.ID != eventhook.DeliveryIDOf(d.EventID, eventhook.DestinationID(of.ID)) || d.SubscriptionID != of.ID {
+	if d := page.Deliveries[1]; d.Status != "" || d.ID != eventhook.DeliveryIDOf(d.EventID, eventhook.DestinationID(of.ID)) ||
+		d.SubscriptionID != of.ID {
 		t.Errorf("a missing delivery is %+v, want one without a status and with the id of its event and subscription", d)
 	}
 	job.Cursor = page.Cursor

@@ -15,7 +15,8 @@ import (
 // Store is a replay.Store to check, with functions that control its environment.
 type Store struct {
 	replay.Store
-	Subscribe func(eventTypes ...string) eventhook.Subscription // returns a new active subscription; to payments without types
+	Subscribe      func(eventTypes ...string) eventhook.Subscription // returns a new active subscription; to payments without types
+	SubscribeOther func() eventhook.Subscription                     // returns a new active subscription of another tenant
 	// Publish publishes n events, each later than the one before. Each has a delivery to the subscription in
 	// the given state, dead or success, or none if the state is "".
 	Publish   func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) []eventhook.EventID
@@ -32,19 +33,20 @@ type Store struct {
 // Cases maps each rule of replay.Store to the test that checks it. Each test needs a new store.
 var Cases = map[string]func(t *testing.T, s Store){
 	"the replay that has been due for the longest time is leased": leasedOldest,
-	"one instance has a replay while its lease lasts":             leasedOnce,
-	"a step whose lease was lost changes nothing":                 lostLease,
-	"a step after the end changes nothing":                        lateStep,
-	"pages are bounded, and oldest first":                         pages,
-	"a page has the deliveries in the states of the replay":       pageStates,
-	"a page of missing deliveries has all events":                 pageMissing,
-	"a step queues deliveries and moves the cursor":               queues,
-	"two replays create a missing delivery once":                  missingOnce,
-	"two replays queue a delivery once, unless it is dead again":  queuedOnce,
-	"sent and failed deliveries are counted":                      counts,
-	"events are read with their payload":                          events,
-	"a start wakes the workers":                                   wakes,
-	"* does not match lifecycle events that are missing":          lifecycle,
+	"tenants take turns":                                         turns,
+	"one instance has a replay while its lease lasts":            leasedOnce,
+	"a step whose lease was lost changes nothing":                lostLease,
+	"a step after the end changes nothing":                       lateStep,
+	"pages are bounded, and oldest first":                        pages,
+	"a page has the deliveries in the states of the replay":      pageStates,
+	"a page of missing deliveries has all events":                pageMissing,
+	"a step queues deliveries and moves the cursor":              queues,
+	"two replays create a missing delivery once":                 missingOnce,
+	"two replays queue a delivery once, unless it is dead again": queuedOnce,
+	"sent and failed deliveries are counted":                     counts,
+	"events are read with their payload":                         events,
+	"a start wakes the workers":                                  wakes,
+	"* does not match lifecycle events that are missing":         lifecycle,
 }
 
 const lease = time.Minute
@@ -106,7 +108,8 @@ func (s Store) queueAll(t *testing.T, job *replay.Job) {
 // work does all steps of all replays that are due now.
 func (s Store) work(t *testing.T) {
 	t.Helper()
-	w := replay.Worker{Store: s, CPULimiter: cpushare.New(cpushare.DefaultConfig(), nil, s.Now), Log: slog.New(slog.DiscardHandler), Now: s.Now}
+	w := replay.Worker{Store: s, CPULimiter: cpushare.New(cpushare.DefaultConfig(), nil, s.Now), Log: slog.New(slog.DiscardHandler),
+		Now: s.Now}
 	for worked := true; worked; {
 		var err error
 		worked, _, err = w.Step(t.Context())
