@@ -43,7 +43,8 @@ var systemEventTypes = []EventType{
 	newSystemEventType("webhook.recovering", "A subscription's receiver answers again after an outage: the missed deliveries are being sent.", VisibleToTenant),
 	newSystemEventType("webhook.resumed", "A subscription was resumed.", VisibleToTenant),
 	newSystemEventType("webhook.updated", "A subscription was updated.", VisibleToTenant),
-	newSystemEventType("workflow.cancelled_via_tenant_cascade", "Workflows were cancelled because their tenant was closed.", VisibleToAdmin),
+	newSystemEventType("workflow.cancelled_via_tenant_cascade", "Workflows were cancelled because their tenant was closed.",
+		VisibleToAdmin),
 }
 
 // cascadeSuffix ends the types of the events that report the effects of closing a tenant.

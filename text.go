@@ -20,7 +20,8 @@ func isText(s string) bool {
 // IsLine reports whether s is empty or one line of text: valid UTF-8 without control
 // characters, line breaks, and leading or trailing space.
 func IsLine(s string) bool {
-	return isText(s) && strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) })
+	return isText(s) && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) })
 }
 
 // SanitizeText returns s with each NUL and each byte that is not UTF-8 replaced by

@@ -129,7 +129,8 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 		return nil, fmt.Errorf("source %s: %w", s.Slug, err)
 	}
 	spec = spec.MapSecrets(func(place, secret string) string { return e.secret(tenant, s.Slug, place, secret) })
-	n, err := e.toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings, s.RateLimit, s.Retry})
+	n, err := e.toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings,
+		s.RateLimit, s.Retry})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +151,8 @@ func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, er
 		}
 		shown[i] = raw
 	}
-	return e.toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
+	return e.toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression,
+		r.FilterFunction,
 		r.Transform, shown})
 }
 

@@ -25,7 +25,8 @@ type exportedSubscription struct {
 // has the same name.
 func (e *export) subscription(tenant string, s eventhook.Subscription, isRepeated bool) (*yaml.Node, error) {
 	owner := wordsOf(s.Name, "subscription")
-	x := exportedSubscription{Name: s.Name, URL: e.secret(tenant, owner, "url", s.URL.Reveal()), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
+	x := exportedSubscription{Name: s.Name, URL: e.secret(tenant, owner, "url", s.URL.Reveal()), EventTypes: s.EventTypes,
+		Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
 	if !s.AuthHeader.IsZero() {
 		x.AuthHeader = e.secret(tenant, owner, "auth_header", s.AuthHeader.Reveal())
 	}

@@ -33,7 +33,8 @@ func ReadTenants(raw []byte, check CheckRoute) (tenants []eventhook.TenantConfig
 	paths := nodePaths{}
 	paths.add("", document)
 	refs := references{faults: &faults, check: check}
-	tenants = refs.tenants(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{document}}, func(n *yaml.Node) string { return paths[n] })
+	tenants = refs.tenants(&yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{document}},
+		func(n *yaml.Node) string { return paths[n] })
 	return tenants, faults, refs.err
 }
 

@@ -13,7 +13,8 @@ const variablePrefix = "EVENTHOOK_"
 
 // clientVariables lists the variables that commands read and that are not settings of the
 // gateway.
-var clientVariables = []string{"EVENTHOOK_SERVER", "EVENTHOOK_KEY", "EVENTHOOK_TENANT", "EVENTHOOK_SECRET", "EVENTHOOK_URL", "EVENTHOOK_CONFIG"}
+var clientVariables = []string{"EVENTHOOK_SERVER", "EVENTHOOK_KEY", "EVENTHOOK_TENANT", "EVENTHOOK_SECRET", "EVENTHOOK_URL",
+	"EVENTHOOK_CONFIG"}
 
 // foreignPrefixes begin variables that are not checked: the tests' own, and the variables that
 // Kubernetes defines for a service of the name eventhook.

@@ -411,7 +411,8 @@ func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
 	if refused.cause != nil {
 		if h.errorLines.AllowN(h.now(), 1) {
 			trace, _ := TraceOf(r.Header)
-			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "trace_id", trace, "error", refused.cause)
+			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "trace_id", trace,
+				"error", refused.cause)
 		}
 		return
 	}

@@ -67,7 +67,8 @@ var problemResponses = map[Outcome]problemResponse{
 	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body arrived too slowly."),
 	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
-	OutcomeLoop: newProblemResponse(http.StatusLoopDetected, "The request went through more than 8 gateways: their routes and subscriptions form a loop."),
+	OutcomeLoop: newProblemResponse(http.StatusLoopDetected,
+		"The request went through more than 8 gateways: their routes and subscriptions form a loop."),
 
 	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is not a handshake that this source can answer."),
 	OutcomeHandshakeRefused:   newProblemResponse(http.StatusForbidden, "This source does not answer this handshake."),

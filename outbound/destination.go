@@ -90,8 +90,9 @@ func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return 
 // transport.
 func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
-		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true,
-		Held: s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
+		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(),
+		DisableGone: true,
+		Held:        s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
 	}
 }
 

@@ -56,8 +56,9 @@ func (r outcomeRules) isStale(d *eventhook.Delivery) bool { return !r.now.Before
 // unsent returns the settlement of a delivery that becomes dead without an attempt, for a
 // reason of unsendable.
 func (r outcomeRules) unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow,
-		IsTest: isTest(d), IsStale: r.isStale(d)}
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason,
+		DeadInRow: to.DeadInRow,
+		IsTest:    isTest(d), IsStale: r.isStale(d)}
 }
 
 // age formats a duration without its zero parts, such as 24h or 1h30m.

@@ -206,7 +206,8 @@ func (p *Prober) reject(ctx context.Context, s *DeliverySettlement) error {
 // outcome returns the result of an attempt. After a failure, the delivery is what it was
 // before: dead, or held.
 func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (ProbeResult, *DeliverySettlement) {
-	s := &DeliverySettlement{Delivery: missed.Delivery, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: missed.RetryCount, LastError: a.Error,
+	s := &DeliverySettlement{Delivery: missed.Delivery, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: missed.RetryCount,
+		LastError: a.Error,
 		DeadInRow: to.DeadInRow, IsProbe: missed.WasDead}
 	switch {
 	case a.Succeeded():

@@ -133,7 +133,8 @@ type PublishOutcome struct {
 
 // match returns the subscriptions that receive an event, with the keys that order their
 // deliveries. Its errors are errors of Publish.
-func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, keys []eventhook.OrderKey, err error) {
+func (p *Publisher) match(ctx context.Context, matcher *match.Matcher,
+	e *eventhook.Event) (matched []*eventhook.Subscription, keys []eventhook.OrderKey, err error) {
 	var tooSlow []*eventhook.Subscription
 	err = p.CPULimiter.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) {
 		matched, tooSlow = matcher.Match(m, e)

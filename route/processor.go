@@ -309,5 +309,6 @@ func (p *Processor) work(ctx, working context.Context) {
 
 // logPanic logs where a route panicked. It omits the panic value, which may quote the webhook.
 func (p *Processor) logPanic(e *eventhook.Event, at string, reason any, stack []byte) {
-	p.Log.Error("a route panicked; its action has failed", "event", e.ID, "trace_id", e.Trace(), "at", at, "panic", fmt.Sprintf("%T", reason), "stack", string(stack))
+	p.Log.Error("a route panicked; its action has failed", "event", e.ID, "trace_id", e.Trace(), "at", at,
+		"panic", fmt.Sprintf("%T", reason), "stack", string(stack))
 }

@@ -16,7 +16,8 @@ import (
 // fewer if the events are large. next is the id to continue from, zero at the end. With
 // needsPayload, the events have their payloads; an event whose payload was deleted by
 // retention has nil headers.
-type ReadForSearch func(ctx context.Context, before eventhook.EventID, limit int, needsPayload bool) (events []*eventhook.Event, next eventhook.EventID, err error)
+type ReadForSearch func(ctx context.Context, before eventhook.EventID, limit int, needsPayload bool) (events []*eventhook.Event,
+	next eventhook.EventID, err error)
 
 // SearchOptions describe a search.
 type SearchOptions struct {

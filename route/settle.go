@@ -54,7 +54,8 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 	})
 	p.queueSlow(ctx, stale)
 	for _, s := range lost {
-		p.Log.Warn("an event's lease expired before the event was settled; the holder of the next lease processes it", "event", s.Event.ID, "trace_id", s.Event.Trace())
+		p.Log.Warn("an event's lease expired before the event was settled; the holder of the next lease processes it",
+			"event", s.Event.ID, "trace_id", s.Event.Trace())
 	}
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
 }

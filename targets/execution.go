@@ -48,8 +48,9 @@ func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Ef
 	if s.KeyTTL != nil {
 		ttl = time.Duration(*s.KeyTTL) * time.Second
 	}
-	return createExecution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts, priority: s.Priority,
-		key: key, keyTTL: ttl}, nil
+	return createExecution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts,
+		priority: s.Priority,
+		key:      key, keyTTL: ttl}, nil
 }
 
 // createExecution creates a workflow or a task whose input is the event's body or the output of the

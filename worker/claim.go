@@ -114,10 +114,12 @@ type claimedItem struct {
 }
 
 func (r *run) newLeasedJob(item claimedItem, until time.Time) *leasedJob {
-	job := &Job{ID: item.ID, Type: string(item.Type), Kind: item.Kind, Queue: item.Queue, Attempt: int(item.Attempt), Priority: int(item.Priority), TraceID: item.TraceID,
+	job := &Job{ID: item.ID, Type: string(item.Type), Kind: item.Kind, Queue: item.Queue, Attempt: int(item.Attempt),
+		Priority: int(item.Priority), TraceID: item.TraceID,
 		EventID: stringOf(item.EventID), IdempotencyKey: stringOf(item.IdempotencyKey),
 		Input: item.Input, State: item.State, Promises: item.Promises, api: r.api, tenant: r.tenant}
-	return &leasedJob{Job: job, token: item.LeaseToken, until: until, log: r.log.With("job", job.ID, "kind", job.Kind, "attempt", job.Attempt, "trace_id", job.TraceID)}
+	return &leasedJob{Job: job, token: item.LeaseToken, until: until,
+		log: r.log.With("job", job.ID, "kind", job.Kind, "attempt", job.Attempt, "trace_id", job.TraceID)}
 }
 
 // stringOf returns *s, or "" if s is nil.

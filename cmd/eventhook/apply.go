@@ -78,12 +78,13 @@ differences with --check.`,
 		if err != nil {
 			return err
 		}
-		return target.run(cmd, func(c *client.Client) error { return a.overHTTP(cmd, c, tenants) }, func(ctx context.Context, st *store) error {
-			if err := checkTenants(st.config, tenants); err != nil {
-				return err
-			}
-			return a.inDatabase(ctx, st.DB, tenants, cmd.OutOrStdout())
-		})
+		return target.run(cmd, func(c *client.Client) error { return a.overHTTP(cmd, c, tenants) },
+			func(ctx context.Context, st *store) error {
+				if err := checkTenants(st.config, tenants); err != nil {
+					return err
+				}
+				return a.inDatabase(ctx, st.DB, tenants, cmd.OutOrStdout())
+			})
 	}
 	return cmd
 }

@@ -38,7 +38,8 @@ func (a applyFlags) overHTTP(cmd *cobra.Command, c *client.Client, tenants []eve
 			return err
 		}
 		apply = func(ctx context.Context, p part, dry bool) (client.ConfigurationPlan, error) {
-			return c.ApplyTenantConfigurationFrom(ctx, p.tenant, client.ApplyTenantConfigurationParams{DryRun: &dry, Prune: &a.prune}, p.body)
+			return c.ApplyTenantConfigurationFrom(ctx, p.tenant,
+				client.ApplyTenantConfigurationParams{DryRun: &dry, Prune: &a.prune}, p.body)
 		}
 		if len(parts) > 0 {
 			first, err = apply(cmd.Context(), parts[0], true)

@@ -22,7 +22,8 @@ type configuration struct {
 
 // ReadConfiguration implements api.Configuration. The expressions of a tenant are compiled in its
 // share of processor time, as if it had written each route alone.
-func (c configuration) ReadConfiguration(ctx context.Context, tenant eventhook.TenantID, raw []byte) ([]eventhook.TenantConfig, eventhook.Faults, error) {
+func (c configuration) ReadConfiguration(ctx context.Context, tenant eventhook.TenantID,
+	raw []byte) ([]eventhook.TenantConfig, eventhook.Faults, error) {
 	return configs.ReadTenants(raw, func(r eventhook.Route) (eventhook.Faults, error) {
 		if tenant.IsZero() { // the operator
 			return route.Check(ctx, tenant, r)
@@ -33,7 +34,8 @@ func (c configuration) ReadConfiguration(ctx context.Context, tenant eventhook.T
 
 // ApplyConfiguration implements api.Configuration. It refuses URLs that the configuration of the
 // gateway does not allow.
-func (c configuration) ApplyConfiguration(ctx context.Context, by eventhook.Actor, t eventhook.TenantConfig, o api.ApplyOptions) ([]eventhook.Change, error) {
+func (c configuration) ApplyConfiguration(ctx context.Context, by eventhook.Actor, t eventhook.TenantConfig,
+	o api.ApplyOptions) ([]eventhook.Change, error) {
 	if err := checkTenants(c.config, []eventhook.TenantConfig{t}); err != nil {
 		return nil, err
 	}

@@ -74,7 +74,8 @@ func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since t
 func (x routeExplainer) Search(ctx context.Context, tenant eventhook.TenantID, q api.EventSearchQuery) (route.SearchResult, error) {
 	return route.Search(ctx, route.SearchOptions{
 		Tenant: tenant, CPULimiter: x.cpuLimiter, Filter: q.Filter, Before: q.Window.Before, Limit: q.Window.Limit,
-		Read: func(ctx context.Context, before eventhook.EventID, limit int, needsPayload bool) ([]*eventhook.Event, eventhook.EventID, error) {
+		Read: func(ctx context.Context, before eventhook.EventID, limit int,
+			needsPayload bool) ([]*eventhook.Event, eventhook.EventID, error) {
 			window := q.Window
 			window.Before, window.Limit = before, limit
 			return x.db.EventsToSearch(ctx, tenant, window, needsPayload)

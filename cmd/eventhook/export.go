@@ -42,7 +42,8 @@ DATABASE_URL instead.`,
 		Args: cobra.NoArgs,
 	}
 	target := addTarget(cmd)
-	slugs := cmd.Flags().StringArray("tenant", nil, "slug of a tenant to export; may be repeated; all tenants by default, or EVENTHOOK_TENANT with a tenant's key")
+	slugs := cmd.Flags().StringArray("tenant", nil,
+		"slug of a tenant to export; may be repeated; all tenants by default, or EVENTHOOK_TENANT with a tenant's key")
 	folder := cmd.Flags().StringP("output", "o", "", "folder for one file per tenant; one file on standard output by default")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		overHTTP := func(c *client.Client) error {

@@ -73,7 +73,8 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		return g, err
 	}
 	if err := g.db.Fit(); err != nil {
-		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err, "keys", g.keys.ring.KeyIDs())
+		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err,
+			"keys", g.keys.ring.KeyIDs())
 	}
 	if g.public, err = listen("listen", c.Listen); err != nil {
 		return g, err
@@ -170,10 +171,13 @@ func (g *gateway) router() http.Handler {
 	g.handler.Register(e)
 	explainer := routeExplainer{g.db, g.out, g.cpuLimiter}
 	api.Register(e, api.Deps{
-		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
+		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
+		AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
-		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays}, Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
-		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
+		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
+		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
+		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,
+		PublicKeys:    g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, OnRefusal: g.metrics.APIRefused,
 		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
 	})

@@ -42,9 +42,10 @@ func newClient(c configs.Config) *egress.Client {
 // authenticator returns the authentication of deliveries. Its requests follow the same
 // address policy.
 func (o outside) authenticator() *auth.Clients {
-	return auth.New(auth.Deps{Client: o.client, Now: time.Now, WithCertificate: func(c tls.Certificate, authorities *x509.CertPool) auth.TLSClient {
-		return o.client.WithCertificate(c, authorities)
-	}})
+	return auth.New(auth.Deps{Client: o.client, Now: time.Now,
+		WithCertificate: func(c tls.Certificate, authorities *x509.CertPool) auth.TLSClient {
+			return o.client.WithCertificate(c, authorities)
+		}})
 }
 
 // compileTarget compiles a target of a route.

@@ -60,11 +60,13 @@ func (g *gateway) wireSubscribers() {
 	s := &g.subscribers
 	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(), UserAgent: g.out.client.UserAgent, Now: time.Now}
+	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(),
+		UserAgent: g.out.client.UserAgent, Now: time.Now}
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(sends)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Send: sends, Log: g.log})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
-	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now, Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
+	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now,
+		Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
 		Queue: g.db, Directory: directory, Observer: observer,
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
@@ -73,7 +75,8 @@ func (g *gateway) wireSubscribers() {
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.replays = &replay.Worker{Store: g.db, CPULimiter: g.cpuLimiter, Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: time.Now}
+	s.replays = &replay.Worker{Store: g.db, CPULimiter: g.cpuLimiter,
+		Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: time.Now}
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
 

@@ -34,11 +34,13 @@ type SubscriptionOfTenant struct {
 
 func (s *server) registerAdminLists(api huma.API) {
 	list := func(id, path, summary, about string) operation {
-		return operation{id: id, method: http.MethodGet, path: "/api/admin/" + path, tag: "admin", summary: summary, about: "Newest first. 404 if the tenant does not exist. " + about}
+		return operation{id: id, method: http.MethodGet, path: "/api/admin/" + path, tag: "admin", summary: summary,
+			about: "Newest first. 404 if the tenant does not exist. " + about}
 	}
 	register(s, api, list("list-all-events", "events", "List events of all tenants", aboutScans), s.listAllEvents)
 	register(s, api, list("list-all-deliveries", "deliveries", "List deliveries of all tenants", aboutScans), s.listAllDeliveries)
-	register(s, api, list("list-all-subscriptions", "subscriptions", "List subscriptions of all tenants", "The list has the operator subscriptions, too: they have is_operator and no tenant."), s.listAllSubscriptions)
+	register(s, api, list("list-all-subscriptions", "subscriptions", "List subscriptions of all tenants",
+		"The list has the operator subscriptions, too: they have is_operator and no tenant."), s.listAllSubscriptions)
 }
 
 type allEventsQuery struct {

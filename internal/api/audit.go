@@ -64,7 +64,8 @@ func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
 		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(tenantOfEntry(e)), Action: e.Action,
 		Actor:    auditActor{string(e.Actor.Type), optionalID(e.Actor.KeyID), e.Actor.Name},
 		Resource: auditResource{e.ResourceType, optional(e.ResourceID), e.ResourceName}, Changes: []auditedChange{},
-		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID), TraceID: optional(e.TraceID),
+		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID),
+		TraceID: optional(e.TraceID),
 	}
 	for _, c := range e.Changes {
 		v.Changes = append(v.Changes, auditedChange(c))
@@ -129,7 +130,8 @@ func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.Te
 		return nil, err
 	}
 	list, err := s.Admin.AuditEntries(ctx, eventhook.AuditFilter{Tenant: tenant, Action: q.Action, TraceID: strings.ToLower(q.TraceID),
-		RequestID: eventhook.NormalizeKey(q.RequestID), CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Before: before, Limit: q.Limit + 1})
+		RequestID: eventhook.NormalizeKey(q.RequestID), CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Before: before,
+		Limit: q.Limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -59,16 +59,20 @@ const aboutApply = "Creates and updates tenants, sources, routes and subscriptio
 	"The body has at most 2 MiB."
 
 func (s *server) registerConfiguration(api huma.API) {
-	apply := operation{id: "apply-configuration", method: http.MethodPost, path: "/api/admin/apply", summary: "Apply configuration", tag: "admin", about: aboutApply,
+	apply := operation{id: "apply-configuration", method: http.MethodPost, path: "/api/admin/apply", summary: "Apply configuration",
+		tag: "admin", about: aboutApply,
 		class: bulks, maxBody: maxConfiguration, skipsShape: true, cost: configurationCost}
 	own := apply
-	own.id, own.path, own.summary, own.scope, own.tag = "apply-tenant-configuration", base+"/apply", "Apply configuration of a tenant", eventhook.ScopeManage, "sources"
+	own.id, own.path, own.summary, own.scope, own.tag = "apply-tenant-configuration", base+"/apply",
+		"Apply configuration of a tenant", eventhook.ScopeManage, "sources"
 	own.about += " The body describes this tenant only. A tenant's key cannot set quotas."
 	register(s, api, apply, s.applyAll)
 	register(s, api, own, s.applyOwn)
-	register(s, api, operation{id: "export-configuration", method: http.MethodGet, path: "/api/admin/export", summary: "Export configuration", tag: "admin",
+	register(s, api, operation{id: "export-configuration", method: http.MethodGet, path: "/api/admin/export",
+		summary: "Export configuration", tag: "admin",
 		about: "Returns the configuration of all tenants that are not closed, or of one, as Apply configuration reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names."}, s.exportAll)
-	register(s, api, operation{id: "export-tenant-configuration", method: http.MethodGet, path: base + "/export", summary: "Export configuration of a tenant", tag: "sources", scope: eventhook.ScopeManage,
+	register(s, api, operation{id: "export-tenant-configuration", method: http.MethodGet, path: base + "/export",
+		summary: "Export configuration of a tenant", tag: "sources", scope: eventhook.ScopeManage,
 		about: "Returns the tenant's configuration as Apply configuration of a tenant reads it. A text such as ${ACME_GITHUB_SECRET_1} stands for a secret; variables lists these names. Quotas are returned to the admin key only."}, s.exportOwn)
 }
 
@@ -156,7 +160,8 @@ func (s *server) applyOwn(ctx context.Context, by caller, in *applyOwnRequest) (
 }
 
 // readConfiguration reads the tenants of a body. check returns further faults, if it is not nil.
-func (s *server) readConfiguration(ctx context.Context, by caller, raw []byte, check func([]eventhook.TenantConfig) eventhook.Faults) ([]eventhook.TenantConfig, error) {
+func (s *server) readConfiguration(ctx context.Context, by caller, raw []byte,
+	check func([]eventhook.TenantConfig) eventhook.Faults) ([]eventhook.TenantConfig, error) {
 	if hasMoreValues(raw, maxConfigurationValues) {
 		return nil, invalid("body", tooManyValues(maxConfigurationValues))
 	}
@@ -177,7 +182,8 @@ func (s *server) readConfiguration(ctx context.Context, by caller, raw []byte, c
 
 // applyTenants plans all tenants and then, unless it is a dry run, changes them one after the
 // other.
-func (s *server) applyTenants(ctx context.Context, by eventhook.Actor, tenants []eventhook.TenantConfig, in ApplyQuery) (*applyAnswer, error) {
+func (s *server) applyTenants(ctx context.Context, by eventhook.Actor, tenants []eventhook.TenantConfig,
+	in ApplyQuery) (*applyAnswer, error) {
 	options := ApplyOptions{DryRun: true, Prune: in.Prune}
 	if !in.DryRun && len(tenants) > 1 { // a conflict of a later tenant is found before any change
 		if _, err := s.applyEach(ctx, by, tenants, options); err != nil {
@@ -192,7 +198,8 @@ func (s *server) applyTenants(ctx context.Context, by eventhook.Actor, tenants [
 	return &applyAnswer{*plan}, nil
 }
 
-func (s *server) applyEach(ctx context.Context, by eventhook.Actor, tenants []eventhook.TenantConfig, o ApplyOptions) (*configurationPlan, error) {
+func (s *server) applyEach(ctx context.Context, by eventhook.Actor, tenants []eventhook.TenantConfig,
+	o ApplyOptions) (*configurationPlan, error) {
 	plan := &configurationPlan{Changes: []configurationChange{}, Applied: !o.DryRun}
 	for i, t := range tenants {
 		changes, err := s.Configuration.ApplyConfiguration(ctx, by, t, o)
@@ -212,7 +219,8 @@ func inTime(ctx context.Context, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The configuration could not be applied in time; apply fewer tenants at once.", RetryAfter: time.Second, Cause: err}
+	return &eventhook.Error{Kind: eventhook.KindUnavailable,
+		Message: "The configuration could not be applied in time; apply fewer tenants at once.", RetryAfter: time.Second, Cause: err}
 }
 
 // describeApply adds to the error of tenant i its slug, and which tenants were applied.

@@ -204,11 +204,13 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 		return nil, err
 	}
 	show := func(d eventhook.Delivery) Delivery { return viewDelivery(d, names) }
-	return scannedPage(pages, found.Deliveries, found.Next, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
+	return scannedPage(pages, found.Deliveries, found.Next, q.Limit, show,
+		func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
 }
 
 // findDeliveries reads a page of deliveries: through an index, or by a scan if the filter has none.
-func (s *server) findDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
+func (s *server) findDeliveries(ctx context.Context, tenant eventhook.TenantID,
+	f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
 	if f.EventType != "" {
 		return s.Deliveries.ScanDeliveries(ctx, tenant, f)
 	}

@@ -110,7 +110,8 @@ func idTexts[K any](ids []eventhook.ID[K]) []string {
 // selection returns the selected deliveries. If an id cannot be parsed, the error is
 // KindMalformed, whatever other faults there are.
 func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySelection, error) {
-	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}, Limit: b.Limit, ExpectedCount: b.ExpectedCount}
+	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead},
+		Limit: b.Limit, ExpectedCount: b.ExpectedCount}
 	var ids, rules eventhook.Faults
 	if f := b.Filter; f != nil {
 		which.SubscriptionID = namedID[eventhook.Subscription](&ids, &rules, "body.filter.subscription_id", f.SubscriptionID)

@@ -30,7 +30,8 @@ func (d document[T]) readStatuses(s *server) (v T, faults eventhook.Faults) {
 // is a string.
 func listStatus(raw json.RawMessage) (listed json.RawMessage, isString bool) {
 	var body, filter map[string]json.RawMessage
-	if json.Unmarshal(raw, &body) != nil || json.Unmarshal(body["filter"], &filter) != nil || !bytes.HasPrefix(filter["status"], []byte(`"`)) {
+	if json.Unmarshal(raw, &body) != nil || json.Unmarshal(body["filter"], &filter) != nil ||
+		!bytes.HasPrefix(filter["status"], []byte(`"`)) {
 		return nil, false
 	}
 	filter["status"] = bytes.Join([][]byte{[]byte("["), filter["status"], []byte("]")}, nil)

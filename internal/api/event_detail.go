@@ -21,7 +21,8 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 	if err != nil {
 		return nil, err
 	}
-	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, ActionsCount: count,
+	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p),
+		Actions: []actionView{}, ActionsCount: count,
 		Outcome: string(outcome.Outcome), Failures: []failureView{}}
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a, outcome))
@@ -40,7 +41,8 @@ func viewAction(a eventhook.Action, o eventhook.EventOutcome) actionView {
 	v := actionView{
 		ID: a.ID.String(), RouteID: a.RouteID.String(), RouteName: a.RouteName, TargetType: a.TargetType, Status: string(a.Status),
 		Attempts: a.Attempts, PromiseID: optionalID(a.PromiseID), PublishedEventID: optionalID(a.PublishedEventID),
-		EffectStatus: effectStatus(a, o), ErrorMessage: optional(a.ErrorMessage), StartedAt: utc(a.StartedAt), CompletedAt: optionalUTC(a.CompletedAt),
+		EffectStatus: effectStatus(a, o), ErrorMessage: optional(a.ErrorMessage), StartedAt: utc(a.StartedAt),
+		CompletedAt: optionalUTC(a.CompletedAt),
 	}
 	if a.TargetType == eventhook.TargetWorkflow {
 		v.WorkflowExecutionID = optionalID(a.ExecutionID)

@@ -33,7 +33,8 @@ func (q EventQuery) filter(pages pager) (eventhook.EventFilter, error) {
 	return eventhook.EventFilter{
 		Source: q.Source, Status: eventhook.EventStatus(q.Status), EventType: types,
 		IdempotencyKey: eventhook.NormalizeKey(q.IdempotencyKey), ReceivedAfter: sinceEpoch(q.ReceivedAfter),
-		TraceID: strings.ToLower(q.TraceID), RequestID: eventhook.NormalizeKey(q.RequestID), CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Scope: eventhook.NormalizeKey(q.Scope),
+		TraceID: strings.ToLower(q.TraceID), RequestID: eventhook.NormalizeKey(q.RequestID),
+		CorrelationID: eventhook.NormalizeKey(q.CorrelationID), Scope: eventhook.NormalizeKey(q.Scope),
 		ReceivedBefore: sinceEpoch(q.ReceivedBefore), Before: before, Limit: q.Limit + 1,
 	}, err
 }
@@ -59,7 +60,8 @@ func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*p
 func eventIDOf(e eventhook.Event) eventhook.EventID { return e.ID }
 
 // findEvents reads a page of events: through an index, or by a scan if the filter has none.
-func (s *server) findEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) (found eventhook.EventScan, err error) {
+func (s *server) findEvents(ctx context.Context, tenant eventhook.TenantID,
+	f eventhook.EventFilter) (found eventhook.EventScan, err error) {
 	if f.NeedsScan() {
 		return s.Events.ScanEvents(ctx, tenant, f)
 	}

@@ -35,7 +35,8 @@ const (
 )
 
 func (s *server) registerSearch(api huma.API) {
-	register(s, api, operation{id: "search-events", method: http.MethodPost, path: base + "/events/search", scope: eventhook.ScopeRead, tag: "events", class: ownLimits,
+	register(s, api, operation{id: "search-events", method: http.MethodPost, path: base + "/events/search",
+		scope: eventhook.ScopeRead, tag: "events", class: ownLimits,
 		skipsShape: true, maxBody: configBody,
 		summary: "Search events by a filter on header and body",
 		about: "Examines the events of a time span, newest first, and returns those that match. A page ends when limit events were found, or with its budget: 5 s, 200000 events or 256 MiB of bodies. " +
@@ -85,7 +86,8 @@ func (b EventSearch) query(s *server, by caller, shape eventhook.Faults) (q Even
 		rules.Merge("body.filter", route.CheckFilter(json.RawMessage(b.Filter)))
 	}
 	q.Filter = json.RawMessage(b.Filter)
-	q.Window.ReceivedAfter, q.Window.ReceivedBefore, q.Window.Limit = moment(b.ReceivedAfter), moment(b.ReceivedBefore), valueOr(b.Limit, defaultFound)
+	q.Window.ReceivedAfter, q.Window.ReceivedBefore, q.Window.Limit = moment(b.ReceivedAfter), moment(b.ReceivedBefore),
+		valueOr(b.Limit, defaultFound)
 	if !q.Window.ReceivedBefore.IsZero() && !q.Window.ReceivedAfter.Before(q.Window.ReceivedBefore) {
 		rules.Add("body.received_before", "must be after received_after")
 	}

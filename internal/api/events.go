@@ -37,9 +37,11 @@ type EventStore interface {
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
 	// SelectAgain returns the selected events, each once, newest first for a filter, and
 	// those of them that can be processed again.
-	SelectAgain(ctx context.Context, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, []eventhook.RepeatableEvent, error)
+	SelectAgain(ctx context.Context, tenant eventhook.TenantID,
+		which eventhook.EventSelection) ([]eventhook.EventID, []eventhook.RepeatableEvent, error)
 	// ReprocessAgain creates a new event with the payload of each event in a final status.
-	ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.EventID) (eventhook.EventCopies, error)
+	ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID,
+		ids []eventhook.EventID) (eventhook.EventCopies, error)
 	// WatchEvents calls notify with changes of events until ctx ends or notify returns an
 	// error: once at the start, then for every change and at least every idle. Calls do
 	// not overlap.
@@ -162,7 +164,8 @@ func viewEvent(e eventhook.Event) EventView {
 		ID: e.ID.String(), Source: optional(e.SourceSlug), Origin: string(e.Origin), EventType: e.EventType, Status: string(e.Status),
 		IdempotencyKey: optional(e.IdempotencyKey), IsDuplicate: e.Status == eventhook.EventDuplicate, DuplicateOf: optionalID(e.DuplicateOf),
 		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: optionalUTC(e.NextRetryAt), LastError: optional(e.LastError),
-		ReprocessedFrom: optionalID(e.ReprocessedFrom), SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
+		ReprocessedFrom: optionalID(e.ReprocessedFrom), SourceIP: optional(e.SourceIP), TraceID: e.TraceID,
+		RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
 		ReceivedAt: e.ID.Time(), ProcessedAt: optionalUTC(e.ProcessedAt),
 	}
 }

@@ -44,7 +44,8 @@ func exampleTime(seconds int) time.Time {
 // examples returns the examples of all operations by operation id.
 func examples() map[string]example {
 	all := map[string]example{}
-	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(), operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
+	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(),
+		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -82,9 +83,11 @@ func configurationExamples() map[string]example {
   }]
 }`
 	plan := configurationPlan{Unchanged: 1, Applied: true, Changes: []configurationChange{
-		{"update", "source", "acme/github", []auditedChange{{Field: "secrets", From: json.RawMessage(`"[redacted]"`), To: json.RawMessage(`"[redacted, changed]"`)}}},
+		{"update", "source", "acme/github", []auditedChange{{Field: "secrets", From: json.RawMessage(`"[redacted]"`),
+			To: json.RawMessage(`"[redacted, changed]"`)}}},
 		{"create", "route", "acme/github/pushes", []auditedChange{}}}}
-	exported := ConfigurationDocument{Tenants: []jsonObject{jsonObject(strings.ReplaceAll(tenant, "s3cr3t", "${ACME_GITHUB_SECRET_1}"))}, Variables: []string{"ACME_GITHUB_SECRET_1"}}
+	exported := ConfigurationDocument{Tenants: []jsonObject{jsonObject(strings.ReplaceAll(tenant, "s3cr3t",
+		"${ACME_GITHUB_SECRET_1}"))}, Variables: []string{"ACME_GITHUB_SECRET_1"}}
 	return map[string]example{
 		"apply-configuration":         {request: request, response: plan, query: "dry_run=true"},
 		"apply-tenant-configuration":  {request: request, response: plan, query: "prune=true"},
@@ -102,7 +105,8 @@ func adminExamples() map[string]example {
 	closed.Status, closed.Version, closed.UpdatedAt = "closed", 3, exampleTime(50)
 	closed.Closing = &tenantClosing{Status: "running", CorrelationID: exampleAuditID}
 	purged := closed
-	purged.Closing = &tenantClosing{Status: "completed", CorrelationID: exampleAuditID, ExecutionsCancelled: 12, DeliveriesEnded: 3, CompletedAt: new(exampleTime(51))}
+	purged.Closing = &tenantClosing{Status: "completed", CorrelationID: exampleAuditID, ExecutionsCancelled: 12, DeliveriesEnded: 3,
+		CompletedAt: new(exampleTime(51))}
 	purged.Purge = &tenantPurge{Status: "running", RequestedAt: exampleTime(55), DeletedRows: 4000}
 
 	key := keyView{ID: exampleKeyID, Name: "ci", Prefix: "ehk_Zm9v", Scopes: []string{"read", "publish"}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0)),
@@ -115,14 +119,15 @@ func adminExamples() map[string]example {
 		Changes:  []auditedChange{{Field: "rate_limit.burst_size", From: json.RawMessage("50"), To: json.RawMessage("100")}},
 		SourceIP: new("203.0.113.7"), RequestID: new("req-7f3a")}
 	return map[string]example{
-		"list-tenants":        {response: lastExamplePage(tenant)},
-		"create-tenant":       {request: `{"slug": "acme", "name": "Acme", "max_events_per_day": 1000000}`, response: created},
-		"get-tenant":          {response: tenant},
-		"update-tenant":       {request: `{"status": "suspended"}`, response: suspended},
-		"close-tenant":        {response: closed},
-		"purge-tenant":        {response: purged},
-		"list-keys":           {response: lastExamplePage(key)},
-		"create-key":          {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
+		"list-tenants":  {response: lastExamplePage(tenant)},
+		"create-tenant": {request: `{"slug": "acme", "name": "Acme", "max_events_per_day": 1000000}`, response: created},
+		"get-tenant":    {response: tenant},
+		"update-tenant": {request: `{"status": "suspended"}`, response: suspended},
+		"close-tenant":  {response: closed},
+		"purge-tenant":  {response: purged},
+		"list-keys":     {response: lastExamplePage(key)},
+		"create-key": {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`,
+			response: newKey},
 		"delete-key":          {},
 		"list-all-events":     {query: "trace_id=" + exampleTraceID, response: examplePage(EventOfTenant{"acme", exampleEvent()})},
 		"list-all-deliveries": {query: "tenant=acme&status=dead", response: examplePage(DeliveryOfTenant{"acme", exampleDelivery()})},

@@ -96,18 +96,23 @@ func sourceExamples() map[string]example {
 // exampleSubscription is the subscription billing.
 func exampleSubscription() Subscription {
 	return Subscription{ID: exampleSubscriptionID, Name: "billing", Status: "active", URL: "https://billing.example/…", EventTypes: []string{"payment.*"},
-		Filter: jsonObject(`{"body.amount":{"$gte":10}}`), Auth: &eventhook.Auth{Type: eventhook.AuthBasic, Username: "eventhook", Password: eventhook.Redacted}, Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
+		Filter:  jsonObject(`{"body.amount":{"$gte":10}}`),
+		Auth:    &eventhook.Auth{Type: eventhook.AuthBasic, Username: "eventhook", Password: eventhook.Redacted},
+		Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{},
 		Retry:          DeliveryRetry{MaxRetries: new(5), InitialDelayMS: 1000, BackoffMultiplier: 2, MaxDelayMS: 60_000, Jitter: "some"},
 		TimeoutSeconds: 30, DisableAfterFailures: 10, MaxInFlight: 10, Signatures: []string{"v1"}, SigningSecretsCount: 1, Warnings: []string{},
-		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook", Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
-		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
+		ScopeFilter: []string{}, Format: "eventhook", HeaderPrefix: "X-Eventhook",
+		Recovery: RecoveryState{Recovery: Recovery{new(true), eventhook.DefaultRecoveryHours}},
+		Version:  1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 
 const exampleReplayID = "0195d3a9-b501-7d3e-9a54-8c17f02e6b90"
 
 func exampleReplay() Replay {
-	return Replay{ID: exampleReplayID, ReplayID: exampleReplayID, SubscriptionID: exampleSubscriptionID, Kind: "replay", Status: "running", Since: exampleTime(0), Until: exampleTime(20),
-		DeliveryStatus: []string{"dead"}, EventTypes: []string{}, Missing: true, Estimated: 16, Matched: 12, Queued: 12, Sent: 9, CreatedAt: exampleTime(20)}
+	return Replay{ID: exampleReplayID, ReplayID: exampleReplayID, SubscriptionID: exampleSubscriptionID, Kind: "replay",
+		Status: "running", Since: exampleTime(0), Until: exampleTime(20),
+		DeliveryStatus: []string{"dead"}, EventTypes: []string{}, Missing: true, Estimated: 16, Matched: 12, Queued: 12, Sent: 9,
+		CreatedAt: exampleTime(20)}
 }
 
 func subscriptionExamples() map[string]example {
@@ -147,9 +152,11 @@ func subscriptionExamples() map[string]example {
 		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
 		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
 			response: ReplayStarted{exampleReplayID, 16}},
-		"pause-subscriptions":   {request: `{"filter": {"event_type": "payment.*"}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
-		"resume-subscriptions":  {request: `{"filter": {"status": ["paused"]}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
-		"enable-subscriptions":  {request: `{"filter": {"status": ["disabled"]}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"pause-subscriptions": {request: `{"filter": {"event_type": "payment.*"}, "limit": 100, "expected_count": 1}`,
+			response: bulkChanged},
+		"resume-subscriptions": {request: `{"filter": {"status": ["paused"]}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
+		"enable-subscriptions": {request: `{"filter": {"status": ["disabled"]}, "limit": 100, "expected_count": 1}`,
+			response: bulkChanged},
 		"disable-subscriptions": {request: `{"filter": {"status": ["active"]}, "limit": 100, "expected_count": 1}`, response: bulkChanged},
 		"list-replays":          {query: "status=running", response: lastExamplePage(exampleReplay())},
 		"get-replay":            {response: exampleReplay()},

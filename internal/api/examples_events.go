@@ -32,12 +32,14 @@ func eventExamples() map[string]example {
 	detail := eventDetail{EventView: exampleEvent(), Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
 		Body: json.RawMessage(examplePush), ActionsCount: 1, Deliveries: []Delivery{}, Outcome: "succeeded", Failures: []failureView{},
 		Actions: []actionView{{ID: exampleActionID, RouteID: exampleRouteID, RouteName: "pushes", TargetType: "task", Status: "success", Attempts: 1,
-			TaskExecutionID: new(exampleExecutionID), EffectStatus: new("completed"), StartedAt: exampleTime(10), CompletedAt: new(exampleTime(11))}}}
+			TaskExecutionID: new(exampleExecutionID), EffectStatus: new("completed"), StartedAt: exampleTime(10),
+			CompletedAt: new(exampleTime(11))}}}
 	return map[string]example{
 		"list-events":       {query: "status=failed&event_type=push", response: examplePage(exampleEvent())},
 		"get-event":         {response: detail},
 		"get-event-payload": {response: examplePush},
-		"reprocess-events":  {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`, response: EventsReprocessed{ReprocessedCount: 1, EventIDs: []string{exampleEventID}}},
+		"reprocess-events": {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`,
+			response: EventsReprocessed{ReprocessedCount: 1, EventIDs: []string{exampleEventID}}},
 		"search-events": {request: `{"filter": {"body.ref": "refs/heads/main"}, "received_after": "2026-03-01T00:00:00Z", "limit": 50}`,
 			response: EventsFound{Items: []EventView{exampleEvent()}, Scanned: 1200, ScannedUntil: new(exampleTime(0))}},
 		"test-event":    {response: eventTestView{exampleExplanation()}},

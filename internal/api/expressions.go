@@ -34,10 +34,12 @@ type expressionResult struct {
 }
 
 func (s *server) registerExpressions(api huma.API) {
-	register(s, api, operation{id: "test-expression", method: http.MethodPost, path: base + "/expressions/test", scope: eventhook.ScopeRead, tag: "routes",
+	register(s, api, operation{id: "test-expression", method: http.MethodPost, path: base + "/expressions/test",
+		scope: eventhook.ScopeRead, tag: "routes",
 		summary: "Test a filter or a transform",
 		about: "Evaluates a filter, a transform, or both, for a payload that the request has. Nothing is stored. The evaluation has the limits of a route's test, " +
-			"and is charged to the tenant's share of time: 429 if it is used up. A broken expression is answered 422.", class: ownLimits, maxBody: configBody, skipsShape: true}, s.testExpression)
+			"and is charged to the tenant's share of time: 429 if it is used up. A broken expression is answered 422.",
+		class: ownLimits, maxBody: configBody, skipsShape: true}, s.testExpression)
 }
 
 type expressionRequest struct {

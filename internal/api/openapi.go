@@ -88,7 +88,8 @@ func examplePath(path, name string) string {
 	}
 	before, _, _ := strings.Cut(path, "/{"+name+"}")
 	return map[string]string{"keys": exampleKeyID, "events": exampleEventID, "routes": exampleRouteID, "work": exampleExecutionID, "promises": examplePromiseID,
-		"subscriptions": exampleSubscriptionID, "deliveries": exampleDeliveryID, "replays": exampleReplayID}[before[strings.LastIndexByte(before, '/')+1:]]
+		"subscriptions": exampleSubscriptionID, "deliveries": exampleDeliveryID,
+		"replays": exampleReplayID}[before[strings.LastIndexByte(before, '/')+1:]]
 }
 
 // addExamples adds the examples of an operation's parameters, request, response and

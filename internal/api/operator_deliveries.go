@@ -13,18 +13,22 @@ import (
 // event.
 
 func (s *server) registerOperatorDeliveries(api huma.API) {
-	list := operatorOperation("list-operator-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List the deliveries of an operator subscription")
+	list := operatorOperation("list-operator-subscription-deliveries", http.MethodGet, "/{id}/deliveries",
+		"List the deliveries of an operator subscription")
 	list.about = "Newest first, each with the tenant of its event. With event_type: " + aboutScans
 	register(s, api, list, s.listOperatorDeliveries)
 	start := operatorOperation("replay-operator-subscription", http.MethodPost, "/{id}/replay", "Replay events to an operator subscription")
 	start.skipsShape, start.class, start.status = true, bulks, http.StatusAccepted
 	start.about = "As for a tenant's subscription, with the events of all tenants, or of the tenants that the subscription names now. 409 if the subscription is disabled; enable it first."
 	register(s, api, start, s.replayToOperator)
-	all := operatorOperation("list-operator-subscription-replays", http.MethodGet, "/{id}/replays", "List replays of an operator subscription")
+	all := operatorOperation("list-operator-subscription-replays", http.MethodGet, "/{id}/replays",
+		"List replays of an operator subscription")
 	all.about = "Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends."
 	register(s, api, all, s.listOperatorReplays)
-	register(s, api, operatorOperation("get-operator-subscription-replay", http.MethodGet, "/{id}/replays/{replay_id}", "Get a replay of an operator subscription"), onOperatorReplay(s.getReplay))
-	end := operatorOperation("cancel-operator-subscription-replay", http.MethodPost, "/{id}/replays/{replay_id}/cancel", "Cancel a replay of an operator subscription")
+	register(s, api, operatorOperation("get-operator-subscription-replay", http.MethodGet, "/{id}/replays/{replay_id}",
+		"Get a replay of an operator subscription"), onOperatorReplay(s.getReplay))
+	end := operatorOperation("cancel-operator-subscription-replay", http.MethodPost, "/{id}/replays/{replay_id}/cancel",
+		"Cancel a replay of an operator subscription")
 	end.about = "Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended."
 	register(s, api, end, onOperatorReplay(s.cancelReplay))
 }
@@ -82,7 +86,8 @@ type OperatorReplayPath struct {
 
 // onOperatorReplay returns a handler that runs a handler of a replay on an operator
 // subscription.
-func onOperatorReplay(handle func(context.Context, caller, *ReplayPath) (*oneReplayAnswer, error)) func(context.Context, caller, *OperatorReplayPath) (*oneReplayAnswer, error) {
+func onOperatorReplay(handle func(context.Context, caller, *ReplayPath) (*oneReplayAnswer, error)) func(context.Context, caller,
+	*OperatorReplayPath) (*oneReplayAnswer, error) {
 	return func(ctx context.Context, by caller, in *OperatorReplayPath) (*oneReplayAnswer, error) {
 		return handle(ctx, by.asOperator(), &ReplayPath{in.inTenant(), in.ReplayID})
 	}
@@ -107,5 +112,6 @@ func (s *server) deliveriesOfTenants(ctx context.Context, p tenantsPage) (*page[
 	show := func(d eventhook.Delivery) DeliveryOfTenant {
 		return DeliveryOfTenant{slugs[d.TenantID], viewDelivery(d, names)}
 	}
-	return scannedPage(p.pages, p.found.Deliveries, p.found.Next, p.limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), err
+	return scannedPage(p.pages, p.found.Deliveries, p.found.Next, p.limit, show,
+		func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), err
 }

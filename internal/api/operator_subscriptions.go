@@ -29,7 +29,8 @@ func (s *server) registerOperatorSubscriptions(api huma.API) {
 	remove := operatorOperation("delete-operator-subscription", http.MethodDelete, "/{id}", "Delete an operator subscription")
 	remove.status, remove.about = http.StatusNoContent, "Deliveries that are still waiting are not sent."
 	register(s, api, create, s.createOperatorSubscription)
-	register(s, api, operatorOperation("get-operator-subscription", http.MethodGet, "/{id}", "Get an operator subscription"), onOperator(s.getSubscription))
+	register(s, api, operatorOperation("get-operator-subscription", http.MethodGet, "/{id}", "Get an operator subscription"),
+		onOperator(s.getSubscription))
 	register(s, api, update, s.updateOperatorSubscription)
 	register(s, api, remove, s.deleteOperatorSubscription)
 	s.registerOperatorActions(api)
@@ -47,11 +48,14 @@ func (s *server) registerOperatorActions(api huma.API) {
 	test := action("test", "Test an operator subscription by sending a test event")
 	test.class = trials
 	register(s, api, test, onOperator(s.testSubscription))
-	rotate := operatorOperation("rotate-operator-subscription-secret", http.MethodPost, "/{id}/rotate-secret", "Rotate the signing secret of an operator subscription")
+	rotate := operatorOperation("rotate-operator-subscription-secret", http.MethodPost, "/{id}/rotate-secret",
+		"Rotate the signing secret of an operator subscription")
 	rotate.skipsShape = true
 	register(s, api, rotate, s.rotateOperatorSecret)
-	register(s, api, operatorOperation("get-operator-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of an operator subscription"), onOperator(s.getStats))
-	register(s, api, operatorOperation("get-operator-subscription-public-key", http.MethodGet, "/{id}/public-key", "Get the public key of an operator subscription"), onOperator(s.getPublicKey))
+	register(s, api, operatorOperation("get-operator-subscription-stats", http.MethodGet, "/{id}/stats",
+		"Get statistics of an operator subscription"), onOperator(s.getStats))
+	register(s, api, operatorOperation("get-operator-subscription-public-key", http.MethodGet, "/{id}/public-key",
+		"Get the public key of an operator subscription"), onOperator(s.getPublicKey))
 }
 
 // OperatorSubscriptionPath is the part of a path that identifies an operator subscription.
@@ -71,7 +75,8 @@ func (c caller) asOperator() caller {
 
 // onOperator returns a handler that runs a handler of a tenant's subscription on an operator
 // subscription.
-func onOperator[O any](handle func(context.Context, caller, *SubscriptionPath) (*O, error)) func(context.Context, caller, *OperatorSubscriptionPath) (*O, error) {
+func onOperator[O any](handle func(context.Context, caller, *SubscriptionPath) (*O, error)) func(context.Context, caller,
+	*OperatorSubscriptionPath) (*O, error) {
 	return func(ctx context.Context, by caller, in *OperatorSubscriptionPath) (*O, error) {
 		return handle(ctx, by.asOperator(), new(in.inTenant()))
 	}
@@ -79,7 +84,8 @@ func onOperator[O any](handle func(context.Context, caller, *SubscriptionPath) (
 
 type createOperatorSubscriptionRequest struct{ Body document[SubscriptionCreate] }
 
-func (s *server) createOperatorSubscription(ctx context.Context, by caller, in *createOperatorSubscriptionRequest) (*createdSubscription, error) {
+func (s *server) createOperatorSubscription(ctx context.Context, by caller,
+	in *createOperatorSubscriptionRequest) (*createdSubscription, error) {
 	created, err := s.createSubscription(ctx, by.asOperator(), &createSubscriptionRequest{TenantPath{eventhook.OperatorSlug}, in.Body})
 	if err == nil {
 		created.Location = operatorPath + "/" + created.Body.ID
@@ -93,7 +99,8 @@ type updateOperatorSubscriptionRequest struct {
 	Body document[SubscriptionPatch]
 }
 
-func (s *server) updateOperatorSubscription(ctx context.Context, by caller, in *updateOperatorSubscriptionRequest) (*subscriptionAnswer, error) {
+func (s *server) updateOperatorSubscription(ctx context.Context, by caller,
+	in *updateOperatorSubscriptionRequest) (*subscriptionAnswer, error) {
 	return s.updateSubscription(ctx, by.asOperator(), &updateSubscriptionRequest{in.inTenant(), in.IfMatch, in.Body})
 }
 

@@ -169,7 +169,8 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {
-			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "trace_id", callerOf(ctx).trace, "error", err)
+			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID,
+				"trace_id", callerOf(ctx).trace, "error", err)
 		}
 		return newProblem(http.StatusInternalServerError, internalError)
 	}

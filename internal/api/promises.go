@@ -145,7 +145,8 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Promises.Promises(ctx, by.tenant, eventhook.PromiseFilter{Status: eventhook.PromiseStatus(in.Status), Before: before, Limit: in.Limit + 1})
+	found, err := s.Promises.Promises(ctx, by.tenant,
+		eventhook.PromiseFilter{Status: eventhook.PromiseStatus(in.Status), Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -86,8 +86,9 @@ type EventPublished struct {
 
 func (s *server) registerPublish(api huma.API) {
 	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownLimits, maxBody: maxBatchBody, cost: publishCost, alsoFails: http.StatusLoopDetected,
-		summary: "Publish an event or a batch of events",
+		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownLimits, maxBody: maxBatchBody, cost: publishCost,
+		alsoFails: http.StatusLoopDetected,
+		summary:   "Publish an event or a batch of events",
 		about: "202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. " +
 			"Events that do not match their type in the catalogue are delivered, too, and counted in a metric. " +
 			"429 if the tenant's quota or its share of time for subscription filters is exhausted. " +
@@ -162,7 +163,8 @@ func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account,
 // quotaError returns the error of an event beyond a quota.
 func quotaError(excess *usage.Excess, now time.Time) error {
 	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.", excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
+		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.",
+			excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
 // parsedEvent is an event of a request: the document, and the trace context, which only
@@ -179,8 +181,9 @@ func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
 		BodySize: len(x.Data), TraceID: trace, RequestID: by.requestID, CorrelationID: x.CorrelationID,
-		Envelope: &eventhook.Envelope{Source: x.Source, Category: x.Category, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags, Hops: by.hops},
-		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
+		Envelope: &eventhook.Envelope{Source: x.Source, Category: x.Category, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor),
+			Metadata: json.RawMessage(x.Metadata), TraceFlags: flags, Hops: by.hops},
+		Payload: eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
 	if by.address.IsValid() {
 		e.SourceIP = by.address.String()

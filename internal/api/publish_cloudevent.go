@@ -166,7 +166,8 @@ func (c *cloudEventReader) mapAttributes() (x parsedEvent, err error) {
 	}
 	x.EventType, x.Source = c.takeString("type", true), c.takeString("source", true)
 	x.CorrelationID, x.traceparent = c.takeString("correlationid", false), c.takeString("traceparent", false)
-	if isForbidden := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.Source, isForbidden) || len(x.Source) > maxSource {
+	if isForbidden := func(r rune) bool { return r <= ' ' || r == 0x7f }; strings.ContainsFunc(x.Source, isForbidden) ||
+		len(x.Source) > maxSource {
 		c.faults.Add("body.source", "must be a URI reference of at most %d bytes", maxSource)
 	}
 	if x.Data, err = c.takeData(kind); err != nil {

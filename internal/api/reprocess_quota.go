@@ -55,8 +55,9 @@ func (q quotaShare) giveBackOne(id eventhook.EventID) {
 func (q quotaShare) skipped(events []eventhook.RepeatableEvent) (list []eventhook.SkippedEvent) {
 	for _, e := range events {
 		if q.refused[e.ID] {
-			list = append(list, eventhook.SkippedEvent{ID: e.ID, Reason: fmt.Sprintf("the quota %s of the tenant is used up; process the event again when it is reset, at %s",
-				q.excess.Quota, q.excess.ResetsAt.UTC().Format(time.RFC3339))})
+			list = append(list, eventhook.SkippedEvent{ID: e.ID,
+				Reason: fmt.Sprintf("the quota %s of the tenant is used up; process the event again when it is reset, at %s",
+					q.excess.Quota, q.excess.ResetsAt.UTC().Format(time.RFC3339))})
 		}
 	}
 	return list

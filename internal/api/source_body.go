@@ -81,7 +81,8 @@ type SourceReply struct {
 // secrets.
 func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 	return SourceFields{
-		Name: s.Name, Description: s.Description, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme, Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
+		Name: s.Name, Description: s.Description, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme,
+		Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: s.IdempotencyKeyPaths, EventTypePaths: s.EventTypePaths, RequireIdempotencyKey: s.RequireIdempotencyKey,
 		RateLimit: RateLimit(s.RateLimit), Retry: retryView(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
@@ -96,8 +97,9 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 		s.Name = s.Slug
 	}
 	s.SourceSettings = eventhook.SourceSettings{
-		Description: f.Description, IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths, RequireIdempotencyKey: f.RequireIdempotencyKey,
-		RateLimit: eventhook.RateLimit(f.RateLimit), Retry: f.Retry.policy(), AllowedIPRanges: f.AllowedIPRanges,
+		Description: f.Description, IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths,
+		RequireIdempotencyKey: f.RequireIdempotencyKey,
+		RateLimit:             eventhook.RateLimit(f.RateLimit), Retry: f.Retry.policy(), AllowedIPRanges: f.AllowedIPRanges,
 		MaxBodyBytes: f.MaxBodyBytes, ContentTypes: f.ContentTypes, Response: (*eventhook.SourceReply)(f.Response),
 		ReplayProtection: f.ReplayProtection,
 	}

@@ -98,8 +98,10 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 	spec = spec.Public()
 	preset, _ := verify.FindPreset(spec.Provider, spec.Scheme)
 	v := Source{
-		ID: x.ID.String(), Slug: x.Slug, Name: x.Name, Description: optional(x.Description), IsEnabled: x.IsEnabled, IngestURL: ingest.URL(s.PublicURL, x),
-		Provider: optional(spec.Provider), Scheme: optional(spec.Scheme), SecretsLost: x.Verifier.IsZero(), SecretsCount: x.SecretsCount, PublicKeys: list(spec.PublicKeys),
+		ID: x.ID.String(), Slug: x.Slug, Name: x.Name, Description: optional(x.Description), IsEnabled: x.IsEnabled,
+		IngestURL: ingest.URL(s.PublicURL, x),
+		Provider:  optional(spec.Provider), Scheme: optional(spec.Scheme), SecretsLost: x.Verifier.IsZero(),
+		SecretsCount: x.SecretsCount, PublicKeys: list(spec.PublicKeys),
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),
 		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.WithDefaults(eventhook.EventRetry)),

@@ -70,10 +70,12 @@ type DeliveryRetry struct {
 // with secrets redacted.
 func fieldsOfSubscription(x eventhook.Subscription) SubscriptionFields {
 	return SubscriptionFields{
-		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Auth: shownAuth(x.Auth), Headers: x.Headers, TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
+		Filter: jsonObject(x.Filter), AuthHeader: shownSecret(x.AuthHeader), Auth: shownAuth(x.Auth), Headers: x.Headers,
+		TargetLabels: x.TargetLabels, Retry: DeliveryRetry(x.Retry),
 		TimeoutSeconds: x.TimeoutSeconds, DisableAfterFailures: x.DisableAfterFailures, MaxInFlight: x.MaxInFlight, RatePerSecond: x.RatePerSecond,
-		Signatures: x.Signatures, ScopeFilter: x.ScopeFilter, Transform: (*Transform)(x.Transform), Format: x.Format, HeaderPrefix: x.HeaderPrefix,
-		OrderedBy: optional(x.OrderedBy), Recovery: Recovery(x.Recovery), Tenants: x.Tenants,
+		Signatures: x.Signatures, ScopeFilter: x.ScopeFilter, Transform: (*Transform)(x.Transform), Format: x.Format,
+		HeaderPrefix: x.HeaderPrefix,
+		OrderedBy:    optional(x.OrderedBy), Recovery: Recovery(x.Recovery), Tenants: x.Tenants,
 	}
 }
 

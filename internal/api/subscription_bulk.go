@@ -19,9 +19,12 @@ func (s *server) registerSubscriptionBulks(api huma.API) {
 			return s.updateSubscriptions(ctx, by, in, action, change)
 		})
 	}
-	bulk("pause", "Pause subscriptions", "Pauses the subscriptions that match the filter, except disabled ones.", "subscriptions.paused", requireEnabled(setStatus(eventhook.SubscriptionPaused)))
-	bulk("resume", "Resume subscriptions", "Resumes the subscriptions that match the filter, except disabled ones.", "subscriptions.resumed", requireEnabled(setStatus(eventhook.SubscriptionActive)))
-	bulk("enable", "Enable subscriptions", "Makes the disabled and paused subscriptions that match the filter active.", "subscriptions.enabled", setStatus(eventhook.SubscriptionActive))
+	bulk("pause", "Pause subscriptions", "Pauses the subscriptions that match the filter, except disabled ones.",
+		"subscriptions.paused", requireEnabled(setStatus(eventhook.SubscriptionPaused)))
+	bulk("resume", "Resume subscriptions", "Resumes the subscriptions that match the filter, except disabled ones.",
+		"subscriptions.resumed", requireEnabled(setStatus(eventhook.SubscriptionActive)))
+	bulk("enable", "Enable subscriptions", "Makes the disabled and paused subscriptions that match the filter active.",
+		"subscriptions.enabled", setStatus(eventhook.SubscriptionActive))
 	bulk("disable", "Disable subscriptions", "Disables the subscriptions that match the filter: nothing is stored for them until they are enabled.", "subscriptions.disabled", setStatus(eventhook.SubscriptionDisabled))
 }
 
@@ -53,7 +56,8 @@ type subscriptionsBulkRequest struct {
 
 type subscriptionsBulkAnswer struct{ Body SubscriptionsChanged }
 
-func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscriptionsBulkRequest, action string, change func(*eventhook.Subscription) error) (*subscriptionsBulkAnswer, error) {
+func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscriptionsBulkRequest, action string,
+	change func(*eventhook.Subscription) error) (*subscriptionsBulkAnswer, error) {
 	const defaultLimit = 1000
 	body, shape := in.Body.readStatuses(s)
 	if err := combinedError(shape, nil); err != nil {
@@ -72,10 +76,11 @@ func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscri
 			return nil, err
 		}
 	}
-	matched, changed, err := s.Subscriptions.UpdateSubscriptions(ctx, by.actor(), by.tenant, which, func(x eventhook.Subscription) (eventhook.Subscription, error) {
-		err := change(&x)
-		return x, err
-	})
+	matched, changed, err := s.Subscriptions.UpdateSubscriptions(ctx, by.actor(), by.tenant, which,
+		func(x eventhook.Subscription) (eventhook.Subscription, error) {
+			err := change(&x)
+			return x, err
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ func (v Subscription) withOutage(o eventhook.Outage) Subscription {
 	}
 	v.MissedCount = &o.Missed
 	if r := o.Recovery; r != nil {
-		v.Recovery.Running = &RecoveryProgress{ReplayID: r.ID.String(), Since: utc(r.Since), Until: utc(r.Until), Queued: r.Queued, Sent: r.Sent, Failed: r.Failed}
+		v.Recovery.Running = &RecoveryProgress{ReplayID: r.ID.String(), Since: utc(r.Since), Until: utc(r.Until), Queued: r.Queued,
+			Sent: r.Sent, Failed: r.Failed}
 	}
 	return v
 }

@@ -26,7 +26,8 @@ type ReplayStore interface {
 }
 
 func (s *server) registerReplays(api huma.API) {
-	start := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Replay events to a subscription", eventhook.ScopeManage)
+	start := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Replay events to a subscription",
+		eventhook.ScopeManage)
 	start.skipsShape, start.class, start.status = true, bulks, http.StatusAccepted
 	start.about = "Sends stored events of a time range again, in the background, oldest first: events whose deliveries are dead or have the given statuses, and with missing also events that have no delivery to the subscription, " +
 		"because it was disabled or did not exist yet. The events are matched against the subscription as it is now. " +
@@ -35,8 +36,10 @@ func (s *server) registerReplays(api huma.API) {
 	list := subscriptionOperation("list-replays", http.MethodGet, "/{id}/replays", "List replays of a subscription", eventhook.ScopeRead)
 	list.about = "Newest first. The list includes recoveries, which the gateway starts when an outage of the receiver ends."
 	register(s, api, list, s.listReplays)
-	register(s, api, subscriptionOperation("get-replay", http.MethodGet, "/{id}/replays/{replay_id}", "Get a replay", eventhook.ScopeRead), s.getReplay)
-	end := subscriptionOperation("cancel-replay", http.MethodPost, "/{id}/replays/{replay_id}/cancel", "Cancel a replay", eventhook.ScopeManage)
+	register(s, api, subscriptionOperation("get-replay", http.MethodGet, "/{id}/replays/{replay_id}", "Get a replay",
+		eventhook.ScopeRead), s.getReplay)
+	end := subscriptionOperation("cancel-replay", http.MethodPost, "/{id}/replays/{replay_id}/cancel", "Cancel a replay",
+		eventhook.ScopeManage)
 	end.about = "Ends a running replay: it queues no more deliveries. Deliveries that it has queued are still sent. 409 if the replay has ended."
 	register(s, api, end, s.cancelReplay)
 }
@@ -53,8 +56,9 @@ type SubscriptionReplay struct {
 
 // request returns the request and its faults.
 func (b SubscriptionReplay) request(now time.Time) (eventhook.ReplayRequest, eventhook.Faults) {
-	r := eventhook.ReplayRequest{Since: moment(b.Since), Until: moment(b.Until), Statuses: deliveryStatuses(b.Status), EventTypes: b.EventTypes,
-		Missing: b.Missing, Limit: b.Limit}
+	r := eventhook.ReplayRequest{Since: moment(b.Since), Until: moment(b.Until), Statuses: deliveryStatuses(b.Status),
+		EventTypes: b.EventTypes,
+		Missing:    b.Missing, Limit: b.Limit}
 	var rules eventhook.Faults
 	rules.Merge("body", r.Validate(now))
 	return r, rules
@@ -97,7 +101,8 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 	if err != nil {
 		return nil, err
 	}
-	return &replayAnswer{pathTo(in.Tenant, "subscriptions", x.ID.String(), "replays", r.ID.String()), ReplayStarted{r.ID.String(), r.Estimated}}, nil
+	return &replayAnswer{pathTo(in.Tenant, "subscriptions", x.ID.String(), "replays", r.ID.String()),
+		ReplayStarted{r.ID.String(), r.Estimated}}, nil
 }
 
 // Replay sends stored events to a subscription again, in the background.
@@ -123,9 +128,11 @@ type Replay struct {
 }
 
 func viewReplay(r eventhook.Replay) Replay {
-	v := Replay{ID: r.ID.String(), ReplayID: r.ID.String(), SubscriptionID: r.SubscriptionID.String(), Kind: string(r.Kind), Status: string(r.Status), Since: utc(r.Since), Until: utc(r.Until),
-		EventTypes: r.EventTypes, Missing: r.Missing, Limit: optionalNumber(r.Limit), Estimated: r.Estimated, Matched: r.Matched, Queued: r.Queued,
-		Sent: r.Sent, Failed: r.Failed, CreatedAt: utc(r.CreatedAt), FinishedAt: optionalUTC(r.FinishedAt)}
+	v := Replay{ID: r.ID.String(), ReplayID: r.ID.String(), SubscriptionID: r.SubscriptionID.String(), Kind: string(r.Kind),
+		Status: string(r.Status), Since: utc(r.Since), Until: utc(r.Until),
+		EventTypes: r.EventTypes, Missing: r.Missing, Limit: optionalNumber(r.Limit), Estimated: r.Estimated, Matched: r.Matched,
+		Queued: r.Queued,
+		Sent:   r.Sent, Failed: r.Failed, CreatedAt: utc(r.CreatedAt), FinishedAt: optionalUTC(r.FinishedAt)}
 	for _, status := range r.Statuses {
 		v.DeliveryStatus = append(v.DeliveryStatus, string(status))
 	}
@@ -148,7 +155,8 @@ func (s *server) listReplays(ctx context.Context, by caller, in *replaysQuery) (
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Replays.Replays(ctx, by.tenant, eventhook.ReplayFilter{SubscriptionID: x.ID, Status: eventhook.ReplayStatus(in.Status), Before: before, Limit: in.Limit + 1})
+	list, err := s.Replays.Replays(ctx, by.tenant,
+		eventhook.ReplayFilter{SubscriptionID: x.ID, Status: eventhook.ReplayStatus(in.Status), Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,9 @@ func (s *server) getStats(ctx context.Context, by caller, in *SubscriptionPath) 
 		return nil, err
 	}
 	return &statsAnswer{SubscriptionStats{
-		DeliveredLastHour: x.DeliveredLastHour, DeliveredLast24h: x.DeliveredLast24h, FailedLastHour: x.FailedLastHour, FailedLast24h: x.FailedLast24h,
-		DeadLastHour: x.DeadLastHour, DeadLast24h: x.DeadLast24h, MeanDurationMS: float64(x.MeanDuration) / float64(time.Millisecond),
+		DeliveredLastHour: x.DeliveredLastHour, DeliveredLast24h: x.DeliveredLast24h, FailedLastHour: x.FailedLastHour,
+		FailedLast24h: x.FailedLast24h,
+		DeadLastHour:  x.DeadLastHour, DeadLast24h: x.DeadLast24h, MeanDurationMS: float64(x.MeanDuration) / float64(time.Millisecond),
 		Waiting: x.Waiting, OldestWaitingAt: optionalUTC(x.OldestAt), DeadInRow: x.DeadInRow,
 	}}, nil
 }

@@ -57,13 +57,18 @@ type SubscriptionCreated struct {
 func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 	signing := signingAt(x.Signing, s.Now())
 	v := Subscription{
-		ID: x.ID.String(), IsOperator: x.IsOperator(), Tenants: x.Tenants, Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
-		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Auth: shownAuth(x.Auth), Headers: x.Headers,
+		ID: x.ID.String(), IsOperator: x.IsOperator(), Tenants: x.Tenants, Name: x.Name, Status: string(x.Status),
+		DisabledReason: optional(x.DisabledReason), DisabledBy: optional(string(x.DisabledBy)), URL: shownURL(x.URL),
+		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)),
+		Auth: shownAuth(x.Auth), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
 		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
-		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), ScopeFilter: list(x.ScopeFilter), Transform: (*Transform)(x.Transform),
-		Format: cmp.Or(x.Format, eventhook.FormatEventhook), HeaderPrefix: cmp.Or(x.HeaderPrefix, eventhook.DefaultHeaderPrefix), OrderedBy: optional(x.OrderedBy),
-		Recovery: RecoveryState{Recovery: Recovery{new(x.Recovery.IsEnabled()), int(x.Recovery.MaxAge() / time.Hour)}}, SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
+		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), ScopeFilter: list(x.ScopeFilter),
+		Transform: (*Transform)(x.Transform),
+		Format:    cmp.Or(x.Format, eventhook.FormatEventhook), HeaderPrefix: cmp.Or(x.HeaderPrefix, eventhook.DefaultHeaderPrefix),
+		OrderedBy:           optional(x.OrderedBy),
+		Recovery:            RecoveryState{Recovery: Recovery{new(x.Recovery.IsEnabled()), int(x.Recovery.MaxAge() / time.Hour)}},
+		SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
 		Warnings: warningsOf(x), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.Headers == nil {

@@ -23,7 +23,8 @@ type SubscriptionStore interface {
 	// UpdateSubscriptions changes the subscriptions that match, in one transaction. It
 	// skips a subscription for which change returns an error of KindConflict. If the number
 	// of matches is not the expected one, the error is KindConflict with that number.
-	UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error)
+	UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection,
+		change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
 	// SubscriptionOutage returns the current outage of a subscription, zero without one.
 	SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (eventhook.Outage, error)
@@ -63,7 +64,8 @@ func (s *server) registerSubscriptions(api huma.API) {
 	s.registerOperatorSubscriptions(api)
 	s.registerReplays(api)
 	s.registerSubscriptionBulks(api)
-	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
+	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats",
+		"Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 
 func subscriptionOperation(id, method, path, summary string, scope eventhook.Scope) operation {

@@ -58,7 +58,8 @@ func (v *tenantView) addCleanup(c eventhook.TenantCleanup) {
 }
 
 func (s *server) registerTenantPurge(api huma.API) {
-	register(s, api, operation{id: "purge-tenant", method: http.MethodPost, path: tenantsPath + "/{tenant}/purge", tag: "admin", status: http.StatusAccepted,
+	register(s, api, operation{id: "purge-tenant", method: http.MethodPost, path: tenantsPath + "/{tenant}/purge", tag: "admin",
+		status:  http.StatusAccepted,
 		summary: "Delete the data of a closed tenant",
 		about: "Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. " +
 			"The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. " +

@@ -224,7 +224,8 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 	for _, x := range list {
 		item := workItem{
 			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
-			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, Priority: x.Priority, TraceID: x.Trace(), LeaseToken: x.Lease.Token,
+			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, Priority: x.Priority, TraceID: x.Trace(),
+			LeaseToken: x.Lease.Token,
 			LeaseUntil: utc(x.Lease.Until), State: x.State,
 		}
 		item.Promises = viewPromises(x.Promises)
@@ -466,7 +467,8 @@ func (s *server) execution(ctx context.Context, by caller, id eventhook.Executio
 func viewExecution(x eventhook.Execution) executionView {
 	return executionView{
 		ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: string(x.Status), EventID: optionalID(x.EventID),
-		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, Priority: x.Priority, TraceID: x.Trace(), State: x.State, Output: x.Output,
+		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, Priority: x.Priority,
+		TraceID: x.Trace(), State: x.State, Output: x.Output,
 		Error: optional(x.Error), DueAt: optionalUTC(x.DueAt), CreatedAt: utc(x.CreatedAt), CompletedAt: optionalUTC(x.CompletedAt),
 	}
 }

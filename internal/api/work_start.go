@@ -37,7 +37,8 @@ type startedWork struct {
 }
 
 func (s *server) registerStartWork(api huma.API) {
-	op := operation{id: "start-work", method: http.MethodPost, path: base + "/work", summary: "Start a task or a workflow", scope: eventhook.ScopeWork, tag: "work",
+	op := operation{id: "start-work", method: http.MethodPost, path: base + "/work", summary: "Start a task or a workflow",
+		scope: eventhook.ScopeWork, tag: "work",
 		status: http.StatusCreated, alsoStatus: http.StatusOK, maxBody: resultBody, skipsShape: true, isFlat: true, isAccept: true,
 		about: "Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; " +
 			"200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input."}
@@ -56,7 +57,8 @@ func (s *server) startWork(ctx context.Context, by caller, in *startWorkRequest)
 		return nil, err
 	}
 	trace, _ := ingest.Trace(in.Traceparent)
-	x, started, err := s.Work.StartWork(ctx, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type), Kind: body.Kind,
+	x, started, err := s.Work.StartWork(ctx, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type),
+		Kind:  body.Kind,
 		Queue: cmp.Or(body.Queue, eventhook.DefaultQueue), Input: body.Input, IdempotencyKey: body.IdempotencyKey, Priority: body.Priority,
 		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: trace})
 	if err != nil {

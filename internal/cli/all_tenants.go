@@ -50,7 +50,8 @@ func (s *session) listDeliveriesOfTenants(cmd *cobra.Command, f *listFlags, of c
 		var p client.DeliveryOfTenantPage
 		var err error
 		if s.isOperator {
-			p, err = s.ListOperatorSubscriptionDeliveries(cmd.Context(), *of.SubscriptionID, converted[client.ListOperatorSubscriptionDeliveriesParams](of), s.keepBody())
+			p, err = s.ListOperatorSubscriptionDeliveries(cmd.Context(), *of.SubscriptionID,
+				converted[client.ListOperatorSubscriptionDeliveriesParams](of), s.keepBody())
 		} else {
 			p, err = s.ListAllDeliveries(cmd.Context(), converted[client.ListAllDeliveriesParams](of), s.keepBody())
 		}

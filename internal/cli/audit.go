@@ -61,8 +61,9 @@ func newAuditList(r *remote) *cobra.Command {
 					RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
 				return p.Items, p.NextCursor, err
 			}
-			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), TraceID: optionalFlag(trace),
-				RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
+			p, err := s.ListTenantAudit(cmd.Context(), s.tenant,
+				client.ListTenantAuditParams{Action: optionalFlag(action), TraceID: optionalFlag(trace),
+					RequestID: optionalFlag(request), CorrelationID: optionalFlag(correlation), Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, auditColumns)
 	})

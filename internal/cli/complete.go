@@ -67,7 +67,8 @@ func flagValues(f *pflag.Flag) cobra.CompletionFunc {
 }
 
 // argumentLists has the lists for the first argument of the commands of a noun.
-var argumentLists = map[string]lister{"source": listSources, "tenant": listTenants, "subscription": listSubscriptions, "event-type": listTypes}
+var argumentLists = map[string]lister{"source": listSources, "tenant": listTenants, "subscription": listSubscriptions,
+	"event-type": listTypes}
 
 // completeArgument returns the completion for the first argument of a command. use is its usage
 // line, such as "get ID|latest".
@@ -102,7 +103,8 @@ func (r *remote) fromGateway(list lister) cobra.CompletionFunc {
 		}
 		values, _ := list(ctx, s) // a part of the list is better than none
 		slices.Sort(values)
-		return slices.DeleteFunc(slices.Compact(values), func(v string) bool { return !strings.HasPrefix(v, toComplete) }), cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(slices.Compact(values), func(v string) bool { return !strings.HasPrefix(v, toComplete) }),
+			cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

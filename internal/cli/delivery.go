@@ -83,7 +83,8 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 		return err
 	}
 	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
-		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
+		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)),
+		EventType: optionalFlag(which.eventType), CreatedAfter: since, CreatedBefore: until}
 	if isOfTenants {
 		return s.listDeliveriesOfTenants(cmd, f, params)
 	}

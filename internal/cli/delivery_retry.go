@@ -63,7 +63,8 @@ of automatic retries starts again at zero.`
 
 // check fails unless either an id or a limit is given.
 func (f *retryFlags) check(args []string) error {
-	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0 || f.expect != noExpectation
+	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" ||
+		f.limit != 0 || f.expect != noExpectation
 	switch {
 	case len(args) > 0 && selects:
 		return input.Usagef("an id cannot be combined with --subscription, --route, --event, --status, --since, --until, --limit or --expect")
@@ -84,6 +85,7 @@ func (f *retryFlags) selection(ctx context.Context, s *session) (client.Deliveri
 		return client.DeliveriesRetry{}, err
 	}
 	event, err := s.eventID(ctx, f.event, "")
-	return client.DeliveriesRetry{Limit: f.limit, ExpectedCount: f.count(), Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
-		EventID: optionalFlag(event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
+	return client.DeliveriesRetry{Limit: f.limit, ExpectedCount: f.count(),
+		Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
+			EventID: optionalFlag(event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
 }

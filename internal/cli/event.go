@@ -71,7 +71,8 @@ func (f *eventFlags) addTo(cmd *cobra.Command) {
 func (f *eventFlags) params(now time.Time) (client.ListEventsParams, error) {
 	since, until, err := f.bounds(now)
 	return client.ListEventsParams{Source: optionalFlag(f.source), Status: optionalFlag(client.EventStatus(f.status)),
-		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key), TraceID: optionalFlag(f.trace), RequestID: optionalFlag(f.request),
+		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key), TraceID: optionalFlag(f.trace),
+		RequestID:     optionalFlag(f.request),
 		CorrelationID: optionalFlag(f.correlation), Scope: optionalFlag(f.scope), ReceivedAfter: since, ReceivedBefore: until}, err
 }
 

@@ -120,7 +120,9 @@ func showEvent(w io.Writer, e client.EventDetail) error {
 	}
 	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"origin", from}, field{"received", terminal.Time(e.ReceivedAt)},
 		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, cmp.Or(e.ContentType, "unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
-		field{"status", statusText(e.Origin, e.Status)}, field{"outcome", outcomeText(e)}, field{"reprocessed from", textOf(e.ReprocessedFrom)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", timeOr(e.ProcessedAt, "")},
+		field{"status", statusText(e.Origin, e.Status)}, field{"outcome", outcomeText(e)},
+		field{"reprocessed from", textOf(e.ReprocessedFrom)}, field{"duplicate of", textOf(e.DuplicateOf)},
+		field{"processed", timeOr(e.ProcessedAt, "")},
 		field{"retries", retriesText(e)}, field{"last error", textOf(e.LastError)}, field{"trace", e.TraceID})
 }
 

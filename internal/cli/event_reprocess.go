@@ -22,24 +22,25 @@ type reprocessFlags struct {
 
 func newEventReprocess(r *remote) *cobra.Command {
 	var f reprocessFlags
-	cmd := r.verb("reprocess [ID|latest]...", "Reprocess events", cobra.ArbitraryArgs, func(cmd *cobra.Command, s *session, args []string) error {
-		for i := range args {
-			id, err := s.eventID(cmd.Context(), args[i], "")
+	cmd := r.verb("reprocess [ID|latest]...", "Reprocess events", cobra.ArbitraryArgs,
+		func(cmd *cobra.Command, s *session, args []string) error {
+			for i := range args {
+				id, err := s.eventID(cmd.Context(), args[i], "")
+				if err != nil {
+					return err
+				}
+				args[i] = id
+			}
+			which, err := f.selection(args, time.Now())
 			if err != nil {
 				return err
 			}
-			args[i] = id
-		}
-		which, err := f.selection(args, time.Now())
-		if err != nil {
-			return err
-		}
-		done, err := s.ReprocessEvents(cmd.Context(), s.tenant, which, s.keepBody())
-		if err != nil {
-			return err
-		}
-		return s.answer(func(w io.Writer) error { return showReprocessed(w, done, len(args)) })
-	})
+			done, err := s.ReprocessEvents(cmd.Context(), s.tenant, which, s.keepBody())
+			if err != nil {
+				return err
+			}
+			return s.answer(func(w io.Writer) error { return showReprocessed(w, done, len(args)) })
+		})
 	cmd.Long = cmd.Short + `: by their ids, or the events that the flags select.
 
 Without --again, failed, dead and unrouted events are routed again. Their number
@@ -54,7 +55,8 @@ apply, and all tasks, workflows, events and requests are created again.`
   eventhook event reprocess --again 0199…        repeat an event that was delivered
   eventhook event reprocess --again --source stripe --since 1h --limit 100`
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead, unrouted, all three by default; with --again also delivered and duplicate")
+	flags.StringSliceVar(&f.statuses, "status", nil,
+		"status: failed, dead, unrouted, all three by default; with --again also delivered and duplicate")
 	flags.BoolVar(&f.again, "again", false, "process each event a second time, as a new event")
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	f.addTo(flags, "received")

@@ -21,20 +21,21 @@ type searchFlags struct {
 func newEventSearch(r *remote) *cobra.Command {
 	var f listFlags
 	var which searchFlags
-	cmd := r.verb("search", "Search events by a filter on header and body", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
-		search, err := which.request(time.Now())
-		if err != nil {
-			return err
-		}
-		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Event, *string, error) {
-			search.Limit, search.Cursor = limit, cursor
-			p, err := s.SearchEvents(cmd.Context(), s.tenant, search, s.keepBody())
-			if err == nil && p.NextCursor != nil && p.ScannedUntil != nil {
-				_, _ = fmt.Fprintf(s.Hints, "Searched %d events, back to %s\n", p.Scanned, terminal.Time(*p.ScannedUntil))
+	cmd := r.verb("search", "Search events by a filter on header and body", cobra.NoArgs,
+		func(cmd *cobra.Command, s *session, _ []string) error {
+			search, err := which.request(time.Now())
+			if err != nil {
+				return err
 			}
-			return p.Items, p.NextCursor, err
-		}, eventColumns)
-	})
+			return printList(s, &f, func(limit *int64, cursor *string) ([]client.Event, *string, error) {
+				search.Limit, search.Cursor = limit, cursor
+				p, err := s.SearchEvents(cmd.Context(), s.tenant, search, s.keepBody())
+				if err == nil && p.NextCursor != nil && p.ScannedUntil != nil {
+					_, _ = fmt.Fprintf(s.Hints, "Searched %d events, back to %s\n", p.Scanned, terminal.Time(*p.ScannedUntil))
+				}
+				return p.Items, p.NextCursor, err
+			}, eventColumns)
+		})
 	cmd.Long = cmd.Short + `, newest first.
 The filter is a JSON object as in routes: paths such as body.id, header.x-env or
 event.type, and values, lists of values or operators such as $gte. The

@@ -82,11 +82,12 @@ func newEventTypePut(r *remote) *cobra.Command {
 }
 
 func newEventTypeDelete(r *remote) *cobra.Command {
-	return deletes("event type", r.verb("delete NAME", "Delete an event type", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		if err := s.DeleteEventType(cmd.Context(), s.tenant, args[0], client.DeleteEventTypeParams{}); err != nil {
-			return err
-		}
-		s.Say("The event type %s is deleted.", terminal.Printable(args[0]))
-		return nil
-	}))
+	return deletes("event type", r.verb("delete NAME", "Delete an event type", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			if err := s.DeleteEventType(cmd.Context(), s.tenant, args[0], client.DeleteEventTypeParams{}); err != nil {
+				return err
+			}
+			s.Say("The event type %s is deleted.", terminal.Printable(args[0]))
+			return nil
+		}))
 }

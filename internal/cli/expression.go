@@ -20,17 +20,18 @@ func newExpression(version string) *cobra.Command {
 
 func newExpressionTest(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("test", "Test a filter or a transform with a payload, without effects", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
-		object, err := b.read(nil)
-		if err != nil {
-			return err
-		}
-		result, err := s.TestExpressionFrom(cmd.Context(), s.tenant, object, s.keepBody())
-		if err != nil {
-			return err
-		}
-		return s.answer(func(w io.Writer) error { return showExpression(w, result) })
-	})
+	cmd := r.verb("test", "Test a filter or a transform with a payload, without effects", cobra.NoArgs,
+		func(cmd *cobra.Command, s *session, _ []string) error {
+			object, err := b.read(nil)
+			if err != nil {
+				return err
+			}
+			result, err := s.TestExpressionFrom(cmd.Context(), s.tenant, object, s.keepBody())
+			if err != nil {
+				return err
+			}
+			return s.answer(func(w io.Writer) error { return showExpression(w, result) })
+		})
 	cmd.Example = `  eventhook expression test --filter '{"body.amount":{"$gte":10}}' --body '{"amount":7}'
   eventhook expression test --filter-expression 'body.amount > 10' --body @order.json
   eventhook expression test --transform 'jmespath:{id: data.object.id}' --body @event.json`

@@ -16,9 +16,11 @@ var flagOfMember = map[string]string{
 	"event_type": "type", "event_types": "type", "filter_event_types": "type",
 	"received_after": "since", "created_after": "since", "received_before": "until", "created_before": "until",
 	"subscription_id": "subscription", "route_id": "route", "event_id": "event", "source_id": "source",
-	"secrets": "secret", "signing_secret": "secret", "options": "option", "target_labels": "label", "scopes": "scope", "expires_at": "expires",
-	"rate_limit.burst_size": "burst", "rate_limit.requests_per_second": "requests-per-second", "rate_limit.requests_per_minute": "requests-per-minute",
-	"disable_after_failures": "disable-after", "timeout_seconds": "timeout", "rate_per_second": "rate", "grace_seconds": "grace", "allowed_ip_ranges": "allow-from",
+	"secrets": "secret", "signing_secret": "secret", "options": "option", "target_labels": "label", "scopes": "scope",
+	"expires_at": "expires", "rate_limit.burst_size": "burst",
+	"rate_limit.requests_per_second": "requests-per-second", "rate_limit.requests_per_minute": "requests-per-minute",
+	"disable_after_failures": "disable-after", "timeout_seconds": "timeout", "rate_per_second": "rate",
+	"grace_seconds": "grace", "allowed_ip_ranges": "allow-from",
 }
 
 // namingFlags replaces the locations of a refused request, such as query.received_after, by the

@@ -63,7 +63,8 @@ func newKeyCreate(r *remote) *cobra.Command {
 		return s.answer(func(w io.Writer) error { return printNewKey(w, k, s.tenant) })
 	})
 	cmd.Flags().StringSliceVar(&scopes, "scope", []string{"read"}, "scopes of the key: read, manage, publish, work, deliver")
-	cmd.Flags().StringVar(&expires, "expires", "", "expiry: a time such as 2030-01-31T00:00:00Z, or a duration from now such as 90d; never by default")
+	cmd.Flags().StringVar(&expires, "expires", "",
+		"expiry: a time such as 2030-01-31T00:00:00Z, or a duration from now such as 90d; never by default")
 	return cmd
 }
 
@@ -79,15 +80,16 @@ func printNewKey(w io.Writer, k client.Key, tenant string) error {
 }
 
 func newKeyDelete(r *remote) *cobra.Command {
-	return deletes("API key", r.verb("delete ID|latest", "Revoke an API key, within a second on all instances", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.keyID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if err := s.DeleteKey(cmd.Context(), s.tenant, id); err != nil {
-			return err
-		}
-		s.Say("The key %s is revoked.", id)
-		return nil
-	}))
+	return deletes("API key", r.verb("delete ID|latest", "Revoke an API key, within a second on all instances", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			id, err := s.keyID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.DeleteKey(cmd.Context(), s.tenant, id); err != nil {
+				return err
+			}
+			s.Say("The key %s is revoked.", id)
+			return nil
+		}))
 }

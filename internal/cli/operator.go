@@ -116,7 +116,8 @@ func (s *session) cancelReplay(ctx context.Context, subscription, id string) (cl
 
 func (s *session) listReplays(ctx context.Context, subscription string, of client.ListReplaysParams) (client.ReplayPage, error) {
 	if s.isOperator {
-		return s.ListOperatorSubscriptionReplays(ctx, subscription, converted[client.ListOperatorSubscriptionReplaysParams](of), s.keepBody())
+		return s.ListOperatorSubscriptionReplays(ctx, subscription, converted[client.ListOperatorSubscriptionReplaysParams](of),
+			s.keepBody())
 	}
 	return s.ListReplays(ctx, s.tenant, subscription, of, s.keepBody())
 }

@@ -55,17 +55,18 @@ func newPromiseList(r *remote) *cobra.Command {
 
 func newPromiseGet(r *remote) *cobra.Command {
 	var wait time.Duration
-	cmd := r.verb("get ID|latest", "Show a promise and its value", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.promiseID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		var params client.GetPromiseParams
-		if wait > 0 {
-			params.WaitSeconds = new(int64(wait / time.Second))
-		}
-		return s.showPromise(s.GetPromise(cmd.Context(), s.tenant, id, params, s.keepBody()))
-	})
+	cmd := r.verb("get ID|latest", "Show a promise and its value", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			id, err := s.promiseID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			var params client.GetPromiseParams
+			if wait > 0 {
+				params.WaitSeconds = new(int64(wait / time.Second))
+			}
+			return s.showPromise(s.GetPromise(cmd.Context(), s.tenant, id, params, s.keepBody()))
+		})
 	input.DurationVar(cmd.Flags(), &wait, "wait", 0, "how long to wait until it is settled, up to 60s")
 	return cmd
 }
@@ -73,13 +74,14 @@ func newPromiseGet(r *remote) *cobra.Command {
 func newPromiseCreate(r *remote) *cobra.Command {
 	var workflow string
 	var timeout time.Duration
-	cmd := r.verb("create KEY", "Create a promise with an idempotency key", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		request := client.CreatePromiseRequest{IdempotencyKey: args[0], WorkflowExecutionID: optionalFlag(workflow)}
-		if timeout > 0 {
-			request.TimeoutSeconds = new(int64(timeout / time.Second))
-		}
-		return s.showPromise(s.CreatePromise(cmd.Context(), s.tenant, request, s.keepBody()))
-	})
+	cmd := r.verb("create KEY", "Create a promise with an idempotency key", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			request := client.CreatePromiseRequest{IdempotencyKey: args[0], WorkflowExecutionID: optionalFlag(workflow)}
+			if timeout > 0 {
+				request.TimeoutSeconds = new(int64(timeout / time.Second))
+			}
+			return s.showPromise(s.CreatePromise(cmd.Context(), s.tenant, request, s.keepBody()))
+		})
 	cmd.Long = cmd.Short + `. If the tenant has a promise with this key, the
 command shows it.`
 	cmd.Flags().StringVar(&workflow, "workflow", "", "id of the workflow that waits for it")
@@ -89,35 +91,37 @@ command shows it.`
 
 func newPromiseResolve(r *remote) *cobra.Command {
 	var value string
-	cmd := r.verb("resolve ID|latest", "Resolve a promise with a value", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		object := []byte(`{"value":null}`)
-		if value != "" {
-			raw, err := readInput(cmd, value)
-			if err != nil {
-				return input.Usagef("--value: %w", err)
+	cmd := r.verb("resolve ID|latest", "Resolve a promise with a value", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			object := []byte(`{"value":null}`)
+			if value != "" {
+				raw, err := readInput(cmd, value)
+				if err != nil {
+					return input.Usagef("--value: %w", err)
+				}
+				if object, err = withMember(object, "value", raw); err != nil {
+					return err
+				}
 			}
-			if object, err = withMember(object, "value", raw); err != nil {
+			id, err := s.promiseID(cmd.Context(), args[0])
+			if err != nil {
 				return err
 			}
-		}
-		id, err := s.promiseID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return s.showPromise(s.ResolvePromiseFrom(cmd.Context(), s.tenant, id, object, s.keepBody()))
-	})
+			return s.showPromise(s.ResolvePromiseFrom(cmd.Context(), s.tenant, id, object, s.keepBody()))
+		})
 	cmd.Flags().StringVar(&value, "value", "", "value: JSON, @FILE, or - for standard input; null by default")
 	return cmd
 }
 
 func newPromiseReject(r *remote) *cobra.Command {
-	return r.verb("reject ID|latest ERROR", "Reject a promise with an error", cobra.ExactArgs(2), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.promiseID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return s.showPromise(s.RejectPromise(cmd.Context(), s.tenant, id, client.RejectRequest{Error: args[1]}, s.keepBody()))
-	})
+	return r.verb("reject ID|latest ERROR", "Reject a promise with an error", cobra.ExactArgs(2),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			id, err := s.promiseID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.showPromise(s.RejectPromise(cmd.Context(), s.tenant, id, client.RejectRequest{Error: args[1]}, s.keepBody()))
+		})
 }
 
 // promiseID returns arg, or the id of the newest promise if arg is latest.
@@ -133,8 +137,10 @@ func (s *session) showPromise(p client.Promise, err error) error {
 		return err
 	}
 	return s.answer(func(w io.Writer) error {
-		return printFields(w, field{"promise", p.ID}, field{"key", p.IdempotencyKey}, field{"status", string(p.Status)}, field{"workflow", textOf(p.WorkflowExecutionID)},
-			field{"created", terminal.Time(p.CreatedAt)}, field{"expires", timeOr(p.ExpiresAt, "")}, field{"settled", timeOr(p.SettledAt, "")},
+		return printFields(w, field{"promise", p.ID}, field{"key", p.IdempotencyKey}, field{"status", string(p.Status)},
+			field{"workflow", textOf(p.WorkflowExecutionID)},
+			field{"created", terminal.Time(p.CreatedAt)}, field{"expires", timeOr(p.ExpiresAt, "")},
+			field{"settled", timeOr(p.SettledAt, "")},
 			field{"value", inline(p.Value)}, field{"error", textOf(p.Error)})
 	})
 }

@@ -32,7 +32,8 @@ const (
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
 		newTenant(version), newAPIKey(version), newSource(version), newRoute(version), newEvent(version), newEventType(version),
-		newPublish(version), newExpression(version), newSubscription(version), newDelivery(version), newWork(version), newPromise(version), newAudit(version),
+		newPublish(version), newExpression(version), newSubscription(version), newDelivery(version), newWork(version),
+		newPromise(version), newAudit(version),
 	}
 }
 

@@ -140,17 +140,18 @@ func newRouteGet(r *remote) *cobra.Command {
 
 func newRouteDelete(r *remote) *cobra.Command {
 	var source string
-	return deletes("route", withSource(r.verb("delete NAME", "Delete a route; its earlier results are kept", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.routeID(cmd.Context(), source, args[0])
-		if err != nil {
-			return err
-		}
-		if err := s.DeleteRoute(cmd.Context(), s.tenant, source, id, client.DeleteRouteParams{}); err != nil {
-			return err
-		}
-		s.Say("The route %s is deleted.", terminal.Printable(args[0]))
-		return nil
-	}), &source))
+	return deletes("route", withSource(r.verb("delete NAME", "Delete a route; its earlier results are kept", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			id, err := s.routeID(cmd.Context(), source, args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.DeleteRoute(cmd.Context(), s.tenant, source, id, client.DeleteRouteParams{}); err != nil {
+				return err
+			}
+			s.Say("The route %s is deleted.", terminal.Printable(args[0]))
+			return nil
+		}), &source))
 }
 
 func newRouteSwitch(r *remote, verb string, on bool) *cobra.Command {

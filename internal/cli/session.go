@@ -57,7 +57,8 @@ func (r *remote) addTo(flags *pflag.FlagSet) {
 		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
 	}
 	if r.takesOperator {
-		flags.BoolVar(&r.isOperator, operatorFlag, false, "operator subscriptions, which receive events of all tenants; requires the admin key")
+		flags.BoolVar(&r.isOperator, operatorFlag, false,
+			"operator subscriptions, which receive events of all tenants; requires the admin key")
 	}
 }
 

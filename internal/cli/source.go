@@ -62,7 +62,8 @@ func (s *session) showSource(x client.Source, err error) error {
 		return err
 	}
 	return s.answer(func(w io.Writer) error {
-		return printFields(w, field{"slug", x.Slug}, field{"name", x.Name}, field{"description", textOf(x.Description)}, field{"receives at", x.IngestURL}, field{"enabled", yesOrNo(x.IsEnabled)},
+		return printFields(w, field{"slug", x.Slug}, field{"name", x.Name}, field{"description", textOf(x.Description)},
+			field{"receives at", x.IngestURL}, field{"enabled", yesOrNo(x.IsEnabled)},
 			field{"verified as", verifiedAs(x)}, field{"secrets", strconv.FormatInt(x.SecretsCount, 10)}, field{"verifier", inline(x.Verifier)},
 			field{"options", inlineMap(x.Options)},
 			field{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, field{"event type", strings.Join(x.EventTypePaths, ", ")},

@@ -27,11 +27,20 @@ the id of a subscription, or its name if the name is unique.
   eventhook subscription rotate-secret billing     rotate; both secrets sign for a day
   eventhook subscription list --operator           the operator subscriptions`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume", statusCalls{(*client.Client).PauseSubscription, (*client.Client).PauseOperatorSubscription, (*client.Client).PauseSubscriptions}),
-		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", statusCalls{(*client.Client).ResumeSubscription, (*client.Client).ResumeOperatorSubscription, (*client.Client).ResumeSubscriptions}),
-		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", statusCalls{(*client.Client).EnableSubscription, (*client.Client).EnableOperatorSubscription, (*client.Client).EnableSubscriptions}),
-		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled", statusCalls{(*client.Client).DisableSubscription, (*client.Client).DisableOperatorSubscription, (*client.Client).DisableSubscriptions}),
-		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait until resume",
+			statusCalls{(*client.Client).PauseSubscription, (*client.Client).PauseOperatorSubscription,
+				(*client.Client).PauseSubscriptions}),
+		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries",
+			statusCalls{(*client.Client).ResumeSubscription, (*client.Client).ResumeOperatorSubscription,
+				(*client.Client).ResumeSubscriptions}),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled",
+			statusCalls{(*client.Client).EnableSubscription, (*client.Client).EnableOperatorSubscription,
+				(*client.Client).EnableSubscriptions}),
+		newSubscriptionAction(r, "disable", "Disable a subscription: nothing is stored for it until it is enabled",
+			statusCalls{(*client.Client).DisableSubscription, (*client.Client).DisableOperatorSubscription,
+				(*client.Client).DisableSubscriptions}),
+		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r),
+		newSubscriptionReplay(r), newSubscriptionReplays(r), newSubscriptionReplayCancel(r), newSubscriptionDeliveries(r))
 }
 
 var subscriptionColumns = []column[client.Subscription]{
@@ -55,7 +64,8 @@ func newSubscriptionList(r *remote) *cobra.Command {
 	var f listFlags
 	var status, eventType string
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
-		params := client.ListSubscriptionsParams{Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)), EventType: optionalFlag(eventType)}
+		params := client.ListSubscriptionsParams{Status: optionalFlag(client.ListSubscriptionsParamsStatus(status)),
+			EventType: optionalFlag(eventType)}
 		if isOfAllTenants(cmd) {
 			return s.listAllSubscriptions(cmd, &f, params)
 		}
@@ -101,7 +111,8 @@ func (s *session) subscriptionID(ctx context.Context, name string) (string, erro
 	}
 	switch len(ids) {
 	case 0:
-		return "", fmt.Errorf("there is no subscription %q; %s shows all subscriptions", terminal.Printable(name), s.withOperator("eventhook subscription list"))
+		return "", fmt.Errorf("there is no subscription %q; %s shows all subscriptions", terminal.Printable(name),
+			s.withOperator("eventhook subscription list"))
 	case 1:
 		return ids[0], nil
 	}
@@ -131,9 +142,12 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	if x.RotationEndsAt != nil {
 		signing += "; the previous one signs until " + terminal.Time(*x.RotationEndsAt)
 	}
-	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
-		{"events of", eventsOfText(x)}, {"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
-		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
+	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)},
+		{"circuit", circuitText(x)}, {"missed", missedText(x)}, {"url", x.URL},
+		{"events of", eventsOfText(x)}, {"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)},
+		{"sent by", sentBy(x)},
+		{"authorization", textOf(x.AuthHeader)}, {"auth", authText(x.Auth)}, {"headers", inlineMap(x.Headers)},
+		{"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
 		{"max in flight", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", limitText(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
 	for _, warning := range x.Warnings {
@@ -218,13 +232,15 @@ func limitText(n int64) string {
 
 func newSubscriptionGet(r *remote) *cobra.Command {
 	return r.subscriptionVerb("get", "Show a subscription; its secrets are never shown", func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscription, (*client.Client).GetOperatorSubscription))
+		return s.showSubscription(callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscription,
+			(*client.Client).GetOperatorSubscription))
 	})
 }
 
 func newSubscriptionPublicKey(r *remote) *cobra.Command {
 	return r.subscriptionVerb("public-key", "Print the public key for v1a signatures", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionPublicKey, (*client.Client).GetOperatorSubscriptionPublicKey)
+		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionPublicKey,
+			(*client.Client).GetOperatorSubscriptionPublicKey)
 		if err != nil {
 			return err
 		}
@@ -236,11 +252,12 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 }
 
 func newSubscriptionDelete(r *remote) *cobra.Command {
-	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
-		if err := s.deleteSubscription(cmd.Context(), id); err != nil {
-			return err
-		}
-		s.Say("The subscription is deleted.")
-		return nil
-	}))
+	return deletes("subscription", r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent",
+		func(cmd *cobra.Command, s *session, id string) error {
+			if err := s.deleteSubscription(cmd.Context(), id); err != nil {
+				return err
+			}
+			s.Say("The subscription is deleted.")
+			return nil
+		}))
 }

@@ -79,7 +79,8 @@ func showTested(w io.Writer, x client.SubscriptionTested) error {
 
 func newSubscriptionStats(r *remote) *cobra.Command {
 	return r.subscriptionVerb("stats", "Show delivery statistics of a subscription", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionStats, (*client.Client).GetOperatorSubscriptionStats)
+		x, err := callSubscription(cmd.Context(), s, id, (*client.Client).GetSubscriptionStats,
+			(*client.Client).GetOperatorSubscriptionStats)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ func (b *body) subscriptionFlags() *body {
 	b.texts("label", "target_labels", "label of the agents that deliver, such as env:prod; without labels the gateway delivers")
 	b.json("retry", "retry", `retry policy, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
 	b.number("timeout", "timeout_seconds", "timeout of an attempt in seconds")
-	b.number("disable-after", "disable_after_failures", "number of dead deliveries in a row that disables the subscription; 0: never; 10 by default")
+	b.number("disable-after", "disable_after_failures",
+		"number of dead deliveries in a row that disables the subscription; 0: never; 10 by default")
 	b.number("max-in-flight", "max_in_flight", "maximum number of concurrent deliveries per instance")
 	b.number("rate", "rate_per_second", "maximum deliveries per second of all instances; 0: unlimited")
 	b.texts("signature", "signatures", "signature version: v1 (HMAC) or v1a (ed25519)")

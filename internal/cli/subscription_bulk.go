@@ -16,7 +16,8 @@ import (
 type statusCalls struct {
 	ofTenant   tenantCall[client.Subscription]
 	ofOperator operatorCall[client.Subscription]
-	several    func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk, options ...client.CallOption) (client.SubscriptionsChanged, error)
+	several    func(c *client.Client, ctx context.Context, tenant string, body client.SubscriptionsBulk,
+		options ...client.CallOption) (client.SubscriptionsChanged, error)
 }
 
 // bulkFlags select several subscriptions.

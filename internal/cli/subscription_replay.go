@@ -25,24 +25,25 @@ type replayFlags struct {
 
 func newSubscriptionReplay(r *remote) *cobra.Command {
 	var f replayFlags
-	cmd := r.subscriptionVerb("replay", "Replay events to a subscription, in the background", func(cmd *cobra.Command, s *session, id string) error {
-		request, err := f.request()
-		if err != nil {
-			return err
-		}
-		started, err := s.startReplay(cmd.Context(), id, request)
-		switch {
-		case err != nil:
-			return err
-		case f.wait:
-			return s.showReplay(s.waitForReplay(cmd.Context(), id, started.ReplayID))
-		}
-		return s.answer(func(io.Writer) error {
-			s.Say("Replay %s sends about %d events in the background.", started.ReplayID, started.Estimated)
-			s.Say("Show its progress: %s", s.withOperator("eventhook subscription replays "+id+" "+started.ReplayID))
-			return nil
+	cmd := r.subscriptionVerb("replay", "Replay events to a subscription, in the background",
+		func(cmd *cobra.Command, s *session, id string) error {
+			request, err := f.request()
+			if err != nil {
+				return err
+			}
+			started, err := s.startReplay(cmd.Context(), id, request)
+			switch {
+			case err != nil:
+				return err
+			case f.wait:
+				return s.showReplay(s.waitForReplay(cmd.Context(), id, started.ReplayID))
+			}
+			return s.answer(func(io.Writer) error {
+				s.Say("Replay %s sends about %d events in the background.", started.ReplayID, started.Estimated)
+				s.Say("Show its progress: %s", s.withOperator("eventhook subscription replays "+id+" "+started.ReplayID))
+				return nil
+			})
 		})
-	})
 	cmd.Long = cmd.Short + `: events whose deliveries are
 dead, oldest first, and with --missing also events that have no delivery to the
 subscription, because it was disabled or did not exist yet. The events are matched
@@ -101,8 +102,10 @@ func (s *session) showReplay(r client.Replay, err error) error {
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return s.answer(func(w io.Writer) error {
-		return printFields(w, field{"replay", r.ID}, field{"kind", string(r.Kind)}, field{"status", string(r.Status)}, field{"since", terminal.Time(r.Since)}, field{"until", terminal.Time(r.Until)},
-			field{"estimated", number(r.Estimated)}, field{"matched", number(r.Matched)}, field{"queued", number(r.Queued)}, field{"sent", number(r.Sent)},
+		return printFields(w, field{"replay", r.ID}, field{"kind", string(r.Kind)}, field{"status", string(r.Status)},
+			field{"since", terminal.Time(r.Since)}, field{"until", terminal.Time(r.Until)},
+			field{"estimated", number(r.Estimated)}, field{"matched", number(r.Matched)}, field{"queued", number(r.Queued)},
+			field{"sent", number(r.Sent)},
 			field{"failed", number(r.Failed)}, field{"finished", timeOr(r.FinishedAt, "")})
 	})
 }
@@ -121,41 +124,43 @@ var replayColumns = []column[client.Replay]{
 func newSubscriptionReplays(r *remote) *cobra.Command {
 	var f listFlags
 	var status string
-	cmd := r.verb("replays NAME [ID|latest]", "List the replays of a subscription, newest first, or show one", cobra.RangeArgs(1, 2), func(cmd *cobra.Command, s *session, args []string) error {
-		subscription, err := s.subscriptionID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if len(args) > 1 {
-			id, err := s.replayID(cmd.Context(), subscription, args[1])
+	cmd := r.verb("replays NAME [ID|latest]", "List the replays of a subscription, newest first, or show one", cobra.RangeArgs(1, 2),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			subscription, err := s.subscriptionID(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return s.showReplay(s.getReplay(cmd.Context(), subscription, id))
-		}
-		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Replay, *string, error) {
-			p, err := s.listReplays(cmd.Context(), subscription, client.ListReplaysParams{Limit: limit, Cursor: cursor,
-				Status: optionalFlag(client.ListReplaysParamsStatus(status))})
-			return p.Items, p.NextCursor, err
-		}, replayColumns)
-	})
+			if len(args) > 1 {
+				id, err := s.replayID(cmd.Context(), subscription, args[1])
+				if err != nil {
+					return err
+				}
+				return s.showReplay(s.getReplay(cmd.Context(), subscription, id))
+			}
+			return printList(s, &f, func(limit *int64, cursor *string) ([]client.Replay, *string, error) {
+				p, err := s.listReplays(cmd.Context(), subscription, client.ListReplaysParams{Limit: limit, Cursor: cursor,
+					Status: optionalFlag(client.ListReplaysParamsStatus(status))})
+				return p.Items, p.NextCursor, err
+			}, replayColumns)
+		})
 	cmd.Flags().StringVar(&status, "status", "", "status: running, completed or cancelled")
 	f.addTo(cmd)
 	return cmd
 }
 
 func newSubscriptionReplayCancel(r *remote) *cobra.Command {
-	return r.verb("replay-cancel NAME ID|latest", "Cancel a replay; deliveries that it has queued are still sent", cobra.ExactArgs(2), func(cmd *cobra.Command, s *session, args []string) error {
-		subscription, err := s.subscriptionID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		id, err := s.replayID(cmd.Context(), subscription, args[1])
-		if err != nil {
-			return err
-		}
-		return s.showReplay(s.cancelReplay(cmd.Context(), subscription, id))
-	})
+	return r.verb("replay-cancel NAME ID|latest", "Cancel a replay; deliveries that it has queued are still sent", cobra.ExactArgs(2),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			subscription, err := s.subscriptionID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			id, err := s.replayID(cmd.Context(), subscription, args[1])
+			if err != nil {
+				return err
+			}
+			return s.showReplay(s.cancelReplay(cmd.Context(), subscription, id))
+		})
 }
 
 // replayID returns name, or the id of the newest replay if name is "latest".

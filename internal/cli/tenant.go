@@ -134,15 +134,17 @@ func purgeText(p *client.TenantPurge) string {
 }
 
 func newTenantClose(r *remote) *cobra.Command {
-	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working, and its open work ends", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
-	})
+	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working, and its open work ends",
+		cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+			return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
+		})
 	return confirmed(cmd, func(args []string) string { return "close the tenant " + args[0] + " permanently" })
 }
 
 func newTenantPurge(r *remote) *cobra.Command {
-	cmd := r.verb("purge SLUG", "Delete the data of a closed tenant in the background; `tenant get` shows the progress", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showTenant(s.PurgeTenant(cmd.Context(), args[0], s.keepBody()))
-	})
+	cmd := r.verb("purge SLUG", "Delete the data of a closed tenant in the background; `tenant get` shows the progress",
+		cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+			return s.showTenant(s.PurgeTenant(cmd.Context(), args[0], s.keepBody()))
+		})
 	return confirmed(cmd, func(args []string) string { return "delete all data of the tenant " + args[0] })
 }

@@ -16,7 +16,8 @@ func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, input.Usagef("--%s %q, want a time such as 2026-01-31T12:00:00Z, or a duration such as 24h or 7d", flag, terminal.Printable(text))
+		return at, input.Usagef("--%s %q, want a time such as 2026-01-31T12:00:00Z, or a duration such as 24h or 7d", flag,
+			terminal.Printable(text))
 	}
 	return at, nil
 }

@@ -72,17 +72,19 @@ func newWorkList(r *remote) *cobra.Command {
 }
 
 func newWorkGet(r *remote) *cobra.Command {
-	return r.verb("get ID|latest", "Show work with its input, state and output", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.workID(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return s.showWork(s.GetWork(cmd.Context(), s.tenant, id, s.keepBody()))
-	})
+	return r.verb("get ID|latest", "Show work with its input, state and output", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			id, err := s.workID(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.showWork(s.GetWork(cmd.Context(), s.tenant, id, s.keepBody()))
+		})
 }
 
 // newWorkChange returns a command that changes one execution.
-func newWorkChange(r *remote, verb, short string, change func(*client.Client, context.Context, string, string, ...client.CallOption) (client.Execution, error)) *cobra.Command {
+func newWorkChange(r *remote, verb, short string, change func(*client.Client, context.Context, string, string,
+	...client.CallOption) (client.Execution, error)) *cobra.Command {
 	return r.verb(verb+" ID|latest", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.workID(cmd.Context(), args[0])
 		if err != nil {
@@ -105,10 +107,14 @@ func (s *session) showWork(x client.Execution, err error) error {
 		return err
 	}
 	return s.answer(func(w io.Writer) error {
-		err := printFields(w, field{"work", x.ID}, field{"type", string(x.Type)}, field{"kind", x.Kind}, field{"queue", x.Queue}, field{"status", string(x.Status)},
-			field{"attempt", fmt.Sprintf("%d of %d", x.Attempt, x.MaxAttempts)}, field{"priority", strconv.FormatInt(x.Priority, 10)}, field{"event", textOf(x.EventID)},
-			field{"idempotency key", textOf(x.IdempotencyKey)}, field{"trace", x.TraceID}, field{"created", terminal.Time(x.CreatedAt)}, field{"due", timeOr(x.DueAt, "")},
-			field{"completed", timeOr(x.CompletedAt, "")}, field{"error", textOf(x.Error)}, field{"input", inline(x.Input)}, field{"state", inline(x.State)},
+		err := printFields(w, field{"work", x.ID}, field{"type", string(x.Type)}, field{"kind", x.Kind}, field{"queue", x.Queue},
+			field{"status", string(x.Status)},
+			field{"attempt", fmt.Sprintf("%d of %d", x.Attempt, x.MaxAttempts)}, field{"priority", strconv.FormatInt(x.Priority, 10)},
+			field{"event", textOf(x.EventID)},
+			field{"idempotency key", textOf(x.IdempotencyKey)}, field{"trace", x.TraceID},
+			field{"created", terminal.Time(x.CreatedAt)}, field{"due", timeOr(x.DueAt, "")},
+			field{"completed", timeOr(x.CompletedAt, "")}, field{"error", textOf(x.Error)}, field{"input", inline(x.Input)},
+			field{"state", inline(x.State)},
 			field{"output", inline(x.Output)})
 		if err != nil || len(x.Promises) == 0 {
 			return err
@@ -122,26 +128,28 @@ func newWorkCreate(r *remote) *cobra.Command {
 	var b *body
 	var data, traceparent string
 	var in time.Duration
-	cmd := r.verb("create task|workflow KIND", "Start a task or a workflow without a webhook", cobra.ExactArgs(2), func(cmd *cobra.Command, s *session, args []string) error {
-		preset := document{"type": args[0], "kind": args[1], "input": nil}
-		if in != 0 {
-			preset["run_at"] = time.Now().Add(in).UTC().Format(time.RFC3339Nano)
-		}
-		object, err := b.read(preset)
-		if err != nil {
-			return err
-		}
-		if data != "" {
-			raw, err := readInput(cmd, data)
-			if err != nil {
-				return input.Usage(err)
+	cmd := r.verb("create task|workflow KIND", "Start a task or a workflow without a webhook", cobra.ExactArgs(2),
+		func(cmd *cobra.Command, s *session, args []string) error {
+			preset := document{"type": args[0], "kind": args[1], "input": nil}
+			if in != 0 {
+				preset["run_at"] = time.Now().Add(in).UTC().Format(time.RFC3339Nano)
 			}
-			if object, err = withMember(object, "input", raw); err != nil {
+			object, err := b.read(preset)
+			if err != nil {
 				return err
 			}
-		}
-		return s.showWork(s.StartWorkFrom(cmd.Context(), s.tenant, client.StartWorkParams{Traceparent: optionalFlag(traceparent)}, object, s.keepBody()))
-	})
+			if data != "" {
+				raw, err := readInput(cmd, data)
+				if err != nil {
+					return input.Usage(err)
+				}
+				if object, err = withMember(object, "input", raw); err != nil {
+					return err
+				}
+			}
+			return s.showWork(s.StartWorkFrom(cmd.Context(), s.tenant, client.StartWorkParams{Traceparent: optionalFlag(traceparent)},
+				object, s.keepBody()))
+		})
 	cmd.Long = cmd.Short + `. Workers claim it like the
 work of routes. If the idempotency key was used for the same type and kind within
 a day, nothing is started, and the existing work is shown.`

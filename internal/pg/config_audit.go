@@ -78,7 +78,8 @@ func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
 	if !f.Tenant.IsZero() {
 		add("tenant_id", [16]byte(f.Tenant))
 	}
-	for _, c := range []struct{ column, value string }{{"action", f.Action}, {"trace_id", f.TraceID}, {"request_id", f.RequestID}, {"correlation_id", f.CorrelationID}} {
+	for _, c := range []struct{ column, value string }{{"action", f.Action}, {"trace_id", f.TraceID}, {"request_id", f.RequestID},
+		{"correlation_id", f.CorrelationID}} {
 		if c.value != "" {
 			add(c.column, c.value)
 		}

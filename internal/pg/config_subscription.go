@@ -102,7 +102,8 @@ func (db *DB) collectSubscriptions(rows pgx.Rows) ([]eventhook.Subscription, err
 func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened, err error) {
 	var sealed string
 	var settings, filter []byte
-	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason, (*string)(&s.DisabledBy), &s.EventTypes,
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason,
+		(*string)(&s.DisabledBy), &s.EventTypes,
 		&filter, &settings, &sealed, &s.Version, &s.RecoveredAt, &s.CreatedAt, &s.UpdatedAt)
 	if err != nil {
 		return s, nil, err
@@ -170,7 +171,8 @@ type signingSecret struct {
 }
 
 func (m *mutation) sealSubscription(ctx context.Context, s eventhook.Subscription) (string, error) {
-	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Auth: json.RawMessage(s.Auth.Reveal()), Ed25519Seed: s.Ed25519Seed.Reveal()}
+	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Auth: json.RawMessage(s.Auth.Reveal()),
+		Ed25519Seed: s.Ed25519Seed.Reveal()}
 	for _, one := range s.Signing {
 		plain.Signing = append(plain.Signing, signingSecret{one.Secret.Reveal(), one.ExpiresAt})
 	}

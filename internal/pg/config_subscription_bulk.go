@@ -22,7 +22,9 @@ ORDER BY s.id` + lockSubscriptionsClause
 // matched counts all matches, and changed has the subscriptions that differ now, oldest first.
 // If which.ExpectedCount is not the number of matches, nothing changes, and the error is
 // KindConflict with the number.
-func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error) {
+func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID,
+	which eventhook.SubscriptionSelection, change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int,
+	changed []eventhook.SubscriptionID, err error) {
 	err = db.mutate(ctx, "change subscriptions", by, tenant, func(m *mutation) error {
 		list, err := m.lockMatching(ctx, which)
 		if err != nil {
@@ -56,7 +58,8 @@ func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenan
 
 func (m *mutation) lockMatching(ctx context.Context, which eventhook.SubscriptionSelection) ([]eventhook.Subscription, error) {
 	types, prefix := patternsOver(which.EventType)
-	rows, err := m.tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "statuses": which.Statuses, "types": types, "prefix": prefix})
+	rows, err := m.tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "statuses": which.Statuses,
+		"types": types, "prefix": prefix})
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +88,7 @@ func checkExpected(expected *int, matched int, what string) error {
 	if expected == nil || *expected == matched {
 		return nil
 	}
-	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The filter matches %d %s, not %d. Nothing was changed.", matched, what, *expected),
-		Faults: []eventhook.Fault{{Location: "body.expected_count", Message: fmt.Sprintf("is %d, but %d match", *expected, matched)}}}
+	return &eventhook.Error{Kind: eventhook.KindConflict,
+		Message: fmt.Sprintf("The filter matches %d %s, not %d. Nothing was changed.", matched, what, *expected),
+		Faults:  []eventhook.Fault{{Location: "body.expected_count", Message: fmt.Sprintf("is %d, but %d match", *expected, matched)}}}
 }

@@ -21,7 +21,8 @@ ORDER BY s.id DESC LIMIT @limit`
 // Subscriptions lists a tenant's subscriptions, or those of all tenants if tenant is zero,
 // newest first, with their secrets in plain text. Subscriptions whose secrets do not open,
 // because their encryption key is lost, have SecretsLost and are logged.
-func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error) {
+func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID,
+	f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error) {
 	types, prefix := patternsOver(f.EventType)
 	rows, err := db.lists.Query(ctx, listSubscriptionsSQL, pgx.QueryExecModeCacheDescribe, pgx.StrictNamedArgs{"tenant": uuidArg(tenant),
 		"before": cursorArg(f.Before), "status": string(f.Status), "types": types, "prefix": prefix, "limit": f.Limit})

@@ -84,8 +84,10 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 // subscriptionArgs returns the parameters that INSERT and UPDATE share.
 func subscriptionArgs(s eventhook.Subscription) (pgx.StrictNamedArgs, error) {
 	settings, err := json.Marshal(s.SubscriptionSettings)
-	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status), "disabled_reason": textArg(s.DisabledReason), "disabled_by": textArg(string(s.DisabledBy)),
-		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version, "updated_at": s.UpdatedAt,
+	return pgx.StrictNamedArgs{"id": [16]byte(s.ID), "name": s.Name, "status": string(s.Status),
+		"disabled_reason": textArg(s.DisabledReason), "disabled_by": textArg(string(s.DisabledBy)),
+		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version,
+		"updated_at":   s.UpdatedAt,
 		"recovered_at": s.RecoveredAt}, err
 }
 
@@ -173,7 +175,8 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 // and want has none, SecretsLost stays set and the stored secrets are kept: the lost key may
 // be restored later.
 func (m *mutation) resolveSecrets(have, want eventhook.Subscription) (eventhook.Subscription, error) {
-	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || !want.Auth.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
+	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || !want.Auth.IsZero() || len(want.Signing) > 0 ||
+		!want.Ed25519Seed.IsZero()
 	want.SecretsLost = have.SecretsLost && !hasSecrets
 	switch {
 	case want.SecretsLost:
@@ -271,7 +274,8 @@ WHERE s.id = ANY($1) AND (s.status <> 'disabled' OR s.disabled_by = 'failures') 
 // another transaction: the next dead delivery disables them. A subscription that failures have
 // disabled can still be disabled by an answer of 410, which ends its probes. After the commit, the caller must
 // call notifyAnnounced with each element of announcements.
-func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]disabling) (announcements []announced, disabled []eventhook.Subscription, err error) {
+func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx,
+	reasons map[eventhook.SubscriptionID]disabling) (announcements []announced, disabled []eventhook.Subscription, err error) {
 	if len(reasons) == 0 {
 		return nil, nil, nil
 	}
@@ -301,7 +305,8 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 	return announcements, disabled, nil
 }
 
-func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]disabling) (announced, error) {
+func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription,
+	reasons map[eventhook.SubscriptionID]disabling) (announced, error) {
 	m := &mutation{db: db, tx: tx, by: gatewayActor, tenant: tenant, batch: &pgx.Batch{}}
 	for _, s := range list {
 		want := s

@@ -131,7 +131,8 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.OrderKey == nil {
 		o.OrderKey = func(string, *eventhook.Event) eventhook.OrderKey { return eventhook.OrderKey{} }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, orderKey: o.OrderKey, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, orderKey: o.OrderKey,
+		faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimSlotShare, 1))
@@ -242,7 +243,8 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 }
 
 // workStatements are prepared on each connection of the work pool.
-var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
+var workStatements = slices.Concat(effectStatements,
+	[]*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
 
 var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
 	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +

@@ -356,7 +356,8 @@ func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f event
 	return list, translate("list deliveries", err)
 }
 
-func listDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
+func listDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from,
+	before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
 	return readPlannedOnce(ctx, lists, deliveryList(f), scanDelivery, deliveryListArgs(tenant, f, from, before))
 }
 

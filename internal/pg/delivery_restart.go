@@ -232,7 +232,8 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 }
 
 // selectedDeliveries returns the keys of the selected deliveries, newest first.
-func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (all []rowKey, err error) {
+func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection,
+	statuses []string) (all []rowKey, err error) {
 	for _, id := range which.IDs[:min(len(which.IDs), maxRestarted)] {
 		all = append(all, rowKey{tenant, id})
 	}
@@ -257,8 +258,9 @@ func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.Ten
 // selectionFilter returns the filter of a list of the selected deliveries, without a status,
 // and the bounds of their ids.
 func selectionFilter(which eventhook.DeliverySelection) (f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) {
-	f = eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID, CreatedBefore: which.Until,
-		Limit: min(which.Limit, maxRestarted)}
+	f = eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID,
+		CreatedBefore: which.Until,
+		Limit:         min(which.Limit, maxRestarted)}
 	from, before = deliveryBounds(f)
 	if since := eventhook.FirstID[eventhook.Delivery](which.Since); !which.Since.IsZero() && string(since[:]) > string(from[:]) {
 		from = since

@@ -16,13 +16,15 @@ const maxRecounts = 5
 var (
 	// errSelectionChanged rolls back a restart if a selected delivery has changed since it was counted.
 	errSelectionChanged = errors.New("the selected deliveries have changed")
-	errKeepsChanging    = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The deliveries that match the filter keep changing. Nothing was changed: try again, or select only dead deliveries."}
+	errKeepsChanging    = &eventhook.Error{Kind: eventhook.KindConflict,
+		Message: "The deliveries that match the filter keep changing. Nothing was changed: try again, or select only dead deliveries."}
 )
 
 // restartExpected restarts the selected deliveries, in one transaction, if which.ExpectedCount
 // is the number of deliveries that match. It counts and selects them in one snapshot, and
 // restarts none if one of the selected deliveries has left its state since then: it counts again.
-func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
+func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID,
+	which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
 	for range maxRecounts {
 		rows, err := db.expectedDeliveries(ctx, tenant, which, statuses)
@@ -43,7 +45,8 @@ func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant ev
 
 // expectedDeliveries returns the keys of the selected deliveries, newest first, if as many match
 // as the caller expects. All statements read one snapshot.
-func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (rows []rowKey, err error) {
+func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection,
+	statuses []string) (rows []rowKey, err error) {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, db.lists, snapshot, func(tx pgx.Tx) error {
 		matched, err := countMatching(ctx, tx, tenant, which, statuses)
@@ -60,12 +63,14 @@ func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 
 // countMatching counts the deliveries of a selection that can be restarted, in each state up to
 // MaxExpectedCount+1, by the same indexes as their list.
-func countMatching(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) (n int, err error) {
+func countMatching(ctx context.Context, lists batcher, tenant eventhook.TenantID, which eventhook.DeliverySelection,
+	statuses []string) (n int, err error) {
 	f, from, before := selectionFilter(which)
 	f.Limit = eventhook.MaxExpectedCount + 1
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)
-		counts, err := readPlannedOnce(ctx, lists, `SELECT count(*) FROM (`+deliveryList(f)+`) d`, pgx.RowTo[int], deliveryListArgs(tenant, f, from, before))
+		counts, err := readPlannedOnce(ctx, lists, `SELECT count(*) FROM (`+deliveryList(f)+`) d`, pgx.RowTo[int],
+			deliveryListArgs(tenant, f, from, before))
 		if err != nil {
 			return 0, err
 		}

@@ -12,7 +12,8 @@ import (
 // ScanDeliveries lists deliveries, newest first: those of one tenant, or of all tenants if
 // tenant is zero. It examines a limited number of deliveries for a limited time, and may
 // return fewer than f.Limit although more match; Next continues.
-func (db *DB) ScanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
+func (db *DB) ScanDeliveries(ctx context.Context, tenant eventhook.TenantID,
+	f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
 	l := newDeliveryScan(tenant, f)
 	s := scan{scanLimits: listScan, limit: f.Limit, now: db.now}
 	if tenant.IsZero() {
@@ -42,7 +43,8 @@ type deliveryScan struct {
 // newDeliveryScan selects the index that leaves the fewest deliveries to examine, and puts
 // all conditions that it does not serve into matches.
 func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deliveryScan {
-	s := deliveryScan{scanRows{table: "delivery", alias: "d", where: byDeliveryTenant, matches: `true`}, pgx.StrictNamedArgs{"tenant": [16]byte(tenant)}}
+	s := deliveryScan{scanRows{table: "delivery", alias: "d", where: byDeliveryTenant, matches: `true`},
+		pgx.StrictNamedArgs{"tenant": [16]byte(tenant)}}
 	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
 	ofTenant := `d.tenant_id = @tenant`
 	if tenant == eventhook.OperatorTenant { // the deliveries have the tenants of their events
@@ -79,7 +81,8 @@ func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deli
 	}
 	if tenant.IsZero() {
 		delete(s.args, "tenant")
-		s.rows.where, s.rows.matches = strings.ReplaceAll(s.rows.where, `@tenant`, `t.id`), strings.ReplaceAll(s.rows.matches, `@tenant`, `t.id`)
+		s.rows.where, s.rows.matches = strings.ReplaceAll(s.rows.where, `@tenant`, `t.id`),
+			strings.ReplaceAll(s.rows.matches, `@tenant`, `t.id`)
 	}
 	return s
 }

@@ -67,7 +67,8 @@ type deliverySettleColumns struct {
 }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL), newOrderEndColumns()}
+	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(openOutagesSQL), newColumns(concludeEventsSQL),
+		newOrderEndColumns()}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -97,7 +98,8 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	err = settle(batch)
 	if isDataError(err) {
 		err = bisect(batch, settle, func(s *outbound.DeliverySettlement, err error) {
-			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "trace_id", s.Delivery.Trace(), "error", err)
+			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "trace_id", s.Delivery.Trace(),
+				"error", err)
 			lost = append(lost, s)
 		})
 	}
@@ -181,7 +183,8 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 // isWhole is true, no transaction is open on the connection, and the statements form one:
 // PostgreSQL commits at the end of the batch. Then settleOnConn also records outages, resets
 // counts of dead deliveries and, at the end, makes the next deliveries of keys due.
-func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, isWhole bool) (done settleResult, err error) {
+func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement,
+	isWhole bool) (done settleResult, err error) {
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}

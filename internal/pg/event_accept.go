@@ -156,7 +156,8 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
 			if isDataError(err) && len(part) == 1 && part[0].PlanToStore() != nil {
-				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "trace_id", part[0].Event.Trace(), "error", err)
+				db.log.Warn("the database refused the effects of an event; the event will be planned again",
+					"event", part[0].Event.ID, "trace_id", part[0].Event.Trace(), "error", err)
 				part[0].IsPlanRefused = true
 				err = accept(part)
 			}

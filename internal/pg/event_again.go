@@ -47,13 +47,16 @@ func repeatableArgs(tenant eventhook.TenantID, ids []eventhook.EventID) pgx.Stri
 // SelectAgain returns the ids of the selected events, each once, and the events among them
 // that can be processed again, with the sizes of their payloads. A selection by filter
 // includes dead, delivered and unrouted events unless it names statuses.
-func (db *DB) SelectAgain(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection) (ids []eventhook.EventID, repeatable []eventhook.RepeatableEvent, err error) {
-	ids, err = db.selectEvents(ctx, tenant, selection, []eventhook.EventStatus{eventhook.EventDead, eventhook.EventDelivered, eventhook.EventUnrouted})
+func (db *DB) SelectAgain(ctx context.Context, tenant eventhook.TenantID,
+	selection eventhook.EventSelection) (ids []eventhook.EventID, repeatable []eventhook.RepeatableEvent, err error) {
+	ids, err = db.selectEvents(ctx, tenant, selection,
+		[]eventhook.EventStatus{eventhook.EventDead, eventhook.EventDelivered, eventhook.EventUnrouted})
 	if err != nil || len(ids) == 0 {
 		return nil, nil, translate("select events", err)
 	}
 	ids = withoutRepetitions(ids)
-	rows, err := db.lists.Query(ctx, repeatableSQL+` SELECT asked, bytes FROM checked WHERE reason IS NULL ORDER BY n`, repeatableArgs(tenant, ids))
+	rows, err := db.lists.Query(ctx, repeatableSQL+` SELECT asked, bytes FROM checked WHERE reason IS NULL ORDER BY n`,
+		repeatableArgs(tenant, ids))
 	if err != nil {
 		return nil, nil, translate("select events", err)
 	}
@@ -88,7 +91,8 @@ SELECT s.asked, s.new_id, CASE WHEN s.reason IS NULL AND s.before >= @max_bytes 
 // current routes: in any final status, so that the work of an event that succeeded is
 // repeated. The new events have the trace of the old ones, which do not change. The change and
 // its audit entry are one transaction.
-func (db *DB) ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.EventID) (copies eventhook.EventCopies, err error) {
+func (db *DB) ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID,
+	ids []eventhook.EventID) (copies eventhook.EventCopies, err error) {
 	if len(ids) == 0 {
 		return copies, nil
 	}
@@ -108,10 +112,12 @@ func (db *DB) ReprocessAgain(ctx context.Context, by eventhook.Actor, tenant eve
 	return copies, nil
 }
 
-func (db *DB) copyEvents(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, events []eventhook.EventID) (copies eventhook.EventCopies, err error) {
+func (db *DB) copyEvents(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID,
+	events []eventhook.EventID) (copies eventhook.EventCopies, err error) {
 	now := db.now()
 	args := repeatableArgs(tenant, events)
-	maps.Copy(args, pgx.StrictNamedArgs{"new_ids": uuids(newIDsInOrder[eventhook.Event](now, len(events))), "now": now, "max_bytes": int64(maxCopiedBytes), "too_large": skippedTooLarge})
+	maps.Copy(args, pgx.StrictNamedArgs{"new_ids": uuids(newIDsInOrder[eventhook.Event](now, len(events))), "now": now,
+		"max_bytes": int64(maxCopiedBytes), "too_large": skippedTooLarge})
 	rows, err := tx.Query(ctx, copyEventsSQL, args)
 	if err != nil {
 		return copies, err

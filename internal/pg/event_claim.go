@@ -61,7 +61,8 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 		var source, reprocessed *[16]byte
 		var origin string
 		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.LostLeases, &e.RetryCount, &e.BodySize, &origin,
-			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug, &reprocessed)
+			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug,
+			&reprocessed)
 		e.Origin = eventhook.Origin(origin)
 		if reprocessed != nil {
 			e.ReprocessedFrom = *reprocessed

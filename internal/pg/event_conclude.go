@@ -35,7 +35,8 @@ import (
 //     must lock the event regardless of its status.
 //
 // Lock order: deliveries, then events by id. SettleEvents locks its events before its
-// deliveries. RestartDeliveries does so, too, but skips locked deliveries. If two transactions wait for each other, PostgreSQL ends one transaction with a
+// deliveries. RestartDeliveries does so, too, but skips locked deliveries. If two transactions
+// wait for each other, PostgreSQL ends one transaction with a
 // deadlock, and it is retried.
 
 // lockEventsSQL locks events of any status in the order of their ids. Primary key, one

@@ -77,7 +77,8 @@ func (db *DB) readOutcome(ctx context.Context, e *eventhook.Event, o *eventhook.
 		switch s := eventhook.ExecutionStatus(status); {
 		case !of.isOwn[id], s == eventhook.ExecutionCompleted, s == eventhook.ExecutionCancelled:
 		case s == eventhook.ExecutionDead:
-			o.Fail(eventhook.Failure{Type: eventhook.FailedExecution, ID: eventhook.ExecutionID(id).String(), EventID: e.ID, Status: status, Error: text})
+			o.Fail(eventhook.Failure{Type: eventhook.FailedExecution, ID: eventhook.ExecutionID(id).String(), EventID: e.ID,
+				Status: status, Error: text})
 		default:
 			o.Wait()
 		}
@@ -92,7 +93,8 @@ func (db *DB) readOutcome(ctx context.Context, e *eventhook.Event, o *eventhook.
 		case s == eventhook.PromisePending:
 			o.Wait()
 		default:
-			o.Fail(eventhook.Failure{Type: eventhook.FailedPromise, ID: eventhook.PromiseID(id).String(), EventID: e.ID, Status: status, Error: text})
+			o.Fail(eventhook.Failure{Type: eventhook.FailedPromise, ID: eventhook.PromiseID(id).String(), EventID: e.ID,
+				Status: status, Error: text})
 		}
 	})
 	if err != nil {
@@ -102,7 +104,8 @@ func (db *DB) readOutcome(ctx context.Context, e *eventhook.Event, o *eventhook.
 }
 
 // readStates calls add for each row with one of the ids.
-func (db *DB) readStates(ctx context.Context, sql string, tenant eventhook.TenantID, ids [][16]byte, add func(id [16]byte, status, text string)) error {
+func (db *DB) readStates(ctx context.Context, sql string, tenant eventhook.TenantID, ids [][16]byte,
+	add func(id [16]byte, status, text string)) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -161,11 +164,13 @@ func addEventOutcome(o *eventhook.EventOutcome, e *eventhook.Event, actions []ev
 	case eventhook.EventDead:
 		for _, a := range actions {
 			if a.Status == eventhook.ActionFailed && !a.IsRequest {
-				o.Fail(eventhook.Failure{Type: eventhook.FailedAction, ID: a.ID.String(), EventID: e.ID, Status: string(a.Status), Error: a.ErrorMessage})
+				o.Fail(eventhook.Failure{Type: eventhook.FailedAction, ID: a.ID.String(), EventID: e.ID, Status: string(a.Status),
+					Error: a.ErrorMessage})
 			}
 		}
 		if len(o.Failures) == 0 {
-			o.Fail(eventhook.Failure{Type: eventhook.FailedEvent, ID: e.ID.String(), EventID: e.ID, Status: string(e.Status), Error: e.LastError})
+			o.Fail(eventhook.Failure{Type: eventhook.FailedEvent, ID: e.ID.String(), EventID: e.ID, Status: string(e.Status),
+				Error: e.LastError})
 		}
 	default: // final, and not failed
 	}

@@ -64,7 +64,8 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 // selectEvents returns the ids of the events that a selection may include. It prefers the
 // newest, since these are most likely to have their payloads. A selection without statuses
 // includes the statuses byDefault.
-func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection, byDefault []eventhook.EventStatus) ([]eventhook.EventID, error) {
+func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection,
+	byDefault []eventhook.EventStatus) ([]eventhook.EventID, error) {
 	if len(selection.IDs) > 0 {
 		return selection.IDs, nil
 	}

@@ -70,7 +70,8 @@ func (db *DB) ScanEvents(ctx context.Context, tenant eventhook.TenantID, f event
 	return found, translate("list events", err)
 }
 
-func (db *DB) scanEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter, limits scanLimits) (found eventhook.EventScan, err error) {
+func (db *DB) scanEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter,
+	limits scanLimits) (found eventhook.EventScan, err error) {
 	sources, err := db.sourcesNamed(ctx, tenant, f)
 	if err != nil || f.Status != "" && statusSQL[f.Status] == "" || f.Source != "" && len(sources) == 0 {
 		return found, err

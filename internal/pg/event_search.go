@@ -13,7 +13,8 @@ const maxSearchPageBytes = 8 << 20
 // of f and before f.Before. It reads at most f.Limit events, fewer if their bodies are large.
 // next is the cursor of the next page, zero at the end. With needsPayload it reads
 // payloads; headers of an event are nil if its payload is past its retention. Primary keys.
-func (db *DB) EventsToSearch(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter, needsPayload bool) (events []*eventhook.Event, next eventhook.EventID, err error) {
+func (db *DB) EventsToSearch(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter,
+	needsPayload bool) (events []*eventhook.Event, next eventhook.EventID, err error) {
 	list, err := readEvents(ctx, db, tenant, f, routedColumns, scanRouted)
 	if err != nil || len(list) == 0 {
 		return nil, next, err

@@ -115,7 +115,8 @@ func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refu
 	}
 	unsettled, err = db.trySettle(ctx, batch)
 	if isDataError(err) {
-		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "trace_id", batch[0].Event.Trace(), "error", refusal)
+		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "trace_id", batch[0].Event.Trace(),
+			"error", refusal)
 		for i := range batch[0].Actions {
 			if a := &batch[0].Actions[i]; a.Failure == "" {
 				a.Failure, a.Permanent = "the database refused the effect of this action", true

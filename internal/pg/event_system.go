@@ -244,7 +244,8 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 			}
 			if s.filter == nil || db.matches(s.filter, e) {
 				to := eventhook.DestinationID(s.id)
-				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType,
+				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID,
+					DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType,
 					OrderKey: db.orderKey(s.order, e)})
 			}
 		}

@@ -49,7 +49,8 @@ func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook
 
 // transition changes an execution by a statement that returns the number of changed rows. If
 // that is 0, it returns KindConflict with the message refusal.
-func (db *DB) transition(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID, refusal, sql string) (eventhook.Execution, error) {
+func (db *DB) transition(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID, refusal,
+	sql string) (eventhook.Execution, error) {
 	var changed int
 	if err := db.work.QueryRow(ctx, sql, [16]byte(id), [16]byte(tenant), db.now()).Scan(&changed); err != nil {
 		return eventhook.Execution{}, translate("change execution", err)

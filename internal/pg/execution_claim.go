@@ -149,7 +149,8 @@ func (db *DB) hasMoreDue(ctx context.Context, c workClaim) (bool, error) {
 		return false, nil
 	}
 	var n int
-	err := db.work.QueryRow(ctx, sql, pgx.StrictNamedArgs{"tenant": [16]byte(c.Tenant), "queue": c.Queue, "now": db.now(), "kinds": kindsArg(c.WorkQuery), "look": c.look}).Scan(&n)
+	err := db.work.QueryRow(ctx, sql, pgx.StrictNamedArgs{"tenant": [16]byte(c.Tenant), "queue": c.Queue, "now": db.now(),
+		"kinds": kindsArg(c.WorkQuery), "look": c.look}).Scan(&n)
 	return err == nil && n == c.look, err
 }
 

@@ -160,6 +160,7 @@ func (c workClaim) countStatement() string {
 // nextEarly returns when the next execution of negative priority is due, nil if there is
 // none.
 func (db *DB) nextEarly(ctx context.Context, q eventhook.WorkQuery) (next *time.Time, err error) {
-	err = db.work.QueryRow(ctx, nextEarlySQL, pgx.StrictNamedArgs{"tenant": [16]byte(q.Tenant), "queue": q.Queue, "kinds": kindsArg(q)}).Scan(&next)
+	err = db.work.QueryRow(ctx, nextEarlySQL, pgx.StrictNamedArgs{"tenant": [16]byte(q.Tenant), "queue": q.Queue,
+		"kinds": kindsArg(q)}).Scan(&next)
 	return next, err
 }

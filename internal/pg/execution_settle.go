@@ -221,11 +221,13 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 	}
 	now := db.now()
 	policy.MaxRetries = new(current.MaxAttempts - 1)
-	args := pgx.StrictNamedArgs{"id": [16]byte(x.ID), "tenant": [16]byte(x.TenantID), "token": x.Lease.Token, "now": now, "error": textArg(message),
+	args := pgx.StrictNamedArgs{"id": [16]byte(x.ID), "tenant": [16]byte(x.TenantID), "token": x.Lease.Token, "now": now,
+		"error":  textArg(message),
 		"status": string(eventhook.ExecutionDead), "due_at": (*time.Time)(nil), "completed_at": &now}
 	if delay, more := policy.Delay(current.Attempt); retryable && more {
 		next = now.Add(delay)
-		args["status"], args["due_at"], args["completed_at"] = string(eventhook.ExecutionFailed), new(next.Add(behind(current.Priority))), (*time.Time)(nil)
+		args["status"], args["due_at"], args["completed_at"] = string(eventhook.ExecutionFailed),
+			new(next.Add(behind(current.Priority))), (*time.Time)(nil)
 	}
 	var failed int
 	if err := db.work.QueryRow(ctx, db.form(ctx, x.TenantID, failSQL), args).Scan(&failed); err != nil {

@@ -48,8 +48,9 @@ func (db *DB) StartWork(ctx context.Context, x eventhook.Execution) (_ eventhook
 		x.DueAt = &now
 	}
 	var id eventhook.ExecutionID
-	err = db.work.QueryRow(ctx, startWorkSQL, pgx.StrictNamedArgs{"id": [16]byte(x.ID), "tenant": [16]byte(x.TenantID), "now": now, "due_at": *x.DueAt,
-		"scope": keyScope(&x), "key": textArg(x.IdempotencyKey), "expires_at": now.Add(cmp.Or(x.KeyTTL, eventhook.TargetKeyTTL)),
+	err = db.work.QueryRow(ctx, startWorkSQL, pgx.StrictNamedArgs{"id": [16]byte(x.ID), "tenant": [16]byte(x.TenantID), "now": now,
+		"due_at": *x.DueAt,
+		"scope":  keyScope(&x), "key": textArg(x.IdempotencyKey), "expires_at": now.Add(cmp.Or(x.KeyTTL, eventhook.TargetKeyTTL)),
 		"type": string(x.Type), "kind": x.Kind, "queue": x.Queue, "max_attempts": x.MaxAttempts, "priority": x.Priority,
 		"trace_id": textArg(x.TraceID), "input": jsonArg(x.Input), "input_size": len(x.Input)}).Scan((*[16]byte)(&id))
 	switch {

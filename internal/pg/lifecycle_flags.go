@@ -23,10 +23,11 @@ const (
 const isLoggedSQL = `SELECT EXISTS (SELECT FROM eventhook.subscription s WHERE s.tenant_id IN ($1, ` + operatorID + `) AND ` + namesLifecycle + `)`
 
 func (db *DB) newLifecycleFlags() *lifecycleFlags {
-	return snapshot.New(maxLifecycleFlag, lifecycleFlagAge, db.now, func(ctx context.Context, tenant eventhook.TenantID) (isLogged bool, err error) {
-		err = db.work.QueryRow(ctx, isLoggedSQL, [16]byte(tenant)).Scan(&isLogged)
-		return isLogged, err
-	})
+	return snapshot.New(maxLifecycleFlag, lifecycleFlagAge, db.now,
+		func(ctx context.Context, tenant eventhook.TenantID) (isLogged bool, err error) {
+			err = db.work.QueryRow(ctx, isLoggedSQL, [16]byte(tenant)).Scan(&isLogged)
+			return isLogged, err
+		})
 }
 
 // form returns the form of a statement that a tenant needs now.

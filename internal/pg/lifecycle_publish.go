@@ -49,7 +49,8 @@ type lifecycleChange struct {
 
 // PublishLifecycle publishes the events of stored changes, oldest first for each tenant, and
 // returns the number of changes. An event that only operator subscriptions name belongs to the
-// operator tenant, so that its tenant does not see that the operator listens. It publishes nothing while another instance publishes. An event and
+// operator tenant, so that its tenant does not see that the operator listens. It publishes nothing
+// while another instance publishes. An event and
 // the deletion of its change are one transaction, so each change has one event.
 func (db *DB) PublishLifecycle(ctx context.Context) (n int, err error) {
 	var isAny bool
@@ -116,7 +117,8 @@ func scanLifecycle(row pgx.CollectableRow) (c lifecycleChange, err error) {
 	x := &c.execution
 	err = row.Scan((*[16]byte)(&c.tenant), &c.sequence, &c.occurredAt, &c.eventType, &execution, &promise, &event,
 		&x.Attempt, &x.MaxAttempts, (*string)(&x.Type), &x.Kind, &x.Queue, &c.status, &x.IdempotencyKey, &x.Error, &x.TraceID)
-	for to, id := range map[*[16]byte]*[16]byte{(*[16]byte)(&x.ID): execution, (*[16]byte)(&c.promise): promise, (*[16]byte)(&x.EventID): event} {
+	for to, id := range map[*[16]byte]*[16]byte{(*[16]byte)(&x.ID): execution, (*[16]byte)(&c.promise): promise,
+		(*[16]byte)(&x.EventID): event} {
 		if id != nil {
 			*to = *id
 		}
@@ -146,8 +148,9 @@ type lifecycleData struct {
 // settled the promise, and it has the trace of that event.
 func (c lifecycleChange) event() (*eventhook.Event, error) {
 	x := c.execution
-	data := lifecycleData{ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: c.status, Attempt: x.Attempt, MaxAttempts: x.MaxAttempts,
-		Error: x.Error, IdempotencyKey: x.IdempotencyKey, OccurredAt: c.occurredAt.UTC()}
+	data := lifecycleData{ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: c.status, Attempt: x.Attempt,
+		MaxAttempts: x.MaxAttempts,
+		Error:       x.Error, IdempotencyKey: x.IdempotencyKey, OccurredAt: c.occurredAt.UTC()}
 	if !c.promise.IsZero() {
 		data.ID, data.Type = c.promise.String(), "promise"
 		if !x.ID.IsZero() {

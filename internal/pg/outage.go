@@ -106,7 +106,8 @@ WITH failing AS MATERIALIZED (
 // endOutages ends the outages of the subscriptions in succeeded. It resets the counts of dead
 // deliveries of the subscriptions that are not in counted. It locks the subscription_health
 // rows of both in one statement, so that all transactions lock these rows in the same order.
-func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount, now time.Time) error {
+func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool,
+	counted map[eventhook.SubscriptionID]*deadCount, now time.Time) error {
 	if len(succeeded) == 0 {
 		return nil
 	}
@@ -138,7 +139,8 @@ RETURNING d.id`
 
 // renewStale makes the stale deliveries of a batch due again that an outage has held up, and
 // returns the other settlements.
-func renewStale(ctx context.Context, tx pgx.Tx, batch []*outbound.DeliverySettlement, now time.Time) ([]*outbound.DeliverySettlement, error) {
+func renewStale(ctx context.Context, tx pgx.Tx, batch []*outbound.DeliverySettlement,
+	now time.Time) ([]*outbound.DeliverySettlement, error) {
 	var tenants, ids, subscriptions [][16]byte
 	var tokens []int64
 	var created []time.Time
@@ -151,7 +153,8 @@ func renewStale(ctx context.Context, tx pgx.Tx, batch []*outbound.DeliverySettle
 	if len(ids) == 0 {
 		return batch, nil
 	}
-	rows, err := tx.Query(ctx, renewStaleSQL, pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "subscriptions": subscriptions, "tokens": tokens, "created": created,
+	rows, err := tx.Query(ctx, renewStaleSQL, pgx.StrictNamedArgs{"tenants": tenants, "ids": ids, "subscriptions": subscriptions,
+		"tokens": tokens, "created": created,
 		"now": now, "default_hours": eventhook.DefaultRecoveryHours})
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM eventhook.delivery d WHERE d.destinati
     + (SELECT count(*) FROM (SELECT FROM eventhook.delivery d
         WHERE d.destination_id = $1 AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= $3 AND d.completed_at >= $2 AND d.recoveries < 3 LIMIT $4) dead)`
 
-// SubscriptionOutage returns the outage of a subscription; the zero value if there is none. It counts what was missed only during an outage or a recovery, and at most
+// SubscriptionOutage returns the outage of a subscription; the zero value if there is none. It
+// counts what was missed only during an outage or a recovery, and at most
 // eventhook.MaxMissedCount. The error is KindNotFound if the
 // subscription was deleted.
 func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (o eventhook.Outage, err error) {

@@ -30,17 +30,18 @@ FROM due WHERE h.subscription_id = due.subscription_id
 RETURNING h.subscription_id, due.tenant_id, coalesce(h.failing_since, @now), h.is_held, due.max_hours, due.is_probed`
 
 // ClaimProbes leases up to limit due probes of outages, the longest due first, except those of the
-// tenants in busy. No other
-// instance gets them while the lease lasts.
+// tenants in busy. No other instance gets them while the lease lasts.
 func (db *DB) ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) (list []outbound.Probe, err error) {
-	rows, err := db.work.Query(ctx, claimProbesSQL, pgx.StrictNamedArgs{"now": db.now(), "limit": limit, "busy": uuids(busy), "lease": lease, "default_hours": eventhook.DefaultRecoveryHours})
+	rows, err := db.work.Query(ctx, claimProbesSQL, pgx.StrictNamedArgs{"now": db.now(), "limit": limit, "busy": uuids(busy), "lease": lease,
+		"default_hours": eventhook.DefaultRecoveryHours})
 	if err != nil {
 		return nil, translate("claim probes", err)
 	}
 	var p outbound.Probe
 	var hours int
 	var isProbed bool
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&p.SubscriptionID), (*[16]byte)(&p.TenantID), &p.FailingSince, &p.IsHeld, &hours, &isProbed}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&p.SubscriptionID), (*[16]byte)(&p.TenantID), &p.FailingSince, &p.IsHeld, &hours,
+		&isProbed}, func() error {
 		if p.MaxAge = time.Duration(hours) * time.Hour; isProbed {
 			list = append(list, p)
 		}
@@ -86,16 +87,20 @@ RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, 
 func (db *DB) ClaimMissed(ctx context.Context, p outbound.Probe, lease time.Duration) (*outbound.Missed, error) {
 	const act = "claim a missed delivery"
 	now := db.now()
-	rows, err := db.work.Query(ctx, claimMissedSQL, pgx.StrictNamedArgs{"destination": [16]byte(p.SubscriptionID), "since": p.FailingSince.Add(-clockSkew),
-		"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "after": [16]byte(p.After), "is_held": p.IsHeld, "now": now, "lease": lease})
+	rows, err := db.work.Query(ctx, claimMissedSQL,
+		pgx.StrictNamedArgs{"destination": [16]byte(p.SubscriptionID), "since": p.FailingSince.Add(-clockSkew),
+			"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "after": [16]byte(p.After),
+			"is_held": p.IsHeld, "now": now, "lease": lease})
 	if err != nil {
 		return nil, translate(act, err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (outbound.Missed, error) {
-		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired, SubscriptionID: p.SubscriptionID, DestinationID: eventhook.DestinationID(p.SubscriptionID)}
+		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired, SubscriptionID: p.SubscriptionID,
+			DestinationID: eventhook.DestinationID(p.SubscriptionID)}
 		m := outbound.Missed{Delivery: d}
 		var order *[16]byte
-		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.EventID), &d.EventType, &d.Lease.Token, &d.Lease.Until, &d.Attempts,
+		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.EventID), &d.EventType, &d.Lease.Token,
+			&d.Lease.Until, &d.Attempts,
 			&d.RetryCount, &d.RestartedAt, &m.WasDead, &order)
 		if order != nil {
 			d.OrderKey = *order

@@ -205,8 +205,9 @@ func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventho
 		}
 	}
 	now := db.now()
-	row := db.work.QueryRow(ctx, db.form(ctx, p.TenantID, createPromiseSQL), pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
-		"key": p.IdempotencyKey, "workflow": uuidArg(p.WorkflowExecutionID), "expires_at": p.ExpiresAt, "now": now})
+	row := db.work.QueryRow(ctx, db.form(ctx, p.TenantID, createPromiseSQL),
+		pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
+			"key": p.IdempotencyKey, "workflow": uuidArg(p.WorkflowExecutionID), "expires_at": p.ExpiresAt, "now": now})
 	result, err := scanPromise(row)
 	if err == nil {
 		return result, true, nil

@@ -9,7 +9,8 @@ import (
 )
 
 // promiseRows are the promises that a scan examines. Index promise_tenant.
-var promiseRows = scanRows{table: "promise", alias: "p", where: `p.tenant_id = @tenant AND p.id >= @from AND p.id < @before AND NOT p.is_held`,
+var promiseRows = scanRows{table: "promise", alias: "p",
+	where:   `p.tenant_id = @tenant AND p.id >= @from AND p.id < @before AND NOT p.is_held`,
 	matches: `@status = '' OR p.status = @status`}
 
 // promisesByIDSQL reads promises by their primary key, newest first.
@@ -23,7 +24,8 @@ func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, f eventho
 	s := scan{scanLimits: listScan, limit: f.Limit, now: db.now}
 	sql := promiseRows.sql(false)
 	s.read = func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error) {
-		return db.readScanStep(ctx, sql, pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "status": string(f.Status), "from": from, "before": before, "rows": rows})
+		return db.readScanStep(ctx, sql, pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "status": string(f.Status), "from": from,
+			"before": before, "rows": rows})
 	}
 	out, err := s.run(ctx, [16]byte{}, cursorArg(f.Before).([16]byte)) //nolint:forcetypeassert // cursorArg always returns this type
 	if err != nil || len(out.rows) == 0 {

@@ -136,7 +136,8 @@ func asNotReady(err error) error {
 	if !isWrongSchema(err) {
 		return err
 	}
-	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: eventhook.ErrNotReady.Message, RetryAfter: notReadyRetryAfter, Cause: err}
+	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: eventhook.ErrNotReady.Message, RetryAfter: notReadyRetryAfter,
+		Cause: err}
 }
 
 // isWrongSchema reports whether a statement names a schema, table, column or function that does

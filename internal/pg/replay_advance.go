@@ -95,14 +95,16 @@ type recoveryProgress struct {
 // announceRecovery publishes webhook.recovering when a recovery queues its first deliveries,
 // and webhook.recovered when they have ended.
 func (db *DB) announceRecovery(ctx context.Context, tx pgx.Tx, job *replay.Job, step replay.Step, queued int) (announced, error) {
-	kind, data := "webhook.recovering", recoveryProgress{Subscription: announcedObject{"subscription", job.SubscriptionID.String(), job.Subscription.Name},
+	kind, data := "webhook.recovering", recoveryProgress{Subscription: announcedObject{"subscription", job.SubscriptionID.String(),
+		job.Subscription.Name},
 		Since: job.Since.UTC(), Until: job.Until.UTC(), Queued: job.Queued + int64(queued)}
 	switch {
 	case job.Kind != eventhook.ReplayRecovery || data.Queued == 0:
 		return announced{}, nil
 	case step.End != "":
 		kind = "webhook.recovered"
-		if err := tx.QueryRow(ctx, `SELECT sent, failed FROM eventhook.replay WHERE id = $1`, [16]byte(job.ID)).Scan(&data.Sent, &data.Failed); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT sent, failed FROM eventhook.replay WHERE id = $1`, [16]byte(job.ID)).Scan(&data.Sent,
+			&data.Failed); err != nil {
 			return announced{}, err
 		}
 	case job.Queued > 0:
@@ -167,7 +169,8 @@ func (db *DB) queueReplayed(ctx context.Context, tx pgx.Tx, job *replay.Job, lis
 		return queued, err
 	}
 	tag, err := tx.Exec(ctx, insertMissingSQL, pgx.StrictNamedArgs{"destination": [16]byte(job.SubscriptionID),
-		"replay": [16]byte(job.ID), "now": now, "tenants": m.tenants, "ids": m.ids, "events": m.events, "types": m.types, "due_at": m.dueAt})
+		"replay": [16]byte(job.ID), "now": now, "tenants": m.tenants, "ids": m.ids, "events": m.events, "types": m.types,
+		"due_at": m.dueAt})
 	return queued + int(tag.RowsAffected()), err
 }
 
@@ -180,7 +183,8 @@ WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.order_seq > 0 AND d.restar
 
 // insertMissingOrdered creates ordered deliveries of stored events, unless they exist, and
 // returns their number.
-func insertMissingOrdered(ctx context.Context, tx pgx.Tx, job *replay.Job, list []*eventhook.Delivery, now time.Time) (created int, err error) {
+func insertMissingOrdered(ctx context.Context, tx pgx.Tx, job *replay.Job, list []*eventhook.Delivery,
+	now time.Time) (created int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}

@@ -20,7 +20,8 @@ const replayColumns = `r.id, r.tenant_id, r.subscription_id, r.kind, r.status, r
 // scanReplay scans replayColumns and, into more, the columns after them.
 func scanReplay(row pgx.Row, more ...any) (r eventhook.Replay, err error) {
 	var statuses []string
-	err = row.Scan(append([]any{(*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SubscriptionID), (*string)(&r.Kind), (*string)(&r.Status),
+	err = row.Scan(append([]any{(*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SubscriptionID), (*string)(&r.Kind),
+		(*string)(&r.Status),
 		&r.Since, &r.Until, &statuses, &r.EventTypes, &r.Missing, &r.Limit, &r.Estimated, &r.Matched, &r.Queued, &r.Sent, &r.Failed,
 		&r.CreatedAt, &r.FinishedAt}, more...)...)
 	for _, s := range statuses {
@@ -102,7 +103,8 @@ func (db *DB) leaseReplay(ctx context.Context, lease time.Duration, skipped []ev
 	var cursor *[16]byte
 	var released, counted *time.Time
 	var err error
-	job.Replay, err = scanReplay(db.work.QueryRow(ctx, leaseReplaySQL, now, now.Add(lease), uuids(skipped)), &cursor, &job.LeaseToken, &released, &counted, &job.IsFailing)
+	job.Replay, err = scanReplay(db.work.QueryRow(ctx, leaseReplaySQL, now, now.Add(lease), uuids(skipped)), &cursor, &job.LeaseToken,
+		&released, &counted, &job.IsFailing)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ ORDER BY e.id LIMIT $4`
 // readAllEvents reads the next limit events of the tenants whose events an operator
 // subscription receives. It reads one window of time after another, and widens the window while
 // that has few events.
-func (db *DB) readAllEvents(ctx context.Context, job *replay.Job, limit int) (list []replayedEvent, cursor [16]byte, isLast bool, err error) {
+func (db *DB) readAllEvents(ctx context.Context, job *replay.Job,
+	limit int) (list []replayedEvent, cursor [16]byte, isLast bool, err error) {
 	from, before := replayBounds(job)
 	for window := firstWindow; ; {
 		end := [16]byte(earlierEvent(eventhook.EventID(from).Time().Add(window), before))

@@ -88,7 +88,8 @@ func (db *DB) deliveryPage(ctx context.Context, job *replay.Job, limit int) (pag
 func scanReplayed(job *replay.Job) func(pgx.CollectableRow) (*eventhook.Delivery, error) {
 	return func(row pgx.CollectableRow) (*eventhook.Delivery, error) {
 		d := newReplayed(job)
-		err := row.Scan((*[16]byte)(&d.TenantID), (*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.EventType, (*string)(&d.Status), &d.CompletedAt)
+		err := row.Scan((*[16]byte)(&d.TenantID), (*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.EventType, (*string)(&d.Status),
+			&d.CompletedAt)
 		return d, err
 	}
 }
@@ -126,7 +127,8 @@ const testEventType = "system.webhook_test"
 
 // readReplayed sets the states of the deliveries that exist.
 func (db *DB) readReplayed(ctx context.Context, job *replay.Job, list []*eventhook.Delivery) error {
-	tenants, ids, byID := make([][16]byte, len(list)), make([][16]byte, len(list)), make(map[eventhook.DeliveryID]*eventhook.Delivery, len(list))
+	tenants, ids, byID := make([][16]byte, len(list)), make([][16]byte, len(list)),
+		make(map[eventhook.DeliveryID]*eventhook.Delivery, len(list))
 	for i, d := range list {
 		tenants[i], ids[i], byID[d.ID] = d.TenantID, d.ID, d
 	}

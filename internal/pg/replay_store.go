@@ -41,7 +41,8 @@ type replayRecord struct {
 // is valid. If a replay of the same request is running, it returns that replay instead. The
 // error is KindConflict if MaxRunningReplays other replays are running, and KindNotFound if
 // the subscription was deleted.
-func (db *DB) CreateReplay(ctx context.Context, by eventhook.Actor, of eventhook.Subscription, r eventhook.Replay) (created eventhook.Replay, err error) {
+func (db *DB) CreateReplay(ctx context.Context, by eventhook.Actor, of eventhook.Subscription,
+	r eventhook.Replay) (created eventhook.Replay, err error) {
 	hash := r.ReplayRequest.Hash()
 	r.ReplayRequest = r.Normalized()
 	err = db.mutate(ctx, "create replay", by, of.TenantID, func(m *mutation) error {
@@ -61,7 +62,8 @@ func (db *DB) CreateReplay(ctx context.Context, by eventhook.Actor, of eventhook
 	return created, err
 }
 
-func (m *mutation) insertReplay(ctx context.Context, of eventhook.Subscription, r eventhook.Replay, hash []byte) (created eventhook.Replay, err error) {
+func (m *mutation) insertReplay(ctx context.Context, of eventhook.Subscription, r eventhook.Replay,
+	hash []byte) (created eventhook.Replay, err error) {
 	var running int
 	if err := m.tx.QueryRow(ctx, countReplaysSQL, [16]byte(of.ID)).Scan(&running); err != nil {
 		return created, err
@@ -74,9 +76,11 @@ func (m *mutation) insertReplay(ctx context.Context, of eventhook.Subscription, 
 	if r.Until.IsZero() || r.Until.After(now) {
 		r.Until = now
 	}
-	created, err = scanReplay(m.tx.QueryRow(ctx, insertReplaySQL, pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Replay](now)),
-		"tenant": [16]byte(m.tenant.ID), "subscription": [16]byte(of.ID), "since": r.Since, "until": r.Until, "statuses": r.Statuses,
-		"event_types": nonNil(r.EventTypes), "missing": r.Missing, "max_count": r.Limit, "hash": hash, "estimated": r.Estimated, "now": now}))
+	created, err = scanReplay(m.tx.QueryRow(ctx, insertReplaySQL,
+		pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Replay](now)),
+			"tenant": [16]byte(m.tenant.ID), "subscription": [16]byte(of.ID), "since": r.Since, "until": r.Until, "statuses": r.Statuses,
+			"event_types": nonNil(r.EventTypes), "missing": r.Missing, "max_count": r.Limit, "hash": hash, "estimated": r.Estimated,
+			"now": now}))
 	if errors.Is(err, pgx.ErrNoRows) { // created concurrently, and committed by now
 		return scanReplay(m.tx.QueryRow(ctx, runningReplaySQL, [16]byte(of.ID), hash))
 	}
@@ -103,7 +107,8 @@ ORDER BY r.id DESC LIMIT $5`
 
 // Replays lists the replays of one of a tenant's subscriptions, newest first.
 func (db *DB) Replays(ctx context.Context, tenant eventhook.TenantID, f eventhook.ReplayFilter) ([]eventhook.Replay, error) {
-	rows, err := db.lists.Query(ctx, listReplaysSQL, [16]byte(tenant), [16]byte(f.SubscriptionID), cursorArg(f.Before), string(f.Status), f.Limit)
+	rows, err := db.lists.Query(ctx, listReplaysSQL, [16]byte(tenant), [16]byte(f.SubscriptionID), cursorArg(f.Before),
+		string(f.Status), f.Limit)
 	if err != nil {
 		return nil, translate("list replays", err)
 	}
@@ -114,14 +119,16 @@ func (db *DB) Replays(ctx context.Context, tenant eventhook.TenantID, f eventhoo
 const findReplaySQL = `SELECT ` + replayColumns + ` FROM eventhook.replay r WHERE r.id = $1 AND r.subscription_id = $2 AND (r.tenant_id = $3) IS TRUE`
 
 // Replay returns a replay of one of a tenant's subscriptions, or KindNotFound. Primary key.
-func (db *DB) Replay(ctx context.Context, tenant eventhook.TenantID, of eventhook.SubscriptionID, id eventhook.ReplayID) (eventhook.Replay, error) {
+func (db *DB) Replay(ctx context.Context, tenant eventhook.TenantID, of eventhook.SubscriptionID,
+	id eventhook.ReplayID) (eventhook.Replay, error) {
 	r, err := scanReplay(db.lists.QueryRow(ctx, findReplaySQL, [16]byte(id), [16]byte(of), [16]byte(tenant)))
 	return r, translate("read replay", notFound(err, "replay"))
 }
 
 // CancelReplay ends a running replay of a subscription, which the caller has read: it queues no more deliveries. The error is KindConflict
 // if it has ended, and KindNotFound if it does not exist.
-func (db *DB) CancelReplay(ctx context.Context, by eventhook.Actor, of eventhook.Subscription, id eventhook.ReplayID) (r eventhook.Replay, err error) {
+func (db *DB) CancelReplay(ctx context.Context, by eventhook.Actor, of eventhook.Subscription,
+	id eventhook.ReplayID) (r eventhook.Replay, err error) {
 	find := func(m *mutation, lock string) (eventhook.Replay, error) {
 		return scanReplay(m.tx.QueryRow(ctx, findReplaySQL+lock, [16]byte(id), [16]byte(of.ID), [16]byte(of.TenantID)))
 	}
@@ -137,7 +144,8 @@ func (db *DB) CancelReplay(ctx context.Context, by eventhook.Actor, of eventhook
 		if _, err := m.tx.Exec(ctx, countReplaySQL, [16]byte(id), now); err != nil {
 			return err
 		}
-		_, err = m.tx.Exec(ctx, `UPDATE eventhook.replay SET status = 'cancelled', due_at = NULL, finished_at = $2 WHERE id = $1`, [16]byte(id), now)
+		_, err = m.tx.Exec(ctx, `UPDATE eventhook.replay SET status = 'cancelled', due_at = NULL, finished_at = $2 WHERE id = $1`,
+			[16]byte(id), now)
 		if err != nil {
 			return err
 		}

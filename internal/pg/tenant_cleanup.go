@@ -59,7 +59,8 @@ const cleanupColumns = `c.correlation_id, c.ended, c.closed_at, c.close_complete
 
 func scanCleanup(row pgx.Row, into *eventhook.TenantCleanup, before ...any) error {
 	var ended, deleted []byte
-	err := row.Scan(append(before, &into.CorrelationID, &ended, &into.ClosedAt, &into.CloseCompletedAt, &deleted, &into.PurgeRequestedAt, &into.PurgeCompletedAt)...)
+	err := row.Scan(append(before, &into.CorrelationID, &ended, &into.ClosedAt, &into.CloseCompletedAt, &deleted,
+		&into.PurgeRequestedAt, &into.PurgeCompletedAt)...)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,8 @@ func scanCleanup(row pgx.Row, into *eventhook.TenantCleanup, before ...any) erro
 // TenantCleanup returns the progress of the work after a tenant was closed. The error is
 // KindNotFound if the tenant is not closed. Primary key.
 func (db *DB) TenantCleanup(ctx context.Context, tenant eventhook.TenantID) (c eventhook.TenantCleanup, err error) {
-	err = scanCleanup(db.work.QueryRow(ctx, `SELECT `+cleanupColumns+` FROM eventhook.tenant_cleanup c WHERE c.tenant_id = $1`, [16]byte(tenant)), &c)
+	err = scanCleanup(db.work.QueryRow(ctx, `SELECT `+cleanupColumns+` FROM eventhook.tenant_cleanup c WHERE c.tenant_id = $1`,
+		[16]byte(tenant)), &c)
 	return c, translate("read the closing of the tenant", notFound(err, "closed tenant"))
 }
 
@@ -115,7 +117,8 @@ func (db *DB) claimCleanup(ctx context.Context) (*cleaner, error) {
 
 // releaseCleanup makes the tenant due again at once.
 func (db *DB) releaseCleanup(ctx context.Context, c *cleaner) error {
-	_, err := db.work.Exec(ctx, `UPDATE eventhook.tenant_cleanup SET due_at = $3 WHERE tenant_id = $1 AND lease_token = $2`, [16]byte(c.tenant.ID), c.token, db.now())
+	_, err := db.work.Exec(ctx, `UPDATE eventhook.tenant_cleanup SET due_at = $3 WHERE tenant_id = $1 AND lease_token = $2`,
+		[16]byte(c.tenant.ID), c.token, db.now())
 	return translate("release a closed tenant", err)
 }
 
@@ -129,7 +132,8 @@ RETURNING purge_requested_at`
 // runBatch runs one batch of the current step and stores the progress, in one transaction. It
 // reports whether the next batch is due now.
 func (c *cleaner) runBatch(ctx context.Context, steps []cleanupStep, firstOfPurge int) (isDue bool, err error) {
-	m := &mutation{db: c.db, by: eventhook.Actor{Type: eventhook.ActorSystem, Name: "tenant cleanup"}, tenant: c.tenant, correlation: c.cleanup.CorrelationID}
+	m := &mutation{db: c.db, by: eventhook.Actor{Type: eventhook.ActorSystem, Name: "tenant cleanup"}, tenant: c.tenant,
+		correlation: c.cleanup.CorrelationID}
 	err = m.run(ctx, "clean up a tenant", func() error {
 		if c.step < len(steps) && (c.step < firstOfPurge || c.cleanup.PurgeRequestedAt != nil) {
 			changed, more, err := steps[c.step](ctx, c, m)
@@ -170,7 +174,8 @@ func (c *cleaner) nextDue(m *mutation, steps, firstOfPurge int) *time.Time {
 		return &now
 	}
 	c.cleanup.PurgeCompletedAt = &now
-	m.recordChanges("tenant.purged", resourceOfTenant(c.tenant), []eventhook.FieldChange{{Field: "purge", From: json.RawMessage(`"running"`), To: json.RawMessage(`"completed"`)}})
+	m.recordChanges("tenant.purged", resourceOfTenant(c.tenant),
+		[]eventhook.FieldChange{{Field: "purge", From: json.RawMessage(`"running"`), To: json.RawMessage(`"completed"`)}})
 	return nil
 }
 
@@ -201,8 +206,9 @@ func (c *cleaner) save(ctx context.Context, tx pgx.Tx, due *time.Time) error {
 		return err
 	}
 	was := c.cleanup.PurgeRequestedAt
-	err = tx.QueryRow(ctx, saveCleanupSQL, pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "token": c.token, "step": c.step, "position": [16]byte(c.position),
-		"due_at": due, "ended": string(ended), "deleted": string(deleted), "close_completed_at": c.cleanup.CloseCompletedAt,
+	err = tx.QueryRow(ctx, saveCleanupSQL, pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "token": c.token, "step": c.step,
+		"position": [16]byte(c.position),
+		"due_at":   due, "ended": string(ended), "deleted": string(deleted), "close_completed_at": c.cleanup.CloseCompletedAt,
 		"purge_completed_at": c.cleanup.PurgeCompletedAt}).Scan(&c.cleanup.PurgeRequestedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrLeaseLost

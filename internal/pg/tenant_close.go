@@ -87,11 +87,13 @@ func endEvents(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, 
 }
 
 func endExecutions(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
-	return c.end(ctx, m, ending{endExecutionsSQL, eventhook.EndedExecutions, "task.cancelled_via_tenant_cascade", "workflow.cancelled_via_tenant_cascade", "execution"})
+	return c.end(ctx, m, ending{endExecutionsSQL, eventhook.EndedExecutions, "task.cancelled_via_tenant_cascade",
+		"workflow.cancelled_via_tenant_cascade", "execution"})
 }
 
 func endPromises(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
-	return c.end(ctx, m, ending{sql: endPromisesSQL, kind: eventhook.EndedPromises, first: "promise.rejected_via_tenant_cascade", resource: "promise"})
+	return c.end(ctx, m, ending{sql: endPromisesSQL, kind: eventhook.EndedPromises, first: "promise.rejected_via_tenant_cascade",
+		resource: "promise"})
 }
 
 func endDeliveries(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
@@ -99,7 +101,8 @@ func endDeliveries(ctx context.Context, c *cleaner, m *mutation) (map[string]int
 	if _, err := m.tx.Exec(ctx, lockOpenSQL, page); err != nil {
 		return nil, false, fmt.Errorf("lock deliveries: %w", err)
 	}
-	return c.end(ctx, m, ending{sql: endDeliveriesSQL, kind: eventhook.EndedDeliveries, first: "delivery.dead_via_tenant_cascade", resource: "delivery"})
+	return c.end(ctx, m, ending{sql: endDeliveriesSQL, kind: eventhook.EndedDeliveries, first: "delivery.dead_via_tenant_cascade",
+		resource: "delivery"})
 }
 
 // end ends the open rows of one page. It records one audit entry, with one system event, for
@@ -108,8 +111,9 @@ func (c *cleaner) end(ctx context.Context, m *mutation, e ending) (map[string]in
 	var read int
 	var last *[16]byte
 	var first, second [][16]byte
-	err := m.tx.QueryRow(ctx, e.sql, pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "after": [16]byte(c.position), "page": cleanupPage,
-		"now": c.db.now(), "error": eventhook.TenantClosedError}).Scan(&read, &last, &first, &second)
+	err := m.tx.QueryRow(ctx, e.sql, pgx.StrictNamedArgs{"tenant": [16]byte(c.tenant.ID), "after": [16]byte(c.position),
+		"page": cleanupPage,
+		"now":  c.db.now(), "error": eventhook.TenantClosedError}).Scan(&read, &last, &first, &second)
 	if err != nil {
 		return nil, false, fmt.Errorf("end %s: %w", e.kind, err)
 	}

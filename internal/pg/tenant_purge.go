@@ -22,7 +22,8 @@ func (db *DB) PurgeTenant(ctx context.Context, by eventhook.Actor, slug string) 
 			return err
 		}
 		if m.tenant.Status != eventhook.TenantClosed {
-			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is %s; close it before its data is deleted.", slug, m.tenant.Status)}
+			return &eventhook.Error{Kind: eventhook.KindConflict,
+				Message: fmt.Sprintf("The tenant %q is %s; close it before its data is deleted.", slug, m.tenant.Status)}
 		}
 		return m.requestPurge(ctx)
 	})
@@ -42,7 +43,8 @@ func (m *mutation) requestPurge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.recordChanges("tenant.purge_requested", resourceOfTenant(m.tenant), []eventhook.FieldChange{{Field: "purge", From: json.RawMessage("null"), To: json.RawMessage(`"running"`)}})
+	m.recordChanges("tenant.purge_requested", resourceOfTenant(m.tenant),
+		[]eventhook.FieldChange{{Field: "purge", From: json.RawMessage("null"), To: json.RawMessage(`"running"`)}})
 	return nil
 }
 
@@ -52,7 +54,8 @@ func (m *mutation) requestPurge(ctx context.Context) error {
 // their deliveries to operator subscriptions.
 var purgeSteps = []cleanupStep{
 	purgeDeliveries, purgeEvents,
-	purgeRows("idempotency_key", rowsOfTenant), purgeRows("execution", rowsOfTenant), purgeRows("promise", rowsOfTenant), purgeRows("replay", rowsOfTenant),
+	purgeRows("idempotency_key", rowsOfTenant), purgeRows("execution", rowsOfTenant), purgeRows("promise", rowsOfTenant),
+	purgeRows("replay", rowsOfTenant),
 	purgeRows("subscription_usage", `subscription_id IN (SELECT id FROM eventhook.subscription WHERE tenant_id = $1)`),
 	purgeRows("source_usage", rowsOfSources), purgeRows("rejection", rowsOfSources),
 	purgeRows("subscription", rowsOfTenant), purgeRows("route", rowsOfTenant), purgeRows("source", rowsOfTenant),
@@ -67,7 +70,8 @@ const (
 
 // purgeRows returns a step that deletes the rows of a table that satisfy a condition.
 func purgeRows(table, where string) cleanupStep {
-	sql := fmt.Sprintf(`DELETE FROM eventhook.%[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM eventhook.%[1]s WHERE %[2]s LIMIT $2))`, table, where)
+	sql := fmt.Sprintf(`DELETE FROM eventhook.%[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM eventhook.%[1]s WHERE %[2]s LIMIT $2))`,
+		table, where)
 	return func(ctx context.Context, c *cleaner, m *mutation) (map[string]int64, bool, error) {
 		tag, err := m.tx.Exec(ctx, sql, [16]byte(c.tenant.ID), cleanupPage)
 		if err != nil {

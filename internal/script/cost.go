@@ -33,8 +33,10 @@ func canCount(tree parsing.ASTNode) bool {
 		nodes++
 		switch n.NodeType {
 		case parsing.ASTCurrentNode, parsing.ASTRootNode, parsing.ASTIdentity, parsing.ASTLiteral, parsing.ASTField, parsing.ASTIndex,
-			parsing.ASTSubexpression, parsing.ASTIndexExpression, parsing.ASTPipe, parsing.ASTMultiSelectList, parsing.ASTMultiSelectHash, parsing.ASTKeyValPair,
-			parsing.ASTAndExpression, parsing.ASTOrExpression, parsing.ASTNotExpression, parsing.ASTArithmeticExpression, parsing.ASTArithmeticUnaryExpression:
+			parsing.ASTSubexpression, parsing.ASTIndexExpression, parsing.ASTPipe, parsing.ASTMultiSelectList,
+			parsing.ASTMultiSelectHash, parsing.ASTKeyValPair,
+			parsing.ASTAndExpression, parsing.ASTOrExpression, parsing.ASTNotExpression, parsing.ASTArithmeticExpression,
+			parsing.ASTArithmeticUnaryExpression:
 		case parsing.ASTProjection, parsing.ASTFilterProjection, parsing.ASTFlatten, parsing.ASTSlice, parsing.ASTComparator: // see counting
 		case parsing.ASTFunctionExpression:
 			if name, _ := n.Value.(string); !countedFunctions[name] {
@@ -106,7 +108,8 @@ func stepsOf(n parsing.ASTNode) int {
 }
 
 func afterSteps(steps int, n parsing.ASTNode) parsing.ASTNode {
-	count := callOf(countSteps, parsing.ASTNode{NodeType: parsing.ASTLiteral, Value: steps}, parsing.ASTNode{NodeType: parsing.ASTCurrentNode})
+	count := callOf(countSteps, parsing.ASTNode{NodeType: parsing.ASTLiteral, Value: steps},
+		parsing.ASTNode{NodeType: parsing.ASTCurrentNode})
 	return parsing.ASTNode{NodeType: parsing.ASTPipe, Children: []parsing.ASTNode{count, n}}
 }
 

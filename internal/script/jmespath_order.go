@@ -29,7 +29,8 @@ var (
 	orderedFunctions = interpreter.NewFunctionCaller(append(functions.GetDefaultFunctions(),
 		functions.FunctionEntry{Name: "keys", Arguments: object, Handler: membersBy(func(name string, _ any) any { return name })},
 		functions.FunctionEntry{Name: "values", Arguments: object, Handler: membersBy(func(_ string, value any) any { return value })},
-		functions.FunctionEntry{Name: "items", Arguments: object, Handler: membersBy(func(name string, value any) any { return []any{name, value} })},
+		functions.FunctionEntry{Name: "items", Arguments: object,
+			Handler: membersBy(func(name string, value any) any { return []any{name, value} })},
 		functions.FunctionEntry{Name: projectedValues, Arguments: []functions.ArgSpec{{Types: []functions.JpType{functions.JpAny}}},
 			Handler: membersBy(func(_ string, value any) any { return value })},
 		sortByOfCopy(),
@@ -73,7 +74,8 @@ func ordered(node parsing.ASTNode) parsing.ASTNode {
 	}
 	if node.NodeType == parsing.ASTValueProjection {
 		node.NodeType = parsing.ASTProjection
-		node.Children[0] = parsing.ASTNode{NodeType: parsing.ASTFunctionExpression, Value: projectedValues, Children: []parsing.ASTNode{node.Children[0]}}
+		node.Children[0] = parsing.ASTNode{NodeType: parsing.ASTFunctionExpression, Value: projectedValues,
+			Children: []parsing.ASTNode{node.Children[0]}}
 	}
 	return node
 }

@@ -63,7 +63,8 @@ func launch(of priority) (in, out *os.File, cmd *exec.Cmd, err error) {
 		_, _ = childIn.Close(), in.Close()
 		return nil, nil, nil, err
 	}
-	cmd = &exec.Cmd{Path: path, Args: []string{"eventhook-script"}, Env: of.environment(), Dir: "/", Stdin: childIn, Stdout: childOut, SysProcAttr: attributes()}
+	cmd = &exec.Cmd{Path: path, Args: []string{"eventhook-script"}, Env: of.environment(), Dir: "/", Stdin: childIn, Stdout: childOut,
+		SysProcAttr: attributes()}
 	err = startConfined(cmd, of)
 	_, _ = childIn.Close(), childOut.Close()
 	if err != nil {

@@ -40,7 +40,8 @@ func newOutboundMetrics() outboundMetrics {
 }
 
 func (o outboundMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds, o.probes, o.released}
+	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries,
+		o.deliveriesLost, o.settleSeconds, o.probes, o.released}
 }
 
 // Published counts a commit of published events.

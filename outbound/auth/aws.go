@@ -29,7 +29,8 @@ type signed struct {
 }
 
 func newSigned(d Deps, a eventhook.Auth) signed {
-	return signed{d.Client, d.Now, v4.NewSigner(), aws.Credentials{AccessKeyID: a.AccessKeyID, SecretAccessKey: a.SecretAccessKey}, a.Region, a.Service}
+	return signed{d.Client, d.Now, v4.NewSigner(), aws.Credentials{AccessKeyID: a.AccessKeyID, SecretAccessKey: a.SecretAccessKey},
+		a.Region, a.Service}
 }
 
 // Exchange implements send.Client.

@@ -117,11 +117,13 @@ func (t *tokens) drop(key tokenKey, old token) {
 func (t *tokens) request(ctx context.Context, key tokenKey) (token, error) {
 	config, ok := t.configs.Get(key)
 	if !ok {
-		config = &clientcredentials.Config{ClientID: key.id, ClientSecret: key.secret, TokenURL: key.url, Scopes: strings.Fields(key.scopes)}
+		config = &clientcredentials.Config{ClientID: key.id, ClientSecret: key.secret, TokenURL: key.url,
+			Scopes: strings.Fields(key.scopes)}
 		t.configs.Add(key, config)
 	}
 	began := t.deps.Now()
-	issued, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: tokenTransport{t.deps.Client}, CheckRedirect: noRedirect}))
+	issued, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient,
+		&http.Client{Transport: tokenTransport{t.deps.Client}, CheckRedirect: noRedirect}))
 	if err != nil {
 		return token{}, tokenErrorOf(key.url, err)
 	}
@@ -177,7 +179,8 @@ func lateToken(host string, cause error) error {
 
 // errorCodes are the codes of RFC 6749, section 5.2, and RFC 8707. Other codes are not shown,
 // because an endpoint could repeat a secret.
-var errorCodes = []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"}
+var errorCodes = []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+	"invalid_scope", "invalid_target"}
 
 // tokenErrorOf translates an error of package oauth2, whose text contains the answer.
 func tokenErrorOf(endpoint string, err error) error {

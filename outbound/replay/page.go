@@ -91,18 +91,23 @@ func matching(list []*eventhook.Delivery, to *eventhook.Subscription, patterns [
 // its time for filters, it stops and has checked only the first deliveries.
 func (w *Worker) filter(ctx context.Context, job *Job, list []*eventhook.Delivery) (passed []*eventhook.Delivery, checked int, err error) {
 	matcher := match.CompileMatcher(0, []eventhook.Subscription{job.Subscription}, nil)
-	began := w.Now()
-	bounded, cancel := context.WithTimeout(ctx, longestPage) // other tenants wait meanwhile
-	defer cancel()
+	var began time.Time
+	var bounded context.Context
 	for checked < len(list) {
 		n, err := w.Store.ReadReplayEvents(ctx, list[checked:])
 		if err != nil {
 			return nil, 0, err
 		}
+		if bounded == nil { // the time of the first read does not count, so that the replay advances
+			began = w.Now()
+			var cancel func()
+			bounded, cancel = context.WithTimeout(ctx, longestPage) // other tenants wait meanwhile
+			defer cancel()
+		}
 		for _, d := range list[checked : checked+n] {
 			passes, key, err := w.passes(bounded, matcher, job, d)
 			isBusy := errors.Is(err, cpushare.ErrBusy) || err != nil && bounded.Err() != nil && ctx.Err() == nil
-			if isBusy || w.Now().Sub(began) > longestPage {
+			if isBusy || checked > 0 && w.Now().Sub(began) > longestPage {
 				return passed, checked, nil
 			}
 			if err != nil {
@@ -124,7 +129,8 @@ func (j *Job) needsEvent(d *eventhook.Delivery) bool {
 
 // passes evaluates the filter for the event of a delivery, and returns the key that orders it. An
 // event whose evaluation takes too many steps does not pass, as when it was published.
-func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, job *Job, d *eventhook.Delivery) (passes bool, key eventhook.OrderKey, err error) {
+func (w *Worker) passes(ctx context.Context, matcher *match.Matcher, job *Job,
+	d *eventhook.Delivery) (passes bool, key eventhook.OrderKey, err error) {
 	e := d.Event
 	switch {
 	case !job.needsEvent(d):

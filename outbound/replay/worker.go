@@ -142,7 +142,8 @@ func (w *Worker) end(job *Job, status eventhook.ReplayStatus) Step {
 // Estimate returns how many events a replay of a subscription would match by their types,
 // without its filter. It counts in the first MaxReplayEstimate rows that the replay reads.
 func (w *Worker) Estimate(ctx context.Context, of eventhook.Subscription, r eventhook.ReplayRequest) (n int64, err error) {
-	job := &Job{Subscription: of, Replay: eventhook.Replay{TenantID: of.TenantID, SubscriptionID: of.ID, Kind: eventhook.ReplayRequested, ReplayRequest: r.Normalized()}}
+	job := &Job{Subscription: of, Replay: eventhook.Replay{TenantID: of.TenantID, SubscriptionID: of.ID,
+		Kind: eventhook.ReplayRequested, ReplayRequest: r.Normalized()}}
 	if now := w.Now(); job.Until.IsZero() || job.Until.After(now) {
 		job.Until = now
 	}

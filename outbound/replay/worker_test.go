@@ -270,3 +270,28 @@ func TestALimitEndsAReplay(t *testing.T) {
 		b.wantEach(s, ids[1200:], 0)
 	})
 }
+
+// slowStore takes a time to read events.
+type slowStore struct {
+	*fakeStore
+	takes time.Duration
+}
+
+func (s slowStore) ReadReplayEvents(ctx context.Context, list []*eventhook.Delivery) (int, error) {
+	time.Sleep(s.takes)
+	return s.fakeStore.ReadReplayEvents(ctx, list)
+}
+
+func TestAReplayOfEventsThatAreReadSlowlyAdvances(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		s := b.subscribe()
+		b.change(s.ID, func(s *eventhook.Subscription) { s.Filter = []byte(`{"body.amount":{"$lt":1}}`) })
+		b.publish(s, 3, "")
+		defer b.run(slowStore{b.fakeStore, 10 * time.Second})()
+		id := b.start(s, eventhook.ReplayRequest{Missing: true})
+		time.Sleep(2 * time.Minute)
+		if r := b.replay(s, id); r.Status != eventhook.ReplayCompleted {
+			t.Errorf("after 2 minutes the replay is %s, want it completed", r.Status)
+		}
+	})
+}

@@ -44,7 +44,8 @@ func slackMessage(e *eventhook.Event) []byte {
 		blocks = append(blocks, block{Type: "section", Text: markdown(escapedTo(summary, maxSlackText))})
 	}
 	if details := detailsOf(e); details != "" {
-		blocks = append(blocks, block{Type: "section", Text: markdown("```" + escapedTo(strings.ReplaceAll(details, "```", "'''"), maxSlackDetails) + "```")})
+		blocks = append(blocks, block{Type: "section",
+			Text: markdown("```" + escapedTo(strings.ReplaceAll(details, "```", "'''"), maxSlackDetails) + "```")})
 	}
 	var footer []string
 	for _, f := range factsOf(e) {
@@ -105,7 +106,8 @@ func teamsMessage(e *eventhook.Event) []byte {
 	}
 	body = append(body, element{Type: "FactSet", Facts: facts})
 	if details := detailsOf(e); details != "" {
-		body = append(body, element{Type: "TextBlock", Text: teamsText(shortenedBytes(details, maxTeamsDetails)), Wrap: true, FontType: "Monospace"})
+		body = append(body, element{Type: "TextBlock", Text: teamsText(shortenedBytes(details, maxTeamsDetails)), Wrap: true,
+			FontType: "Monospace"})
 	}
 	return encode(struct {
 		Type        string       `json:"type"`

@@ -62,8 +62,10 @@ func pagerDutyEvent(e *eventhook.Event, key eventhook.Secret) []byte {
 		cmp.Or(key.Reveal(), stringOf(data.RoutingKey)), oneOf(data.EventAction, pagerActions),
 		shortened(cmp.Or(stringOf(data.DedupKey), e.CorrelationID, e.ID.String()), maxDedupKey), "Eventhook",
 		payload{
-			shortened(title, maxPagerSummary), cmp.Or(envelope.Source, textOf(envelope.Scope), e.About().String()), oneOf(data.Severity, pagerSeverities),
-			e.ID.Time().UTC().Format("2006-01-02T15:04:05.000Z"), e.EventType, stringOf(data.Component), cmp.Or(stringOf(data.Group), envelope.Category), pagerDetails(e),
+			shortened(title, maxPagerSummary), cmp.Or(envelope.Source, textOf(envelope.Scope), e.About().String()),
+			oneOf(data.Severity, pagerSeverities),
+			e.ID.Time().UTC().Format("2006-01-02T15:04:05.000Z"), e.EventType, stringOf(data.Component),
+			cmp.Or(stringOf(data.Group), envelope.Category), pagerDetails(e),
 		},
 	})
 }

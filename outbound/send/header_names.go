@@ -22,5 +22,6 @@ func headerNamesOf(s *eventhook.Subscription) headerNames {
 
 func newHeaderNames(prefix string) headerNames {
 	name := func(end string) string { return textproto.CanonicalMIMEHeaderKey(prefix + end) }
-	return headerNames{name("-Signature"), name("-Event-Id"), name("-Event-Type"), name("-Delivery-Id"), name("-Attempt"), name("-Trace-Id")}
+	return headerNames{name("-Signature"), name("-Event-Id"), name("-Event-Type"), name("-Delivery-Id"), name("-Attempt"),
+		name("-Trace-Id")}
 }

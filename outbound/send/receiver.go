@@ -56,7 +56,8 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &Receiver{sender: sender, sub: s, client: client, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer, hidden: newHidden(s, auth, to)}
+	r := &Receiver{sender: sender, sub: s, client: client, url: to, header: http.Header{}, names: headerNamesOf(s), signer: signer,
+		hidden: newHidden(s, auth, to)}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
 	}

@@ -102,7 +102,8 @@ func (r *Runner) Transform(ctx context.Context, tenant eventhook.TenantID, t *ev
 }
 
 // evaluate runs an expression in this process. isDone is false if a script process must run it.
-func (r *Runner) evaluate(ctx context.Context, tenant eventhook.TenantID, source string, event []byte) (result json.RawMessage, isDone bool, err error) {
+func (r *Runner) evaluate(ctx context.Context, tenant eventhook.TenantID, source string,
+	event []byte) (result json.RawMessage, isDone bool, err error) {
 	m := meter.New(ctx, meter.Slice, r.limiter.Bucket(tenant))
 	defer m.Close()
 	result, ok := r.evaluator.Evaluate(m, source, event)

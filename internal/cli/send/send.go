@@ -84,7 +84,8 @@ func (f *sendFlags) addTo(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.options, "option", nil, "option of the provider as name=value, as in the source; may be repeated")
 	flags.StringVar(&f.keyFile, "key-file", "", "file with the private key, in PEM, for providers that sign with one")
 	flags.StringVar(&f.PublicURL, "public-url", "", "URL to sign, as registered at the provider; the URL to send to by default")
-	_ = cmd.RegisterFlagCompletionFunc("scheme", func(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("scheme", func(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

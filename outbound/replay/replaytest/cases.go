@@ -141,7 +141,8 @@ func pageMissing(t *testing.T, s Store) {
 	job, _ := s.lease(t)
 	page := s.page(t, job, 3)
 	wantEvents(t, "the first page", page, want[:3])
-	if d := page.Deliveries[1]; d.Status != "" || d.ID != eventhook.DeliveryIDOf(d.EventID, eventhook.DestinationID(of.ID)) || d.SubscriptionID != of.ID {
+	if d := page.Deliveries[1]; d.Status != "" || d.ID != eventhook.DeliveryIDOf(d.EventID, eventhook.DestinationID(of.ID)) ||
+		d.SubscriptionID != of.ID {
 		t.Errorf("a missing delivery is %+v, want one without a status and with the id of its event and subscription", d)
 	}
 	job.Cursor = page.Cursor

@@ -108,7 +108,8 @@ func (s Store) queueAll(t *testing.T, job *replay.Job) {
 // work does all steps of all replays that are due now.
 func (s Store) work(t *testing.T) {
 	t.Helper()
-	w := replay.Worker{Store: s, CPULimiter: cpushare.New(cpushare.DefaultConfig(), nil, s.Now), Log: slog.New(slog.DiscardHandler), Now: s.Now}
+	w := replay.Worker{Store: s, CPULimiter: cpushare.New(cpushare.DefaultConfig(), nil, s.Now), Log: slog.New(slog.DiscardHandler),
+		Now: s.Now}
 	for worked := true; worked; {
 		var err error
 		worked, _, err = w.Step(t.Context())
