@@ -11,7 +11,7 @@ import (
 const maxTurns = 1000
 
 // replayTurns is the round robin of tenants whose replays this instance leases: a tenant with
-// thousands of replays delays those of another tenant by one step. The zero value is ready to
+// thousands of replays delays the replays of another tenant by one step. The zero value is ready to
 // use. Safe for concurrent use.
 type replayTurns struct {
 	mu     sync.Mutex
