@@ -1,3 +1,7 @@
+-- Instances of the previous version may be running. Only changes of tenants wait for the locks
+-- on tenant.
+SET LOCAL lock_timeout = '10s';
+
 -- The background work after a tenant was closed: its open work is ended, and its data is
 -- deleted if that is asked for (ADR 26). One row per closed tenant. step is the number of
 -- the current step, in which position is the last id that was read. due_at is NULL if there

@@ -73,20 +73,20 @@ func (p *probeStore) isActive(id eventhook.SubscriptionID) bool {
 	return p.outages[id].of.Status == eventhook.SubscriptionActive
 }
 
-func (p *probeStore) ClaimProbes(ctx context.Context, limit int, lease time.Duration) (list []outbound.Probe, err error) {
+func (p *probeStore) ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) (list []outbound.Probe, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	var due []*storedOutage
 	for _, o := range p.outages {
-		if !o.nextProbe.IsZero() && !o.nextProbe.After(now) && !o.probeUntil.After(now) {
+		if !slices.Contains(busy, o.of.TenantID) && !o.nextProbe.IsZero() && !o.nextProbe.After(now) && !o.probeUntil.After(now) {
 			due = append(due, o)
 		}
 	}
 	slices.SortFunc(due, func(x, y *storedOutage) int { return x.nextProbe.Compare(y.nextProbe) })
 	for _, o := range due[:min(limit, len(due))] {
 		o.probeUntil = now.Add(lease)
-		list = append(list, outbound.Probe{TenantID: acme, SubscriptionID: o.of.ID, FailingSince: o.since, MaxAge: o.of.Recovery.MaxAge(), IsHeld: o.of.HoldsDeliveries()})
+		list = append(list, outbound.Probe{TenantID: o.of.TenantID, SubscriptionID: o.of.ID, FailingSince: o.since, MaxAge: o.of.Recovery.MaxAge(), IsHeld: o.of.HoldsDeliveries()})
 	}
 	return list, ctx.Err()
 }

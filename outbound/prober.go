@@ -45,8 +45,9 @@ const (
 
 // ProbeStore stores the probes of outages. Implementations are safe for concurrent use.
 type ProbeStore interface {
-	// ClaimProbes leases up to limit due probes.
-	ClaimProbes(ctx context.Context, limit int, lease time.Duration) ([]Probe, error)
+	// ClaimProbes leases up to limit due probes, the longest due first, except those of the
+	// tenants in busy.
+	ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) ([]Probe, error)
 	// ClaimMissed leases the delivery of the oldest event after p.After that the outage has
 	// held or killed, and returns it with its event; nil if there is none.
 	ClaimMissed(ctx context.Context, p Probe, lease time.Duration) (*Missed, error)
@@ -70,7 +71,8 @@ type ProbeObserver interface {
 // 400 or 422 makes that delivery dead, and the next one is tried. If the subscription's transform
 // fails for a delivery, the next one is tried as well. A success ends the outage.
 // One instance at a time probes a subscription. If it ends, another instance probes once the
-// lease has run out.
+// lease has run out. A tenant gets at most half of the slots that other tenants leave, since a
+// receiver can keep a probe busy for minutes.
 type Prober struct {
 	Store     ProbeStore
 	Directory Directory
@@ -79,12 +81,15 @@ type Prober struct {
 	Now       func() time.Time
 	Lease     time.Duration // of a probe and of its delivery, in addition to the timeout of a send
 	IsOff     bool          // this instance sends nothing
+
+	slots probeSlots
 }
 
 const (
 	probeInterval  = time.Second
-	stepsAtOnce    = 4
+	probesAtOnce   = 64
 	probesOfStep   = 16
+	probesOfClaim  = 4
 	maxTried       = 10          // deliveries that one probe tries
 	maxSendTimeout = time.Minute // of a subscription
 )
@@ -94,7 +99,6 @@ func (p *Prober) Run(ctx context.Context) error {
 	if p.IsOff {
 		return nil
 	}
-	steps := make(chan struct{}, stepsAtOnce)
 	var running sync.WaitGroup
 	defer running.Wait()
 	tick := time.NewTicker(probeInterval)
@@ -105,29 +109,43 @@ func (p *Prober) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		select {
-		case steps <- struct{}{}:
-		default:
-			continue // all receivers of these steps are slow
+		if _, err := p.begin(ctx, &running); err != nil && ctx.Err() == nil {
+			p.Log.Warn("cannot list the probes of outages; retrying", "error", err)
 		}
-		running.Go(func() {
-			defer func() { <-steps }()
-			if _, err := p.Step(ctx); err != nil && ctx.Err() == nil {
-				p.Log.Warn("cannot list the probes of outages; retrying", "error", err)
-			}
-		})
 	}
 }
 
 // Step makes the probes that are due, concurrently, and returns their number.
 func (p *Prober) Step(ctx context.Context) (int, error) {
-	list, err := p.Store.ClaimProbes(ctx, probesOfStep, p.Lease+maxTried*maxSendTimeout)
 	var running sync.WaitGroup
-	for _, one := range list {
-		running.Go(func() { p.probe(ctx, one) })
+	defer running.Wait()
+	return p.begin(ctx, &running)
+}
+
+// begin starts the probes that are due and have a slot, and returns their number.
+func (p *Prober) begin(ctx context.Context, running *sync.WaitGroup) (n int, err error) {
+	for n < probesOfStep {
+		free, busy := p.slots.state()
+		limit := min(free, probesOfClaim)
+		if limit == 0 {
+			break
+		}
+		list, err := p.Store.ClaimProbes(ctx, limit, busy, p.Lease+maxTried*maxSendTimeout)
+		if err != nil {
+			return n, err
+		}
+		for _, one := range list {
+			p.slots.add(one.TenantID, 1)
+			running.Go(func() {
+				defer p.slots.add(one.TenantID, -1)
+				p.probe(ctx, one)
+			})
+		}
+		if n += len(list); len(list) < limit {
+			break
+		}
 	}
-	running.Wait()
-	return len(list), err
+	return n, nil
 }
 
 // probe makes one probe and stores its result, also after ctx has ended.

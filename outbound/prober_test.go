@@ -196,3 +196,29 @@ func TestAProbePassesOverAnEventThatTheTransformCannotHandle(t *testing.T) {
 		}
 	})
 }
+
+// A receiver can keep a probe busy for minutes. A tenant with many such receivers delays the
+// probes of another tenant by seconds.
+func TestSlowProbesDoNotDelayAnotherTenant(t *testing.T) {
+	runProberTest(t, func(h *probeHarness) {
+		for range 300 {
+			h.disable(10, 0)
+			time.Sleep(time.Millisecond) // another id
+		}
+		other, _ := h.disable(1, 0)
+		h.probeStore.mu.Lock()
+		h.outages[other].of.TenantID = eventhook.NewID[eventhook.Tenant](time.Now())
+		h.outages[other].nextProbe = time.Now().Add(2 * time.Minute)
+		h.probeStore.mu.Unlock()
+		h.status, h.takes = 422, 59*time.Second
+		stop := h.start()
+		time.Sleep(150 * time.Second)
+		h.probeStore.mu.Lock()
+		began := h.outages[other].probeUntil.Add(-testLease - 10*time.Minute).Sub(h.began)
+		h.probeStore.mu.Unlock()
+		if began < 2*time.Minute || began > 2*time.Minute+10*time.Second {
+			t.Errorf("the other tenant's probe began after %s, want about 2m0s", began)
+		}
+		stop()
+	})
+}

@@ -66,6 +66,7 @@ func TestCommandsManageAllObjects(t *testing.T) {
 		{"source delete crm --yes", "! 409 routes"},
 		{"source delete crm --cascade --yes", "deleted"},
 		{"source get crm", "! 404"},
+		{"source create keyless --verifier {\"type\":\"none\"} --require-idempotency-key", "keyless warning idempotency_key_paths"},
 
 		{"event-type put payment.made --description Money", "payment.made Money tenant"},
 		{"event-type list", "payment.made"},

@@ -129,7 +129,15 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 		}
 		return SubscriptionOfTenant{x.TenantSlug, s.viewSubscription(x)}
 	}
-	return newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), err
+	if err != nil {
+		return nil, err
+	}
+	found := newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID })
+	views := make([]*Subscription, len(found.Body.Items))
+	for i := range views {
+		views[i] = &found.Body.Items[i].Subscription
+	}
+	return found, s.warnOfTenants(ctx, views...)
 }
 
 // slugsOf returns the slugs of the tenants of a list.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/eventhook/eventhook"
 )
 
@@ -74,4 +76,27 @@ func TestOperatorSubscriptions(t *testing.T) {
 	}
 	r.admin("DELETE", at, nil).want(http.StatusNoContent)
 	r.admin("GET", at, nil).want(http.StatusNotFound)
+}
+
+func TestAnUnknownTenantOfAnOperatorSubscriptionIsAWarning(t *testing.T) {
+	r := setUp(t)
+	want := []any{"The tenant later does not exist: the subscription receives its events when it is created. Check the slug in tenants."}
+	check := func(claim string, got any, want []any) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", claim, diff)
+		}
+	}
+	body := object{"name": "ops", "url": "https://ops.example/", "event_types": []string{"*"}, "tenants": []string{"acme", "later"}}
+	created := r.admin("POST", allSubscriptions, body).want(http.StatusCreated).object()
+	check("created", created["warnings"], want)
+	at := allSubscriptions + "/" + created["id"].(string)
+	get := func() any { return r.admin("GET", at, nil).want(http.StatusOK).object()["warnings"] }
+	check("read", get(), want)
+	check("paused", r.admin("POST", at+"/pause", nil).want(http.StatusOK).object()["warnings"], want)
+	check("listed", r.list(allSubscriptions).Items[0]["warnings"], want)
+	check("known tenants", r.admin("PATCH", at, object{"tenants": []string{"acme"}}).want(http.StatusOK).object()["warnings"], []any{})
+	check("updated", r.admin("PATCH", at, object{"tenants": []string{"later"}}).want(http.StatusOK).object()["warnings"], want)
+	r.admin("POST", tenants, object{"slug": "later", "name": "Later"}).want(http.StatusCreated)
+	check("created later", get(), []any{})
 }

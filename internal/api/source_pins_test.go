@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eventhook/eventhook"
@@ -50,5 +51,30 @@ func TestExistingSourceWithoutPinKeepsWorking(t *testing.T) {
 	after := r.admin("PATCH", path, object{"options": object{"topic_arn": "arn"}}).want(http.StatusOK).object()
 	if after["id"] != made["id"] || len(after["warnings"].([]any)) != 0 {
 		t.Errorf("got %v, want the same source without a warning", after)
+	}
+}
+
+func TestARequiredIdempotencyKeyWithoutAPathIsAWarning(t *testing.T) {
+	r := setUp(t)
+	for claim, c := range map[string]struct {
+		body  object
+		warns bool
+	}{
+		"no path":                {object{"slug": "a", "verifier": object{"type": "none"}, "require_idempotency_key": true}, true},
+		"no key is required":     {object{"slug": "b", "verifier": object{"type": "none"}}, false},
+		"a path":                 {object{"slug": "c", "verifier": object{"type": "none"}, "require_idempotency_key": true, "idempotency_key_paths": []string{"body.id"}}, false},
+		"a path of the provider": {object{"slug": "d", "provider": "github", "secrets": []string{hush}, "require_idempotency_key": true}, false},
+	} {
+		made := r.admin("POST", T("acme")+sources, c.body).want(http.StatusCreated).object()
+		if warns := strings.Contains(fmt.Sprint(made["warnings"]), "idempotency_key_paths is empty"); warns != c.warns {
+			t.Errorf("%s: warnings %v, want one about idempotency_key_paths: %t", claim, made["warnings"], c.warns)
+		}
+	}
+	path := T("acme") + sources + "/a"
+	if got := r.admin("GET", path, nil).want(http.StatusOK).object()["warnings"].([]any); len(got) != 1 {
+		t.Errorf("read: warnings %v, want one", got)
+	}
+	if got := r.admin("PATCH", path, object{"idempotency_key_paths": []string{"body.id"}}).want(http.StatusOK).object()["warnings"].([]any); len(got) != 0 {
+		t.Errorf("with a path: warnings %v, want none", got)
 	}
 }

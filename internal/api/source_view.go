@@ -109,6 +109,9 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		Warnings:         list(spec.Warnings()),
 		ReplayProtection: cmp.Or(x.ReplayProtection, spec.ReplayProtection()), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
+	if v.RequireIdempotencyKey && len(v.IdempotencyKeyPaths) == 0 {
+		v.Warnings = append(v.Warnings, "idempotency_key_paths is empty, and require_idempotency_key refuses every webhook without a key (400): set idempotency_key_paths, such as body.id")
+	}
 	if v.SecretsCount == 0 {
 		v.SecretsCount = len(x.LearnedSecrets)
 	}

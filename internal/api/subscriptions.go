@@ -113,6 +113,9 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	}
 	view := SubscriptionCreated{s.viewSubscription(created).withOutage(eventhook.Outage{}), want.Signing[0].Secret.Reveal()}
 	view.URL = want.URL.Reveal()
+	if err := s.warnOfTenants(ctx, &view.Subscription); err != nil {
+		s.Log.Warn("cannot check the tenants of a new subscription", "subscription", created.ID, "error", err)
+	}
 	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(created.Version), view}, nil
 }
 
@@ -185,7 +188,8 @@ func (s *server) answerSubscription(ctx context.Context, x eventhook.Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}, nil
+	answer := &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}
+	return answer, s.warnOfTenants(ctx, &answer.Body)
 }
 
 func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {

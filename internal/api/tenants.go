@@ -25,6 +25,8 @@ type TenantStore interface {
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 	// TenantSlugs returns the slugs of tenants. Tenants that do not exist are missing.
 	TenantSlugs(ctx context.Context, ids []eventhook.TenantID) (map[eventhook.TenantID]string, error)
+	// UnknownTenants returns the slugs that no tenant has.
+	UnknownTenants(ctx context.Context, slugs []string) ([]string, error)
 	CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
 	UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
 	CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (eventhook.Tenant, error)

@@ -62,16 +62,20 @@ func (s *session) showSource(x client.Source, err error) error {
 		return err
 	}
 	return s.answer(func(w io.Writer) error {
-		return printFields(w, field{"slug", x.Slug}, field{"name", x.Name}, field{"description", textOf(x.Description)},
-			field{"receives at", x.IngestURL}, field{"enabled", yesOrNo(x.IsEnabled)},
-			field{"verified as", verifiedAs(x)}, field{"secrets", strconv.FormatInt(x.SecretsCount, 10)}, field{"verifier", inline(x.Verifier)},
-			field{"options", inlineMap(x.Options)},
-			field{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, field{"event type", strings.Join(x.EventTypePaths, ", ")},
-			field{"key required", yesOrNo(x.RequireIdempotencyKey)}, field{"rate limit", inline(x.RateLimit)}, field{"retries", inline(x.Retry)},
-			field{"allowed clients", strings.Join(x.AllowedIPRanges, ", ")}, field{"maximum body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
-			field{"answer", inline(x.Response)}, field{"id", x.ID}, field{"updated", terminal.Time(x.UpdatedAt)},
-			field{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},
-			field{"last 24 hours", fmt.Sprintf("%d events, %d of them failed at least once", x.Stats.EventsLast24H, x.Stats.FailedLast24H)})
+		fields := []field{{"slug", x.Slug}, {"name", x.Name}, {"description", textOf(x.Description)},
+			{"receives at", x.IngestURL}, {"enabled", yesOrNo(x.IsEnabled)},
+			{"verified as", verifiedAs(x)}, {"secrets", strconv.FormatInt(x.SecretsCount, 10)}, {"verifier", inline(x.Verifier)},
+			{"options", inlineMap(x.Options)},
+			{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, {"event type", strings.Join(x.EventTypePaths, ", ")},
+			{"key required", yesOrNo(x.RequireIdempotencyKey)}, {"rate limit", inline(x.RateLimit)}, {"retries", inline(x.Retry)},
+			{"allowed clients", strings.Join(x.AllowedIPRanges, ", ")}, {"maximum body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
+			{"answer", inline(x.Response)}, {"id", x.ID}, {"updated", terminal.Time(x.UpdatedAt)},
+			{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},
+			{"last 24 hours", fmt.Sprintf("%d events, %d of them failed at least once", x.Stats.EventsLast24H, x.Stats.FailedLast24H)}}
+		for _, warning := range x.Warnings {
+			fields = append(fields, field{"warning", warning})
+		}
+		return printFields(w, fields...)
 	})
 }
 

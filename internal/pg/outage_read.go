@@ -79,9 +79,9 @@ func (db *DB) OutageCounts(ctx context.Context) (outages, recovering int, err er
 }
 
 // expireHeldSQL ends deliveries of subscriptions that failures have disabled once their events
-// are older than recovery.max_age_hours, the first @limit of each, and as many of those that wait
-// for earlier deliveries of their keys. Indexes subscription_health_probe and delivery_due, then
-// primary keys.
+// or their last releases are older than recovery.max_age_hours: the first @limit of each, and as
+// many deliveries that wait for earlier ones of their keys. Indexes subscription_health_probe and
+// delivery_due, then primary keys.
 const expireHeldSQL = `
 WITH held AS MATERIALIZED (
     SELECT s.id, @now::timestamptz - coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) * interval '1 hour' AS oldest
@@ -90,7 +90,7 @@ WITH held AS MATERIALIZED (
 ), first AS MATERIALIZED (
     SELECT x.tenant_id, x.id FROM held s CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id FROM eventhook.delivery d
-        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= s.oldest AND d.status <> 'acquired'
+        WHERE d.destination_id = s.id AND d.due_at <= @now AND d.due_at <= s.oldest AND d.status <> 'acquired' AND (d.restarted_at <= s.oldest) IS NOT FALSE
         ORDER BY d.due_at LIMIT @limit FOR UPDATE SKIP LOCKED) x
 ), waiting AS MATERIALIZED (
     SELECT x.tenant_id, x.id FROM held s CROSS JOIN LATERAL (

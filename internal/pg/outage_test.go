@@ -170,3 +170,16 @@ func TestASettlementLocksOutagesAfterSubscriptions(t *testing.T) {
 	f.must(<-ended)
 	same(t, "the outage", f.outage(s), "dead:1 since:00:00:00 opened:00:00:00 probe:00:01:00")
 }
+
+// A held delivery that recovery has released counts its age from then on.
+func TestTheAgeOfAHeldDeliveryCountsFromItsRelease(t *testing.T) {
+	o := newOutage(t)
+	o.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(o.list[2].ID), o.clock.Now().Add(60*time.Hour))
+	o.clock.Advance(75 * time.Hour)
+	_, err := o.db.ExpireDeliveries(t.Context(), day)
+	o.must(err)
+	for i, want := range map[int]eventhook.DeliveryStatus{2: eventhook.DeliveryPending, 3: eventhook.DeliveryDead} {
+		d, _ := o.delivery(o.list[i].ID)
+		same(t, "delivery", d.Status, want)
+	}
+}

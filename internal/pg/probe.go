@@ -20,7 +20,7 @@ WITH due AS MATERIALIZED (
         (s.status = 'active' OR h.is_held) AND t.status <> 'closed' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
         coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS max_hours
     FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id JOIN eventhook.tenant t ON t.id = s.tenant_id
-    WHERE h.next_probe_at <= @now AND (h.probing_until > @now) IS NOT TRUE
+    WHERE h.next_probe_at <= @now AND (h.probing_until > @now) IS NOT TRUE AND s.tenant_id <> ALL(@busy::uuid[])
     ORDER BY h.next_probe_at LIMIT @limit FOR UPDATE OF h SKIP LOCKED
 )
 UPDATE eventhook.subscription_health h
@@ -28,11 +28,11 @@ SET next_probe_at = CASE WHEN due.is_probed THEN h.next_probe_at END, probing_un
 FROM due WHERE h.subscription_id = due.subscription_id
 RETURNING h.subscription_id, due.tenant_id, coalesce(h.failing_since, @now), h.is_held, due.max_hours, due.is_probed`
 
-// ClaimProbes leases up to limit due probes of outages, the longest due first. No other
-// instance gets them while the lease lasts.
-func (db *DB) ClaimProbes(ctx context.Context, limit int, lease time.Duration) (list []outbound.Probe, err error) {
-	rows, err := db.work.Query(ctx, claimProbesSQL,
-		pgx.StrictNamedArgs{"now": db.now(), "limit": limit, "lease": lease, "default_hours": eventhook.DefaultRecoveryHours})
+// ClaimProbes leases up to limit due probes of outages, the longest due first, except those of the
+// tenants in busy. No other instance gets them while the lease lasts.
+func (db *DB) ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) (list []outbound.Probe, err error) {
+	rows, err := db.work.Query(ctx, claimProbesSQL, pgx.StrictNamedArgs{"now": db.now(), "limit": limit, "busy": uuids(busy), "lease": lease,
+		"default_hours": eventhook.DefaultRecoveryHours})
 	if err != nil {
 		return nil, translate("claim probes", err)
 	}

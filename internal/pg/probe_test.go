@@ -186,7 +186,7 @@ func TestOnlyOutagesByFailuresAreProbed(t *testing.T) {
 func TestAProbeOfAKilledInstanceIsRepeated(t *testing.T) {
 	o := newOutage(t)
 	o.clock.Advance(time.Minute)
-	list, err := o.db.ClaimProbes(t.Context(), 10, lease)
+	list, err := o.db.ClaimProbes(t.Context(), 10, nil, lease)
 	o.must(err)
 	missed, err := o.db.ClaimMissed(t.Context(), list[0], lease)
 	o.must(err)

@@ -25,6 +25,7 @@ var ProbeCases = map[string]func(t *testing.T, p Probes){
 	"failed probes follow after 1, 5 and 15 minutes and then every hour":  probeTimes,
 	"one instance gets a probe while its lease lasts":                     probeLeased,
 	"a claim gets the probes that have been due for the longest time":     probesBounded,
+	"the probes of busy tenants wait":                                     probesOfBusyTenants,
 	"the oldest missed delivery is claimed first, and once":               missedOldest,
 	"a probe continues after a delivery":                                  missedAfter,
 	"a delivery of a failed probe is claimed again":                       missedAgain,
@@ -33,11 +34,29 @@ var ProbeCases = map[string]func(t *testing.T, p Probes){
 	"a probe is due at once when the subscription is enabled by its user": probeEnabled,
 }
 
+func probesOfBusyTenants(t *testing.T, p Probes) {
+	p.Disable(1, 0)
+	p.Disable(1, 0)
+	p.Advance(time.Minute)
+	first := p.claimProbes(t, 1)
+	if len(first) != 1 {
+		t.Fatalf("claimed %d probes, want 1", len(first))
+	}
+	list, err := p.ClaimProbes(t.Context(), 10, []eventhook.TenantID{first[0].TenantID}, probeLease)
+	must(t, "ClaimProbes", err)
+	if len(list) != 0 {
+		t.Errorf("claimed %d probes of a busy tenant, want none", len(list))
+	}
+	if n := len(p.claimProbes(t, 10)); n != 1 {
+		t.Errorf("claimed %d probes afterwards, want 1", n)
+	}
+}
+
 const probeLease = 10 * time.Minute
 
 func (p Probes) claimProbes(t *testing.T, limit int) []outbound.Probe {
 	t.Helper()
-	list, err := p.ClaimProbes(t.Context(), limit, probeLease)
+	list, err := p.ClaimProbes(t.Context(), limit, nil, probeLease)
 	must(t, "ClaimProbes", err)
 	return list
 }
