@@ -2,15 +2,15 @@ package eventhook
 
 import "time"
 
-// Outage is the current outage of a subscription and what it missed. The zero value means that
-// there is none.
+// Outage is the current outage of a subscription with the number of missed deliveries. The zero
+// value means that the subscription has no outage.
 type Outage struct {
 	FailingSince    *time.Time // the first failure after a success
 	CircuitOpenedAt *time.Time
 	NextProbeAt     *time.Time
 	IsProbing       bool // an instance is sending a probe now
-	// Missed counts the deliveries that the outage has held or killed, and those that the
-	// running recovery has not sent yet; at most MaxMissedCount.
+	// Missed counts the deliveries that an outage has held or killed and that are not sent
+	// yet; at most MaxMissedCount.
 	Missed   int
 	Recovery *Replay // the running recovery; nil without one
 }

@@ -203,8 +203,8 @@ func (p *Prober) reject(ctx context.Context, s *DeliverySettlement) error {
 	return p.Store.RejectMissed(ctx, s.Delivery)
 }
 
-// outcome returns the result of an attempt. After a failure, the delivery is what it was
-// before: dead, or held.
+// outcome returns the result of an attempt, and its settlement. After a failure, the delivery has
+// its former state again: dead, or held.
 func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (ProbeResult, *DeliverySettlement) {
 	s := &DeliverySettlement{Delivery: missed.Delivery, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: missed.RetryCount,
 		LastError: a.Error,

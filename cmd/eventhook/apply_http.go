@@ -70,7 +70,7 @@ func (a applyFlags) overHTTP(cmd *cobra.Command, c *client.Client, tenants []eve
 	})
 }
 
-// Limits of one request, below those of the gateway.
+// Limits of one request, below the gateway's limits.
 const (
 	maxPartBytes  = 1 << 20
 	maxPartValues = 20_000

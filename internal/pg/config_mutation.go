@@ -157,7 +157,7 @@ func (m *mutation) flush(ctx context.Context) error {
 	return m.db.insertAudit(ctx, m.tx, m.by, entries)
 }
 
-// setTrace gives all entries one trace id: that of the request, or a new one.
+// setTrace sets the trace id of all entries: the id of the request, or a new one.
 func (m *mutation) setTrace() {
 	trace := cmp.Or(m.by.TraceID, eventhook.NewTraceID())
 	for i := range m.entries {

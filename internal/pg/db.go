@@ -103,7 +103,7 @@ type DB struct {
 
 	keptPartitions sync.Map // names of partitions that were logged as kept past their retention
 
-	replayTurns replayTurns
+	replayRound replayRound
 
 	lifecycle      *lifecycleFlags
 	lifecycleAfter atomic.Pointer[eventhook.TenantID] // where PublishLifecycle continues

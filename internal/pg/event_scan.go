@@ -16,7 +16,7 @@ import (
 const eventTraceSQL = ` AND (e.trace_id = @trace OR e.trace_id IS NULL AND coalesce(e.payload_of, e.id) = @trace_event)`
 
 // eventScopeSQL is the condition for a scope. The envelope of an event that a route
-// published is in its row, and that of other published events with their payload.
+// published is in its row, and the envelope of other published events is with their payload.
 const eventScopeSQL = ` AND CASE WHEN e.source_id IS NULL
     THEN coalesce(e.envelope, (SELECT p.envelope FROM eventhook.event_payload p WHERE p.event_id = coalesce(e.payload_of, e.id)))->>'scope' = @event_scope END`
 

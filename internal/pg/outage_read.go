@@ -22,17 +22,16 @@ const runningRecoverySQL = `
 SELECT ` + replayColumns + ` FROM eventhook.replay r
 WHERE r.subscription_id = $1 AND r.kind = 'recovery' AND r.status = 'running' ORDER BY r.id LIMIT 1`
 
-// missedSQL counts the open deliveries of a subscription and those that became dead since $2,
-// each up to $4. $3 is the smallest id. Indexes delivery_due and delivery_destination_status.
+// missedSQL counts the open deliveries of a subscription, and its deliveries that became dead since
+// $2, each up to $4. $3 is the smallest id. Indexes delivery_due and delivery_destination_status.
 const missedSQL = `
 SELECT (SELECT count(*) FROM (SELECT FROM eventhook.delivery d WHERE d.destination_id = $1 AND d.due_at IS NOT NULL LIMIT $4) open)
     + (SELECT count(*) FROM (SELECT FROM eventhook.delivery d
         WHERE d.destination_id = $1 AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= $3 AND d.completed_at >= $2 AND d.recoveries < 3 LIMIT $4) dead)`
 
-// SubscriptionOutage returns the outage of a subscription; the zero value if there is none. It
-// counts what was missed only during an outage or a recovery, and at most
-// eventhook.MaxMissedCount. The error is KindNotFound if the
-// subscription was deleted.
+// SubscriptionOutage returns the outage of a subscription; the zero value without an outage. It
+// counts missed deliveries only during an outage or a recovery, up to eventhook.MaxMissedCount.
+// The error is KindNotFound if the subscription was deleted.
 func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (o eventhook.Outage, err error) {
 	const act = "read the outage of a subscription"
 	now := db.now()

@@ -13,8 +13,7 @@ import (
 var _ outbound.ProbeStore = (*DB)(nil)
 
 // claimProbesSQL leases due probes. It ends the probes of subscriptions to which the gateway
-// sends nothing, as it does not to the subscriptions of closed tenants. Index
-// subscription_health_probe.
+// sends nothing, such as subscriptions of closed tenants. Index subscription_health_probe.
 const claimProbesSQL = `
 WITH due AS MATERIALIZED (
     SELECT h.subscription_id, s.tenant_id,

@@ -63,10 +63,10 @@ var readToEnd = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 // and the time at which the next one is due, zero if there is none.
 func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay.Job, next time.Time, err error) {
 	const act = "lease a replay"
-	skipped := db.replayTurns.skipped()
+	skipped := db.replayRound.skipped()
 	job, err = db.leaseReplay(ctx, lease, skipped)
 	if errors.Is(err, pgx.ErrNoRows) && len(skipped) > 0 {
-		db.replayTurns.begin()
+		db.replayRound.begin()
 		job, err = db.leaseReplay(ctx, lease, nil)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -79,7 +79,7 @@ func (db *DB) LeaseReplay(ctx context.Context, lease time.Duration) (job *replay
 	if err != nil {
 		return nil, next, translate(act, err)
 	}
-	db.replayTurns.add(job.TenantID)
+	db.replayRound.add(job.TenantID)
 	job.Subscription, err = db.Subscription(ctx, job.TenantID, job.SubscriptionID)
 	if errors.Is(err, eventhook.ErrNotFound) { // deleted now, with its replays
 		return db.LeaseReplay(ctx, lease)

@@ -12,8 +12,8 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// OrderKeys returns the keys that order an event's deliveries to subscriptions, in their
-// order, or nil if none of these is ordered. The meter counts the work. If the meter has an
+// OrderKeys returns the key of an event's delivery to each subscription in to, or nil if no
+// subscription has OrderedBy. The meter counts the work. If the meter has an
 // error afterwards, the result must not be used.
 func OrderKeys(m *meter.Meter, e *eventhook.Event, to []*eventhook.Subscription) (keys []eventhook.OrderKey) {
 	var reader orderReader
@@ -63,7 +63,7 @@ func (r orderReader) key(path string) eventhook.OrderKey {
 }
 
 // value returns the text, number, or boolean at a path of the event as receivers get it, as
-// text. ok is false if there is none: the value is absent, null, an object, or an array.
+// text. ok is false if the value is absent, null, an object, or an array.
 // Spellings of one number, such as 7 and 7.0, are the same value.
 func (r orderReader) value(path string) (value string, ok bool) {
 	first, rest, _ := strings.Cut(path, ".")

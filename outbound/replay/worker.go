@@ -48,7 +48,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Step does one step of a replay that is due, and reports whether there was one. If there was
-// none, it returns the time at which the next one is due, zero if there is none.
+// no due replay, it returns the time at which the next one is due; zero without a next one.
 func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err error) {
 	job, next, err := w.Store.LeaseReplay(ctx, leaseTime)
 	if err != nil || job == nil {

@@ -7,36 +7,36 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxTurns limits the tenants of a round.
-const maxTurns = 1000
+// maxServed limits the tenants of a round.
+const maxServed = 1000
 
-// replayTurns is the round robin of tenants whose replays this instance leases: a tenant with
-// thousands of replays delays those of another tenant by one step. The zero value is ready to
+// replayRound is the round robin of tenants whose replays this instance leases: a tenant with
+// thousands of replays delays the replays of another tenant by one step. The zero value is ready to
 // use. Safe for concurrent use.
-type replayTurns struct {
+type replayRound struct {
 	mu     sync.Mutex
 	served []eventhook.TenantID // tenants that had a step in this round
 }
 
 // skipped returns the tenants that must wait for the next round; empty at its beginning.
-func (t *replayTurns) skipped() []eventhook.TenantID {
+func (t *replayRound) skipped() []eventhook.TenantID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.served)
 }
 
 // begin starts the next round.
-func (t *replayTurns) begin() {
+func (t *replayRound) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.served = nil
 }
 
 // add records a step of a tenant.
-func (t *replayTurns) add(tenant eventhook.TenantID) {
+func (t *replayRound) add(tenant eventhook.TenantID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.served) >= maxTurns {
+	if len(t.served) >= maxServed {
 		t.served = nil
 	}
 	if !slices.Contains(t.served, tenant) {
