@@ -48,7 +48,7 @@ func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 				if _, err := lockSubscriptions(t.Context(), tx, counts); err != nil {
 					return err
 				}
-				reasons, err := addDead(t.Context(), tx, counts)
+				reasons, _, err := addDead(t.Context(), tx, counts)
 				if err != nil {
 					return err
 				}

@@ -53,6 +53,11 @@ func TestTheReplayStoreConforms(t *testing.T) {
 						*to = r
 					}).ID
 				},
+				Recover: func(of eventhook.Subscription, since, until time.Time) eventhook.ReplayID {
+					id := f.recovery(&of, since)
+					f.exec(`UPDATE eventhook.replay SET until = $2 WHERE id = $1`, [16]byte(id), until)
+					return id
+				},
 				Replay: func(of eventhook.Subscription, id eventhook.ReplayID) eventhook.Replay {
 					r, err := f.db.Replay(t.Context(), f.tenant, of.ID, id)
 					f.must(err)

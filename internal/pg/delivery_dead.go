@@ -80,6 +80,13 @@ func failingSince(s *outbound.DeliverySettlement) time.Time {
 	return s.FailingSince
 }
 
+// isLate reports whether an attempt that began before the end of an outage made a delivery dead now.
+func (d *deadCount) isLate(outageEnded *time.Time) bool {
+	return outageEnded != nil && slices.ContainsFunc(d.list, func(s *outbound.DeliverySettlement) bool {
+		return s.Attempt != nil && s.Attempt.StartedAt.Before(*outageEnded)
+	})
+}
+
 // disabling is why the gateway disables a subscription.
 type disabling struct {
 	by     eventhook.DisabledBy
@@ -111,7 +118,8 @@ type lockedSubscription struct {
 
 // addDeadSQL adds to the counts of dead deliveries in a row. If the batch has a success for a
 // subscription, it sets the final count instead. It returns the previous count plus the dead
-// deliveries before the first success. Primary key; the rows change in place (HOT).
+// deliveries before the first success, and when the latest outage ended, NULL while one is going on.
+// Primary key; the rows change in place (HOT).
 const addDeadSQL = `
 WITH u AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[], $5::timestamptz[]) AS u (id, before_success, since_success, has_success, since)
@@ -123,8 +131,10 @@ WITH u AS MATERIALIZED (
     ON CONFLICT (subscription_id) DO UPDATE SET dead_in_row = excluded.dead_in_row
         + CASE WHEN (SELECT u.has_success FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END,
         dead_since = coalesce(CASE WHEN (SELECT NOT u.has_success FROM u WHERE u.id = h.subscription_id) THEN h.dead_since END, excluded.dead_since)
+    RETURNING h.subscription_id, CASE WHEN h.failing_since IS NULL THEN h.outage_ended_at END AS outage_ended_at
 )
-SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
+SELECT was.id, was.dead + u.before_success, counted.outage_ended_at
+FROM was JOIN u ON u.id = was.id JOIN counted ON counted.subscription_id = was.id`
 
 // settleWithDead settles a batch with dead deliveries and updates their subscriptions in one
 // transaction. It locks deliveries first: no transaction that has locked a subscription waits for
@@ -155,7 +165,11 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		if err := endOutages(ctx, tx, succeededIn(batch, done.lost), counts, db.now()); err != nil {
 			return err
 		}
-		if reasons, err = addDead(ctx, tx, counts); err != nil {
+		var late []eventhook.SubscriptionID
+		if reasons, late, err = addDead(ctx, tx, counts); err != nil {
+			return err
+		}
+		if err := recoverLate(ctx, tx, late, db.now()); err != nil {
 			return err
 		}
 		announcements, disabled, err = db.disableSubscriptions(ctx, tx, reasons)
@@ -213,9 +227,10 @@ func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subsc
 	return succeeded
 }
 
-// addDead writes the counts. It returns the subscriptions to disable, with the reasons.
-func addDead(ctx context.Context, tx pgx.Tx,
-	counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]disabling, error) {
+// addDead writes the counts. It returns the subscriptions to disable, with the reasons, and the other
+// subscriptions with deliveries that their latest outage has made dead after its end.
+func addDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (
+	reasons map[eventhook.SubscriptionID]disabling, late []eventhook.SubscriptionID, err error) {
 	var ids [][16]byte
 	var since []*time.Time
 	var beforeSuccess, sinceSuccess []int32
@@ -227,18 +242,21 @@ func addDead(ctx context.Context, tx pgx.Tx,
 	}
 	rows, err := tx.Query(ctx, addDeadSQL, ids, beforeSuccess, sinceSuccess, hasSuccess, since)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	reasons := map[eventhook.SubscriptionID]disabling{}
+	reasons = map[eventhook.SubscriptionID]disabling{}
 	var id eventhook.SubscriptionID
 	var inRow int
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow}, func() error {
+	var outageEnded *time.Time
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow, &outageEnded}, func() error {
 		if why, ok := counts[id].disabling(max(inRow, counts[id].longest)); ok {
 			reasons[id] = why
+		} else if counts[id].isLate(outageEnded) {
+			late = append(late, id)
 		}
 		return nil
 	})
-	return reasons, err
+	return reasons, late, err
 }
 
 // deliveryFailedType is the type of the system event that reports dead deliveries to their

@@ -41,7 +41,7 @@ WITH settled AS (
 ), reset AS (
     UPDATE eventhook.subscription_health h SET dead_in_row = 0, dead_since = NULL, `+endOutageSet+`
     FROM failing f WHERE h.subscription_id = f.subscription_id
-), recovery AS (`+insertRecoveries+`
+), recovery AS (`+insertRecoveries("@now", "@now")+`
 )
 SELECT id FROM settled`)
 

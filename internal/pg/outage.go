@@ -75,23 +75,26 @@ func openOutages(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.Del
 // subscription_health of subscriptions with a success. The success ends the outage, and inserts
 // the recovery. A subscription that failures have disabled stays so: the success only makes its
 // next probe due now.
-const (
-	endOutageSet = `failing_since = CASE WHEN h.is_held THEN h.failing_since END, circuit_opened_at = CASE WHEN h.is_held THEN h.circuit_opened_at END,
+const endOutageSet = `failing_since = CASE WHEN h.is_held THEN h.failing_since END, circuit_opened_at = CASE WHEN h.is_held THEN h.circuit_opened_at END,
         next_probe_at = CASE WHEN h.is_held THEN @now::timestamptz END, probes = CASE WHEN h.is_held THEN h.probes ELSE 0 END,
         probing_until = CASE WHEN h.is_held THEN h.probing_until END,
         outage_ended_at = CASE WHEN h.is_held OR h.failing_since IS NULL THEN h.outage_ended_at ELSE @now::timestamptz END`
-	insertRecoveries = `
+
+// insertRecoveries returns the part that inserts the recoveries of the outages in failing, with their
+// end and with the time at which their first step is due.
+func insertRecoveries(until, dueAt string) string {
+	return `
     INSERT INTO eventhook.replay (id, tenant_id, subscription_id, kind, since, until, due_at, created_at)
     SELECT (lpad(to_hex((extract(epoch FROM @now::timestamptz) * 1000)::int8), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid,
-        s.tenant_id, s.id, 'recovery', f.failing_since - interval '10 seconds', @now, @now, @now
+        s.tenant_id, s.id, 'recovery', f.failing_since - interval '10 seconds', ` + until + `, ` + dueAt + `, @now
     FROM failing f JOIN eventhook.subscription s ON s.id = f.subscription_id
     WHERE f.failing_since IS NOT NULL AND NOT f.is_held AND (s.settings->'recovery'->>'enabled' = 'false') IS NOT TRUE`
-)
+}
 
 // endOutagesSQL ends the outages of subscriptions with a success. It resets the counts of dead
 // deliveries of these subscriptions, except of @counted. Primary keys; the caller has locked
 // the rows.
-const endOutagesSQL = `
+var endOutagesSQL = `
 WITH failing AS MATERIALIZED (
     SELECT h.subscription_id, h.failing_since, h.is_held FROM eventhook.subscription_health h
     WHERE h.subscription_id = ANY (@succeeded::uuid[]) AND (h.dead_in_row > 0 OR h.failing_since IS NOT NULL)
@@ -101,7 +104,7 @@ WITH failing AS MATERIALIZED (
     SET dead_in_row = CASE WHEN h.subscription_id = ANY (@counted::uuid[]) THEN h.dead_in_row ELSE 0 END,
         dead_since = CASE WHEN h.subscription_id = ANY (@counted::uuid[]) THEN h.dead_since END, ` + endOutageSet + `
     FROM failing f WHERE h.subscription_id = f.subscription_id
-)` + insertRecoveries
+)` + insertRecoveries("@now", "@now")
 
 // endOutages ends the outages of the subscriptions in succeeded. It resets the counts of dead
 // deliveries of the subscriptions that are not in counted. It locks the subscription_health
@@ -116,6 +119,30 @@ func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.Subscrip
 		return err
 	}
 	_, err := tx.Exec(ctx, endOutagesSQL, pgx.StrictNamedArgs{"succeeded": ids, "counted": others, "now": now})
+	return err
+}
+
+// recoverLateSQL begins another recovery of the latest outage, for deliveries that an attempt from
+// before its end has made dead. It covers what became dead since shortly before that end. The
+// recovery waits ten seconds, so that one recovery serves several such deliveries. If a recovery has
+// not had its first step, it serves them; the lock delays that step until the deliveries are
+// committed. Index replay_subscription and primary keys. The caller has locked the health rows.
+var recoverLateSQL = `
+WITH waiting AS MATERIALIZED (
+    SELECT r.subscription_id, r.until FROM eventhook.replay r
+    WHERE r.subscription_id = ANY (@late::uuid[]) AND r.kind = 'recovery' AND r.status = 'running' AND r.lease_token = 0 FOR SHARE
+), failing AS (
+    SELECT h.subscription_id, h.outage_ended_at AS failing_since, h.is_held FROM eventhook.subscription_health h
+    WHERE h.subscription_id = ANY (@late::uuid[])
+      AND NOT EXISTS (SELECT FROM waiting w WHERE w.subscription_id = h.subscription_id AND w.until >= h.outage_ended_at)
+)` + insertRecoveries("f.failing_since", "@now::timestamptz + interval '10 seconds'")
+
+// recoverLate begins recoveries for the subscriptions in late.
+func recoverLate(ctx context.Context, tx pgx.Tx, late []eventhook.SubscriptionID, now time.Time) error {
+	if len(late) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, recoverLateSQL, pgx.StrictNamedArgs{"late": uuids(late), "now": now})
 	return err
 }
 

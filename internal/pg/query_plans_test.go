@@ -142,6 +142,7 @@ var frequentStatements = map[string]struct {
 	"end probe":              {endProbeSQL, 0},
 	"reject missed":          {rejectMissedSQL, 2},
 	"end outages":            {endOutagesSQL, 0},
+	"recover late":           {recoverLateSQL, 0},
 	"renew stale":            {renewStaleSQL, 0},
 	"find subscribers":       {subscribersSQL, 2},
 	"read generation":        {generationSQL, 1},

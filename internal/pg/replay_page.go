@@ -33,7 +33,7 @@ SELECT e.tenant_id, e.id, e.event_type, e.origin FROM eventhook.event e
 WHERE e.tenant_id = $1 AND e.id > $2 AND e.id < $3
 ORDER BY e.id LIMIT $4`
 
-	replayPageColumns = `d.tenant_id, d.id, d.event_id, d.event_type, d.status, d.completed_at`
+	replayPageColumns = `d.tenant_id, d.id, d.event_id, d.event_type, d.status, d.completed_at, d.restarted_at`
 )
 
 // deliveriesByIDSQL reads the states of deliveries. Primary key, one partition each.
@@ -89,7 +89,7 @@ func scanReplayed(job *replay.Job) func(pgx.CollectableRow) (*eventhook.Delivery
 	return func(row pgx.CollectableRow) (*eventhook.Delivery, error) {
 		d := newReplayed(job)
 		err := row.Scan((*[16]byte)(&d.TenantID), (*[16]byte)(&d.ID), (*[16]byte)(&d.EventID), &d.EventType, (*string)(&d.Status),
-			&d.CompletedAt)
+			&d.CompletedAt, &d.RestartedAt)
 		return d, err
 	}
 }

@@ -193,3 +193,62 @@ func TestARecoveryWaitsAndEndsWithItsSubscription(t *testing.T) {
 	f.replaySteps(w)
 	same(t, "replays of a deleted subscription", f.count("replay", "true"), 0)
 }
+
+// Attempts of a second instance began in the outage. They end after its recovery, which found nothing.
+func TestADeliveryThatDiesAfterItsOutageIsRecovered(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	list := f.claimedDeliveries(5, s)
+	began := func(at time.Time) func(*outbound.DeliverySettlement) {
+		return func(s *outbound.DeliverySettlement) { s.Attempt.StartedAt = at }
+	}
+	inOutage := f.clock.Now()
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed, circuitOpen(inOutage)))
+	f.clock.Advance(time.Second)
+	f.settleDeliveries(f.db, f.settlement(list[1], eventhook.DeliverySuccess))
+	w := f.replayWorker(f.db)
+	f.replaySteps(w)
+	f.clock.Advance(time.Second)
+	f.replaySteps(w)
+	same(t, "recoveries", f.count("replay", "true"), 0)
+
+	f.clock.Advance(time.Minute)
+	f.settleDeliveries(f.other, f.settlement(list[2], eventhook.DeliveryDead))
+	same(t, "recoveries after an attempt that began later", f.recoveries(s), 0)
+	f.settleDeliveries(f.other, f.settlement(list[3], eventhook.DeliveryDead, began(inOutage)))
+	f.settleDeliveries(f.db, f.settlement(list[4], eventhook.DeliveryDead, began(inOutage)))
+	same(t, "recoveries of two deliveries", f.recoveries(s), 1)
+	f.clock.Advance(10 * time.Second)
+	f.replaySteps(w)
+	same(t, "sent", f.deliver(*s, eventhook.DeliverySuccess) >= 2, true)
+	f.clock.Advance(time.Minute)
+	f.replaySteps(w)
+	for _, d := range list[3:] {
+		got, _ := f.delivery(d.ID)
+		same(t, "a delivery that died late", got.Status, eventhook.DeliverySuccess)
+	}
+	same(t, "running recoveries", f.recoveries(s), 0)
+	same(t, "events", f.count("event", "event_type = 'webhook.recovered'"), 1)
+}
+
+// A recovery that begins while a settlement relies on it would not find the delivery.
+func TestARecoveryBeginsAfterTheLateDeliveriesThatWaitForIt(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	list := f.claimedDeliveries(2, s)
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed, circuitOpen(f.clock.Now())))
+	f.settleDeliveries(f.db, f.settlement(list[1], eventhook.DeliverySuccess))
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	f.must(recoverLate(t.Context(), tx, []eventhook.SubscriptionID{s.ID}, f.clock.Now()))
+	for _, want := range []bool{false, true} {
+		job, _, err := f.db.LeaseReplay(t.Context(), time.Minute)
+		f.must(err)
+		same(t, "leased", job != nil, want)
+		f.must(tx.Commit(t.Context()))
+		tx, err = f.other.work.Begin(t.Context())
+		f.must(err)
+	}
+	same(t, "recoveries", f.recoveries(s), 1)
+}

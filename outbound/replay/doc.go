@@ -18,6 +18,10 @@
 //   - of a recovery, while the receiver fails again. A recovery ends if the subscription's
 //     recovery is not enabled any more.
 //
+// An attempt that began in an outage may make its delivery dead after the recovery has ended. That
+// settlement begins another recovery of the same outage, which queues no delivery that was released
+// since the outage ended.
+//
 // A replay sends nothing twice: the id of a delivery derives from its event and its
 // subscription, and a delivery that another replay has queued since this one was created is
 // queued again only if it is dead.

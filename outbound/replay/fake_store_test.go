@@ -129,6 +129,15 @@ func (f *fakeStore) startOf(kind eventhook.ReplayKind, of eventhook.Subscription
 	return id
 }
 
+// recover starts the recovery of an outage.
+func (f *fakeStore) recover(of eventhook.Subscription, since, until time.Time) eventhook.ReplayID {
+	id := f.startOf(eventhook.ReplayRecovery, of, eventhook.ReplayRequest{Since: since})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.find(id).Until = until
+	return id
+}
+
 func (f *fakeStore) find(id eventhook.ReplayID) *storedReplay {
 	return f.replays[slices.IndexFunc(f.replays, func(r *storedReplay) bool { return r.ID == id })]
 }
@@ -294,7 +303,7 @@ func TestTheFakeStoreConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeStore()
-				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, SubscribeOther: f.subscribeOther, Publish: f.publish, PublishAs: f.publishAs, Start: f.start, Replay: f.replay, Cancel: f.cancel,
+				check(t, replaytest.Store{Store: f, Subscribe: f.subscribe, SubscribeOther: f.subscribeOther, Publish: f.publish, PublishAs: f.publishAs, Start: f.start, Recover: f.recover, Replay: f.replay, Cancel: f.cancel,
 					Deliver: f.deliver, Advance: time.Sleep, Now: time.Now})
 			})
 		})

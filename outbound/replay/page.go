@@ -53,7 +53,7 @@ func (w *Worker) isWanted(job *Job, d *eventhook.Delivery) bool {
 	case d.Status == "":
 		return job.Missing && w.isMissing(job, d)
 	case job.Kind == eventhook.ReplayRecovery:
-		return d.Status == eventhook.DeliveryDead && d.CompletedAt != nil && !d.CompletedAt.Before(job.Since)
+		return d.Status == eventhook.DeliveryDead && d.CompletedAt != nil && !d.CompletedAt.Before(job.Since) && !job.isReleased(d)
 	}
 	return slices.Contains(job.Statuses, d.Status)
 }

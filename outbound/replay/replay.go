@@ -58,6 +58,12 @@ func (j *Job) Start() time.Time {
 	return j.Since
 }
 
+// isReleased reports whether a delivery was released after the outage of a recovery that began later
+// than its outage ended. Recovery queues a delivery once for each outage.
+func (j *Job) isReleased(d *eventhook.Delivery) bool {
+	return j.CreatedAt.After(j.Until) && d.RestartedAt != nil && !d.RestartedAt.Before(j.Until)
+}
+
 // cursorAfter returns the cursor after the first n deliveries of a list.
 func (j *Job) cursorAfter(list []*eventhook.Delivery, n int) [16]byte {
 	switch {
@@ -72,7 +78,7 @@ func (j *Job) cursorAfter(list []*eventhook.Delivery, n int) [16]byte {
 // Page is a part of the events of a replay.
 type Page struct {
 	// Deliveries has the deliveries that the replay may queue, in the order of their events. Status is ""
-	// if the delivery does not exist, and CompletedAt is set if it has ended.
+	// if the delivery does not exist. CompletedAt is set if it has ended, and RestartedAt if it was released.
 	Deliveries []*eventhook.Delivery
 	Cursor     [16]byte // after the page
 	IsLast     bool

@@ -271,3 +271,23 @@ func lifecycle(t *testing.T, s Store) {
 	s.wantQueued(t, "a subscription to *", all, ofAll, 2)
 	s.wantQueued(t, "a subscription to * and task.*", named, ofNamed, 3)
 }
+
+// diedLate restarts deliveries in an outage, and makes them dead after its end.
+func diedLate(t *testing.T, s Store) {
+	of, since := s.Subscribe(), s.Now()
+	s.Publish(of, 2, eventhook.DeliveryDead)
+	s.Advance(time.Second)
+	s.Start(of, dead)
+	s.work(t)
+	s.Advance(time.Second)
+	until := s.Now()
+	for claim, want := range []int{2, 0} {
+		s.Advance(time.Minute)
+		s.Deliver(of, eventhook.DeliveryDead)
+		s.Recover(of, since, until)
+		s.work(t)
+		if n := s.Deliver(of, eventhook.DeliveryDead); n != want {
+			t.Errorf("recovery %d of the outage has queued %d deliveries, want %d", claim+1, n, want)
+		}
+	}
+}

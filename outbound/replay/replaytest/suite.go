@@ -22,7 +22,9 @@ type Store struct {
 	Publish   func(to eventhook.Subscription, n int, status eventhook.DeliveryStatus) []eventhook.EventID
 	PublishAs func(origin eventhook.Origin, eventType string) eventhook.EventID // an event without a delivery
 	// Start starts a replay of all events until now. It wakes the workers.
-	Start   func(of eventhook.Subscription, r eventhook.ReplayRequest) eventhook.ReplayID
+	Start func(of eventhook.Subscription, r eventhook.ReplayRequest) eventhook.ReplayID
+	// Recover starts the recovery of an outage.
+	Recover func(of eventhook.Subscription, since, until time.Time) eventhook.ReplayID
 	Replay  func(of eventhook.Subscription, id eventhook.ReplayID) eventhook.Replay
 	Cancel  func(of eventhook.Subscription, id eventhook.ReplayID)
 	Deliver func(to eventhook.Subscription, status eventhook.DeliveryStatus) int // ends all open deliveries
@@ -45,6 +47,7 @@ var Cases = map[string]func(t *testing.T, s Store){
 	"two replays queue a delivery once, unless it is dead again": queuedOnce,
 	"sent and failed deliveries are counted":                     counts,
 	"events are read with their payload":                         events,
+	"a delivery that dies after its outage is recovered once":    diedLate,
 	"a start wakes the workers":                                  wakes,
 	"* does not match lifecycle events that are missing":         lifecycle,
 }
