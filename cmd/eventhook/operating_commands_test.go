@@ -21,7 +21,8 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 	clitest.WantInOrder(t, runPage(t, &page, "subscription create ops --operator --url https://ops.example/hooks --type 'tenant.*' --from-tenant shop"),
 		"ops", "events of", "shop", "tenant.*", "subscription test", "--operator")
 	mustRun(t, `subscription update ops --operator --retry {"max_retries":0} --url `+sink.url)
-	clitest.WantInOrder(t, runPage(t, &page, "subscription update ops --operator --type 'tenant.*' --type task.cancelled_via_tenant_cascade"), "task.cancelled_via_tenant_cascade")
+	clitest.WantInOrder(t, runPage(t, &page, "subscription update ops --operator --type 'tenant.*' --type task.cancelled_via_tenant_cascade"),
+		"task.cancelled_via_tenant_cascade")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription get ops --operator"), "ops", "active", "closed", "shop")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription test ops --operator"), "delivered", "yes")
 	sink.refuse(true)
@@ -30,11 +31,14 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 		return strings.Contains(mustRun(t, "subscription deliveries ops --operator --status dead"), "tenant.suspended")
 	})
 	sink.refuse(false)
-	clitest.WantInOrder(t, runPage(t, &page, "subscription deliveries ops --operator --status dead"), "TENANT", "shop", "tenant.suspended", "ops", "dead")
+	clitest.WantInOrder(t, runPage(t, &page, "subscription deliveries ops --operator --status dead"),
+		"TENANT", "shop", "tenant.suspended", "ops", "dead")
 	lists := pageCommands(t, "operating.md", "## Lists of all tenants")
 	clitest.WantInOrder(t, runPage(t, &lists, "event list --all-tenants --status dead --since 24h"), "No items")
-	clitest.WantInOrder(t, runPage(t, &lists, "delivery list --all-tenants --status dead --since 24h"), "TENANT", "shop", "tenant.suspended", "dead")
-	clitest.WantInOrder(t, runPage(t, &page, "subscription replay ops --operator --since 24h --missing"), "Replay", "subscription replays", "--operator")
+	clitest.WantInOrder(t, runPage(t, &lists, "delivery list --all-tenants --status dead --since 24h"),
+		"TENANT", "shop", "tenant.suspended", "dead")
+	clitest.WantInOrder(t, runPage(t, &page, "subscription replay ops --operator --since 24h --missing"),
+		"Replay", "subscription replays", "--operator")
 	sink.want(t, "tenant.suspended of "+shop)
 	clitest.WantInOrder(t, runPage(t, &page, "subscription replays ops --operator latest"), "replay", "queued")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription pause ops --operator"), "paused")
@@ -63,10 +67,13 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 // A tenant's key is refused with the reason.
 func TestOperatorCommandsRequireTheAdminKey(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
-	key := gateway.asJSON(testAdminKey, http.StatusCreated, "POST", "/api/admin/tenants/acme/keys", `{"name":"all","scopes":["read","manage"]}`)["key"].(string)
+	body := `{"name":"all","scopes":["read","manage"]}`
+	key := gateway.asJSON(testAdminKey, http.StatusCreated, "POST", "/api/admin/tenants/acme/keys", body)["key"].(string)
 	gateway.at(t, key)
-	for _, command := range []string{"subscription list --operator", "subscription delete ops --operator --yes", "delivery list --all-tenants", "subscription list --all-tenants"} {
-		if got := runCommand(strings.Fields(command)...); got.Code == 0 || !strings.Contains(got.Stderr, "requires the admin key") || !strings.Contains(got.Stderr, "is not the admin key") {
+	for _, command := range []string{"subscription list --operator", "subscription delete ops --operator --yes",
+		"delivery list --all-tenants", "subscription list --all-tenants"} {
+		got := runCommand(strings.Fields(command)...)
+		if got.Code == 0 || !strings.Contains(got.Stderr, "requires the admin key") || !strings.Contains(got.Stderr, "is not the admin key") {
 			t.Errorf("eventhook %s: got %+v, want the reason and the key that was used", command, got)
 		}
 	}

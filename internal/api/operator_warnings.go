@@ -19,7 +19,8 @@ func (s *server) warnOfTenants(ctx context.Context, views ...*Subscription) erro
 	for _, v := range views {
 		for _, slug := range v.Tenants {
 			if slices.Contains(unknown, slug) {
-				v.Warnings = append(v.Warnings, "The tenant "+slug+" does not exist: the subscription receives its events when it is created. Check the slug in tenants.")
+				v.Warnings = append(v.Warnings,
+					"The tenant "+slug+" does not exist: the subscription receives its events when it is created. Check the slug in tenants.")
 			}
 		}
 	}

@@ -25,10 +25,15 @@ func (db *DB) TenantSlugs(ctx context.Context, ids []eventhook.TenantID) (map[ev
 	return slugs, translate(act, err)
 }
 
-// UnknownTenants returns the slugs that no tenant has. Index of slugs.
+// unknownTenantsSQL finds the slugs that no tenant has. Index of slugs.
+const unknownTenantsSQL = `
+SELECT DISTINCT u.slug FROM unnest($1::text[]) AS u (slug)
+WHERE NOT EXISTS (SELECT FROM eventhook.tenant t WHERE t.slug = u.slug)`
+
+// UnknownTenants returns the slugs that no tenant has.
 func (db *DB) UnknownTenants(ctx context.Context, slugs []string) (unknown []string, err error) {
 	const act = "find unknown tenants"
-	rows, err := db.lists.Query(ctx, `SELECT DISTINCT u.slug FROM unnest($1::text[]) AS u (slug) WHERE NOT EXISTS (SELECT FROM eventhook.tenant t WHERE t.slug = u.slug)`, slugs)
+	rows, err := db.lists.Query(ctx, unknownTenantsSQL, slugs)
 	if err != nil {
 		return nil, translate(act, err)
 	}
