@@ -3,6 +3,8 @@ package eventhook_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,5 +35,57 @@ func TestPagesNameTheDefaults(t *testing.T) {
 				t.Errorf("%s does not have %q", page, text)
 			}
 		}
+	}
+}
+
+var (
+	pageCode    = regexp.MustCompile("(?s)```.*?```")
+	pageLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	pageHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^a-z0-9_ -]`)
+)
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(page string) map[string]bool {
+	list := map[string]bool{}
+	for _, h := range pageHeading.FindAllStringSubmatch(pageCode.ReplaceAllString(page, ""), -1) {
+		list[strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+	}
+	return list
+}
+
+func TestLinksBetweenPagesExist(t *testing.T) {
+	pages, _ := filepath.Glob("docs/*.md") // the patterns are valid
+	decisions, _ := filepath.Glob("docs/adr/*.md")
+	for _, page := range append(append(pages, decisions...), "README.md", "CHANGELOG.md") {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range pageLink.FindAllStringSubmatch(pageCode.ReplaceAllString(string(raw), ""), -1) {
+			if !strings.Contains(link[1], "://") {
+				checkLink(t, page, link[1])
+			}
+		}
+	}
+}
+
+// checkLink checks that the file and the heading of a link exist.
+func checkLink(t *testing.T, page, link string) {
+	t.Helper()
+	path, anchor, _ := strings.Cut(link, "#")
+	target := page
+	if path != "" {
+		target = filepath.Join(filepath.Dir(page), path)
+	}
+	if _, err := os.Stat(target); err != nil {
+		t.Errorf("%s: %s does not exist", page, link)
+		return
+	}
+	if anchor == "" {
+		return
+	}
+	if text, err := os.ReadFile(target); err != nil || !anchors(string(text))[anchor] {
+		t.Errorf("%s: %s has no heading for the link %s", page, target, link)
 	}
 }
