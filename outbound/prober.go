@@ -191,6 +191,7 @@ func (p *Prober) try(ctx context.Context, one *Probe) (ProbeResult, error) {
 		return result, p.reject(ctx, settlement)
 	case probeUnsent:
 		one.After = missed.ID
+	default: // the settlement is all there is to do
 	}
 	return result, p.settle(ctx, settlement)
 }

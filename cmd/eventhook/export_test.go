@@ -118,5 +118,5 @@ func TestClosedTenantsAreNotExported(t *testing.T) {
 	if _, err := connect(t, dsn).Exec(t.Context(), `UPDATE eventhook.tenant SET status = 'closed' WHERE slug = 'b'`); err != nil {
 		t.Fatal(err)
 	}
-	wantRun(t, "the open tenants", 0, configs.ExportHeading+"\ntenants:\n  - slug: a\n  - slug: c\n", "export", "--database")
+	wantRun(t, "the open tenants", 0, configs.ExportHeading+"\ntenants:\n  - slug: a\n    name: a\n  - slug: c\n    name: c\n", "export", "--database")
 }
