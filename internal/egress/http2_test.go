@@ -308,6 +308,7 @@ func TestHTTP2ConnectionsAreLimited(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	d := &tlsDialer{
+		open:  new(atomic.Int64),
 		dial:  (&net.Dialer{}).DialContext,
 		http1: tlsConfig(Policy{RootCAs: roots}, "http/1.1"), http2: tlsConfig(Policy{RootCAs: roots}, "h2", "http/1.1"),
 	}
