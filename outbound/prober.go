@@ -39,6 +39,7 @@ const (
 	ProbeRejected  ProbeResult = "rejected" // only deliveries that the receiver rejects were sent; the next ones are tried at once
 	ProbeGone      ProbeResult = "gone"     // an answer of 410; there are no more probes
 	ProbeEmpty     ProbeResult = "empty"    // no delivery was missed; the next probe is due later
+	ProbeBusy      ProbeResult = "busy"     // the tenant's time for transforms is used up, so nothing was sent; the probe is repeated at once
 
 	probeUnsent ProbeResult = "unsent" // the transform of the subscription failed; the next delivery is tried at once
 )
@@ -184,7 +185,9 @@ func (p *Prober) try(ctx context.Context, one *Probe) (ProbeResult, error) {
 			RetryCount: missed.RetryCount, LastError: dataExpired, DeadInRow: to.DeadInRow, IsProbe: missed.WasDead})
 	}
 	a := to.Transport.Send(ctx, missed.Delivery, missed.Attempts+1)
-	p.Observer.Attempted(a.ErrorClass, a.Duration)
+	if a.ErrorClass != eventhook.ErrorBusy {
+		p.Observer.Attempted(a.ErrorClass, a.Duration)
+	}
 	result, settlement := p.outcome(to, missed, &a)
 	switch result {
 	case ProbeRejected:
@@ -222,10 +225,15 @@ func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (
 	case !missed.WasDead:
 		s.Status, s.DueAt = eventhook.DeliveryFailed, missed.EventID.Time()
 	}
-	if a.ErrorClass == eventhook.ErrorTransform {
+	switch a.ErrorClass {
+	case eventhook.ErrorTransform:
 		return probeUnsent, s
+	case eventhook.ErrorBusy:
+		s.Attempt = nil
+		return ProbeBusy, s
+	default:
+		return ProbeFailed, s
 	}
-	return ProbeFailed, s
 }
 
 // settle stores the outcome of the delivery.

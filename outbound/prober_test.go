@@ -25,6 +25,7 @@ type probeHarness struct {
 	sent    []time.Duration // when requests were sent, since the beginning
 	results []outbound.ProbeResult
 	broken  eventhook.DeliveryID // its transform fails
+	busy    bool                 // the time for transforms is used up
 }
 
 func runProberTest(t *testing.T, f func(h *probeHarness)) {
@@ -62,6 +63,10 @@ func (h *probeHarness) Send(ctx context.Context, d *eventhook.Delivery, _ int) e
 		return eventhook.Attempt{ErrorClass: eventhook.ErrorTransform, Error: "transform: no"}
 	}
 	h.mu.Lock()
+	if h.busy {
+		h.mu.Unlock()
+		return eventhook.Attempt{ErrorClass: eventhook.ErrorBusy, Error: "transform: busy"}
+	}
 	h.sent = append(h.sent, time.Since(h.began))
 	takes, a := h.takes, eventhook.Attempt{StatusCode: h.status}
 	h.mu.Unlock()
@@ -193,6 +198,25 @@ func TestAProbePassesOverAnEventThatTheTransformCannotHandle(t *testing.T) {
 		h.advance(2 * time.Minute)
 		if got := h.statuses(id); !h.isActive(id) || got[0] != eventhook.DeliveryDead || got[1] != eventhook.DeliverySuccess {
 			t.Errorf("the subscription is active: %t, with deliveries %v, want it active and the second delivery sent", h.isActive(id), got)
+		}
+	})
+}
+
+// A probe whose transform has no time is repeated soon, not with the next one, hours later.
+func TestABusyTransformDelaysAProbeBySeconds(t *testing.T) {
+	runProberTest(t, func(h *probeHarness) {
+		id, _ := h.disable(1, 1)
+		h.busy = true
+		h.answer(204, 0)
+		defer h.start()()
+		h.advance(30 * time.Minute)
+		h.mu.Lock()
+		h.busy = false
+		h.mu.Unlock()
+		h.advance(30*time.Minute + 2*time.Second)
+		h.wantSent("after the time for transforms", 30*time.Minute+time.Second)
+		if !h.isActive(id) {
+			t.Error("the subscription is not active")
 		}
 	})
 }

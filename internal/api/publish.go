@@ -160,10 +160,10 @@ func (s *server) publishWithinQuota(ctx context.Context, account *usage.Account,
 	return outcomes
 }
 
-// quotaError returns the error of an event beyond a quota.
+// quotaError returns the error of a request for an event or an execution beyond a quota.
 func quotaError(excess *usage.Excess, now time.Time) error {
 	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: excess.ResetsAt.Sub(now),
-		Message: fmt.Sprintf("The event exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.",
+		Message: fmt.Sprintf("The request exceeds the quota %s of the tenant; send the request again when the quota is reset, at %s.",
 			excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 

@@ -41,7 +41,8 @@ func (s *server) registerStartWork(api huma.API) {
 		scope: eventhook.ScopeWork, tag: "work",
 		status: http.StatusCreated, alsoStatus: http.StatusOK, maxBody: resultBody, skipsShape: true, isFlat: true, isAccept: true,
 		about: "Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; " +
-			"200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input."}
+			"200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. " +
+			"429 if the tenant's quota is used up: new work counts like an event."}
 	register(s, api, op, s.startWork)
 }
 
@@ -57,7 +58,7 @@ func (s *server) startWork(ctx context.Context, by caller, in *startWorkRequest)
 		return nil, err
 	}
 	trace, _ := ingest.Trace(in.Traceparent)
-	x, started, err := s.Work.StartWork(ctx, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type),
+	x, started, err := s.startWithinQuota(ctx, in.Tenant, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type),
 		Kind:  body.Kind,
 		Queue: cmp.Or(body.Queue, eventhook.DefaultQueue), Input: body.Input, IdempotencyKey: body.IdempotencyKey, Priority: body.Priority,
 		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: trace})
@@ -70,6 +71,24 @@ func (s *server) startWork(ctx context.Context, by caller, in *startWorkRequest)
 		s.OnWorkerAct("started", 1)
 	}
 	return out, nil
+}
+
+// startWithinQuota starts work, which counts towards the quota of the tenant like an event with
+// the input as its body. Work that exists already does not count.
+func (s *server) startWithinQuota(ctx context.Context, tenant string, x eventhook.Execution) (_ eventhook.Execution, started bool, err error) {
+	account, err := s.accounts.Get(ctx, tenant)
+	if err != nil {
+		return x, false, err
+	}
+	now, size := s.Now(), len(x.Input)
+	if excess := account.Take(size, now); excess != nil {
+		return x, false, quotaError(excess, now)
+	}
+	x, started, err = s.Work.StartWork(ctx, x)
+	if err != nil || !started {
+		account.Return(size, now)
+	}
+	return x, started, err
 }
 
 // check returns the faults that the schema does not find.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/usage"
 )
 
 func (r *fixture) startWork(body map[string]any) *answer {
@@ -127,4 +129,25 @@ func TestATenantThatIsNotActiveStartsNoWork(t *testing.T) {
 	r.admin("POST", "/api/admin/tenants/acme/close", nil)
 	r.clock.Advance(time.Second)
 	r.startWork(body).want(http.StatusConflict)
+}
+
+func TestStartedWorkCountsTowardsTheQuota(t *testing.T) {
+	var meter *usage.Meter
+	r := setUp(t, func(d *api.Deps) {
+		meter = usage.New(10, d.Events.(usage.Store), d.Log, d.Now)
+		d.Quotas = meter
+	})
+	r.admin("PATCH", "/api/admin/tenants/acme", object{"max_events_per_day": 2}).want(http.StatusOK)
+	r.startWork(object{"type": "task", "kind": "k", "input": "one", "idempotency_key": "one"}).want(http.StatusCreated)
+	r.startWork(object{"type": "task", "kind": "k", "input": "longer", "idempotency_key": "one"}).want(http.StatusOK) // does not count
+	r.startWork(object{"type": "task", "kind": "k", "input": 1}).want(http.StatusCreated)
+	a := r.startWork(object{"type": "task", "kind": "k", "input": 1}).want(http.StatusTooManyRequests)
+	if !strings.Contains(a.problem().Detail, "max_events_per_day") || a.Header().Get("Retry-After") != "32400" {
+		t.Errorf("over the quota: %s, Retry-After %s; want the name of the quota, and the seconds until midnight", a.Body, a.Header().Get("Retry-After"))
+	}
+	r.must(meter.Flush(t.Context()))
+	used := r.admin("GET", "/api/admin/tenants/acme", nil).object()["usage"].(object)
+	if used["events_today"] != 2.0 || used["storage_bytes"] != 6.0 {
+		t.Errorf("used %v, want 2 events with 6 bytes", used)
+	}
 }

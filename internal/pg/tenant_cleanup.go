@@ -161,7 +161,7 @@ func (c *cleaner) nextDue(m *mutation, steps, firstOfPurge int) *time.Time {
 	now := c.db.now()
 	late := c.cleanup.ClosedAt.Add(lateWrites)
 	switch isPurge := c.cleanup.PurgeRequestedAt != nil; {
-	case c.step == len(closeSteps) && c.position.IsZero() && !isPurge && late.After(now):
+	case c.step == len(closeSteps) && c.position.IsZero() && late.After(now):
 		return &late
 	case c.step < firstOfPurge:
 		return &now

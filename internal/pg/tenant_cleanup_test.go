@@ -116,6 +116,23 @@ func TestClosingEndsWorkThatWasWrittenLate(t *testing.T) {
 	same(t, "open work", f.counts(openWorkSQL), map[string]int{})
 }
 
+func TestAPurgeDeletesWorkThatWasWrittenLate(t *testing.T) {
+	f := setUp(t)
+	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
+	f.must(err)
+	f.cleanUp(f.db)
+	_, err = f.db.PurgeTenant(t.Context(), operator, "acme")
+	f.must(err)
+	f.cleanUp(f.db)
+	f.insertOpenWork(10)
+	f.clock.Advance(lateWrites)
+	f.cleanUp(f.db)
+	same(t, "executions", f.count("execution", "tenant_id = $1", [16]byte(f.tenant)), 0)
+	c, err := f.db.TenantCleanup(t.Context(), f.tenant)
+	f.must(err)
+	same(t, "the purge has ended", c.PurgeCompletedAt != nil, true)
+}
+
 func TestPurgeDeletesTheDataOfAClosedTenant(t *testing.T) {
 	const open = 2000
 	f := setUp(t)
@@ -134,7 +151,7 @@ func TestPurgeDeletesTheDataOfAClosedTenant(t *testing.T) {
 		_, err = f.db.PurgeTenant(t.Context(), operator, "acme")
 		f.must(err)
 	}
-	f.clock.Advance(time.Second)
+	f.clock.Advance(lateWrites)
 	_, err = f.db.cleanUpTenant(t.Context(), 18) // ends in the middle of the deletion
 	f.must(err)
 	f.clock.Advance(cleanupLease)

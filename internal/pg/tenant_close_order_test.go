@@ -67,6 +67,7 @@ func TestAPurgeMakesTheNextDeliveriesOfKeysDue(t *testing.T) {
 	f.must(err)
 	_, err = f.db.PurgeTenant(t.Context(), operator, "acme")
 	f.must(err)
+	f.clock.Advance(lateWrites)
 	f.cleanUp(f.db)
 	same(t, "the first delivery", f.count("delivery", "id = $1", [16]byte(first)), 0)
 	same(t, "the next delivery is due", f.count("delivery", "id = $1 AND due_at < 'infinity'", [16]byte(next)), 1)

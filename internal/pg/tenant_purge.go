@@ -30,9 +30,9 @@ func (db *DB) PurgeTenant(ctx context.Context, by eventhook.Actor, slug string) 
 	return m.tenant, err
 }
 
-// requestPurgeSQL makes the tenant due. Primary key.
+// requestPurgeSQL makes the tenant due, unless its closing has not ended. Primary key.
 const requestPurgeSQL = `
-UPDATE eventhook.tenant_cleanup SET purge_requested_at = $2, due_at = least(due_at, $2)
+UPDATE eventhook.tenant_cleanup SET purge_requested_at = $2, due_at = coalesce(due_at, $2)
 WHERE tenant_id = $1 AND purge_requested_at IS NULL RETURNING correlation_id`
 
 func (m *mutation) requestPurge(ctx context.Context) error {

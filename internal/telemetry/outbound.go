@@ -34,7 +34,7 @@ func newOutboundMetrics() outboundMetrics {
 		deliveries:     counters("deliveries_settled_total", "Settled deliveries, by their status afterwards.", "status"),
 		deliveriesLost: counter("deliveries_lease_lost_total", "Deliveries whose lease ran out before their outcome was written; they are sent again."),
 		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of delivery outcomes.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
-		probes:         counters("probes_total", "Probes of subscriptions during an outage, by result: success, failed, rejected, gone or empty.", "result"),
+		probes:         counters("probes_total", "Probes of subscriptions during an outage, by result: success, failed, rejected, gone, empty or busy.", "result"),
 		released:       counter("deliveries_recovered_total", "Deliveries that succeeded after a recovery or a replay had released them."),
 	}
 }
