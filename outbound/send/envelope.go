@@ -21,7 +21,7 @@ func Body(e *eventhook.Event) []byte {
 	o.id("event_id", e.ID)
 	o.text("event_type", e.EventType)
 	o.text("category", envelope.Category)
-	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), timeLayout)
+	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), quotedTimeLayout)
 	o.id("tenant_id", e.About())
 	o.text("source", envelope.Source)
 	o.compact("scope", envelope.Scope)
@@ -34,8 +34,11 @@ func Body(e *eventhook.Event) []byte {
 	return append(o.b, '}')
 }
 
-// timeLayout formats a time as a JSON string.
-const timeLayout = `"2006-01-02T15:04:05.000Z"`
+// timeLayout is the layout of times in UTC in messages, quotedTimeLayout as a JSON string.
+const (
+	timeLayout       = "2006-01-02T15:04:05.000Z"
+	quotedTimeLayout = `"` + timeLayout + `"`
+)
 
 func envelopeOf(e *eventhook.Event) eventhook.Envelope {
 	if e.Envelope == nil {

@@ -61,6 +61,7 @@ func slackMessage(e *eventhook.Event) []byte {
 // escapedTo escapes a text for Slack and shortens it so that the result has at most n
 // characters and no incomplete escape sequence.
 func escapedTo(s string, n int) string {
+	s = shortened(s, n) // the loop reads only this part
 	for limit := n; ; limit -= max(1, limit/8) {
 		if escaped := slackText.Replace(shortened(s, limit)); utf8.RuneCountInString(escaped) <= n {
 			return escaped
@@ -127,7 +128,7 @@ func factsOf(e *eventhook.Event) (facts []fact) {
 	envelope := envelopeOf(e)
 	for _, f := range []fact{
 		{"Source", envelope.Source}, {"Scope", textOf(envelope.Scope)}, {"Category", envelope.Category}, {"Correlation", e.CorrelationID},
-		{"Time", e.ID.Time().UTC().Format("2006-01-02 15:04:05 UTC")}, {"Event", e.ID.String()},
+		{"Time", e.ID.Time().Format("2006-01-02 15:04:05 UTC")}, {"Event", e.ID.String()},
 	} {
 		if f.Value != "" {
 			facts = append(facts, fact{f.Title, shortened(f.Value, maxFact)})
@@ -139,10 +140,22 @@ func factsOf(e *eventhook.Event) (facts []fact) {
 // messageMembers are the members of the data that hold a text for readers, the preferred
 // one first.
 type messageMembers struct {
-	Summary any `json:"summary"`
-	Message any `json:"message"`
-	Text    any `json:"text"`
-	Title   any `json:"title"`
+	Summary textMember `json:"summary"`
+	Message textMember `json:"message"`
+	Text    textMember `json:"text"`
+	Title   textMember `json:"title"`
+}
+
+// textMember is a member of the data that must be a string. It is "" for any other value, which
+// is not decoded: it may be large.
+type textMember string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *textMember) UnmarshalJSON(raw []byte) error {
+	if *m = ""; raw[0] != '"' {
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(m))
 }
 
 // summaryOf returns the type of an event as a title, and the text for readers that its data
@@ -150,9 +163,9 @@ type messageMembers struct {
 func summaryOf(e *eventhook.Event) (title, summary string) {
 	var data messageMembers
 	_ = json.Unmarshal(e.Body, &data) // data that is not an object has no text
-	for _, member := range []any{data.Summary, data.Message, data.Text, data.Title} {
-		if text, ok := member.(string); ok && strings.TrimSpace(text) != "" {
-			return e.EventType, strings.TrimSpace(text)
+	for _, member := range []textMember{data.Summary, data.Message, data.Text, data.Title} {
+		if text := strings.TrimSpace(string(member)); text != "" {
+			return e.EventType, text
 		}
 	}
 	return e.EventType, ""
@@ -172,12 +185,18 @@ func detailsOf(e *eventhook.Event) string {
 }
 
 // shortened returns the first n characters of a text, with an ellipsis in place of the last
-// one if the text is longer.
+// one if the text is longer. It does not read the rest of a long text.
 func shortened(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
+	count, last := 0, 0
+	for i := range s {
+		if count++; count == n {
+			last = i
+		}
+		if count > n {
+			return s[:last] + "…"
+		}
 	}
-	return string([]rune(s)[:n-1]) + "…"
+	return s
 }
 
 // shortenedBytes is shortened for a number of bytes.

@@ -20,7 +20,7 @@ func cloudEvent(e *eventhook.Event) []byte {
 	o.text("source", cloudSource(e, envelope))
 	o.text("type", e.EventType)
 	o.text("subject", textOf(envelope.Scope))
-	o.b = e.ID.Time().AppendFormat(o.member("time"), timeLayout)
+	o.b = e.ID.Time().AppendFormat(o.member("time"), quotedTimeLayout)
 	o.text("datacontenttype", mediaJSON)
 	o.text("tenantid", e.About().String())
 	o.text("category", envelope.Category)

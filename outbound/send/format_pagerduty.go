@@ -24,12 +24,12 @@ var (
 
 // pagerMembers are the members of the data that become members of the alert.
 type pagerMembers struct {
-	RoutingKey  any `json:"routing_key"`
-	EventAction any `json:"event_action"`
-	DedupKey    any `json:"dedup_key"`
-	Severity    any `json:"severity"`
-	Component   any `json:"component"`
-	Group       any `json:"group"`
+	RoutingKey  textMember `json:"routing_key"`
+	EventAction textMember `json:"event_action"`
+	DedupKey    textMember `json:"dedup_key"`
+	Severity    textMember `json:"severity"`
+	Component   textMember `json:"component"`
+	Group       textMember `json:"group"`
 }
 
 // pagerDutyEvent returns an alert event for PagerDuty's Events API v2. The routing key is
@@ -59,13 +59,13 @@ func pagerDutyEvent(e *eventhook.Event, key eventhook.Secret) []byte {
 		Client      string  `json:"client"`
 		Payload     payload `json:"payload"`
 	}{
-		cmp.Or(key.Reveal(), stringOf(data.RoutingKey)), oneOf(data.EventAction, pagerActions),
-		shortened(cmp.Or(stringOf(data.DedupKey), e.CorrelationID, e.ID.String()), maxDedupKey), "Eventhook",
+		cmp.Or(key.Reveal(), string(data.RoutingKey)), oneOf(data.EventAction, pagerActions),
+		shortened(cmp.Or(string(data.DedupKey), e.CorrelationID, e.ID.String()), maxDedupKey), "Eventhook",
 		payload{
 			shortened(title, maxPagerSummary), cmp.Or(envelope.Source, textOf(envelope.Scope), e.About().String()),
 			oneOf(data.Severity, pagerSeverities),
-			e.ID.Time().UTC().Format("2006-01-02T15:04:05.000Z"), e.EventType, stringOf(data.Component),
-			cmp.Or(stringOf(data.Group), envelope.Category), pagerDetails(e),
+			e.ID.Time().Format(timeLayout), e.EventType, string(data.Component),
+			cmp.Or(string(data.Group), envelope.Category), pagerDetails(e),
 		},
 	})
 }
@@ -80,15 +80,10 @@ func pagerDetails(e *eventhook.Event) json.RawMessage {
 	return encode(map[string]string{"event_id": e.ID.String(), "data": shortenedBytes(detailsOf(e), maxPagerDetails)})
 }
 
-func stringOf(v any) string {
-	text, _ := v.(string)
-	return text
-}
-
 // oneOf returns a value if it is allowed, and else the first allowed value.
-func oneOf(v any, allowed []string) string {
-	if text := stringOf(v); slices.Contains(allowed, text) {
-		return text
+func oneOf(value textMember, allowed []string) string {
+	if slices.Contains(allowed, string(value)) {
+		return string(value)
 	}
 	return allowed[0]
 }
