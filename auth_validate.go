@@ -60,8 +60,9 @@ func (a Auth) checkBasic(f *Faults) {
 	if strings.Contains(a.Username, ":") {
 		f.Add("username", "must not contain a colon, which ends the user in Basic credentials")
 	}
-	for _, m := range a.Members()[:2] {
-		if strings.ContainsFunc(*m.Text, isControl) {
+	isControl := func(c rune) bool { return c < ' ' || c == 0x7f }
+	for _, m := range a.Members() {
+		if m.authType == AuthBasic && strings.ContainsFunc(*m.Text, isControl) {
 			f.Add(m.Name, "must not contain control characters")
 		}
 	}
@@ -73,9 +74,9 @@ func (a Auth) checkOAuth2(f *Faults) {
 	if wrong, _ := CheckSubscriptionURL(a.TokenURL); wrong != "" {
 		f.Add("token_url", "%s", strings.ReplaceAll(wrong, "auth or auth_header", "client_id and client_secret"))
 	}
-	isInvisible := func(c rune) bool { return c < ' ' || c > '~' }
+	isUnprintable := func(c rune) bool { return c < ' ' || c > '~' }
 	for _, m := range a.Members() {
-		if m.authType == AuthOAuth2 && m.Name != "token_url" && strings.ContainsFunc(*m.Text, isInvisible) {
+		if m.authType == AuthOAuth2 && m.Name != "token_url" && strings.ContainsFunc(*m.Text, isUnprintable) {
 			f.Add(m.Name, "must be printable ASCII text")
 		}
 	}
@@ -83,7 +84,7 @@ func (a Auth) checkOAuth2(f *Faults) {
 		f.Add("scopes", "%d, at most %d are allowed", len(a.Scopes), maxScopes)
 	}
 	for i, scope := range a.Scopes {
-		if scope == "" || len(scope) > maxScope || strings.ContainsFunc(scope, isInvisible) || strings.ContainsAny(scope, ` "\`) {
+		if scope == "" || len(scope) > maxScope || strings.ContainsFunc(scope, isUnprintable) || strings.ContainsAny(scope, ` "\`) {
 			f.Add(fmt.Sprintf("scopes[%d]", i), `must be 1 to %d printable ASCII characters without space, " and \`, maxScope)
 		}
 	}
@@ -91,9 +92,7 @@ func (a Auth) checkOAuth2(f *Faults) {
 
 func (a Auth) checkAWS(f *Faults) {
 	for _, m := range a.Members() {
-		isForeign := func(c rune) bool {
-			return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
-		}
+		isForeign := isNoNameCharacter
 		if m.IsSecret {
 			isForeign = func(c rune) bool { return c <= ' ' || c > '~' }
 		}
@@ -115,5 +114,3 @@ func (a Auth) CheckDestination(to string, isForAgents bool) (f Faults) {
 	}
 	return f
 }
-
-func isControl(c rune) bool { return c < ' ' || c == 0x7f }

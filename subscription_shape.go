@@ -41,7 +41,7 @@ var headerEndings = []string{"-Signature", "-Event-Id", "-Event-Type", "-Deliver
 
 func (s SubscriptionSettings) checkHeaderPrefix(f *Faults) {
 	p := s.HeaderPrefix
-	if p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoPrefixCharacter) || strings.Trim(p, "-") != p) {
+	if p != "" && (len(p) > maxHeaderPrefix || strings.ContainsFunc(p, isNoNameCharacter) || strings.Trim(p, "-") != p) {
 		f.Add("header_prefix", "%q must be letters, digits and hyphens, at most %d bytes, without a hyphen at its ends, such as X-Acme", SanitizeLabel(p), maxHeaderPrefix)
 	}
 	if strings.EqualFold(p+"-", standardHeaderPrefix) {
@@ -54,7 +54,8 @@ func (s SubscriptionSettings) checkHeaderPrefix(f *Faults) {
 	}
 }
 
-func isNoPrefixCharacter(c rune) bool {
+// isNoNameCharacter reports whether c is neither an ASCII letter, nor a digit, nor a hyphen.
+func isNoNameCharacter(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
 }
 
