@@ -76,9 +76,8 @@ func age(d time.Duration) string {
 // settle returns the settlement of an attempt. A failed delivery is retried as the retry
 // policy of the destination says, but not before the time that the receiver requested. It
 // is dead if its retries are used up, if it would be too old by then, or after a 410, a
-// terminal status of the policy, or a failed transform. A
-// test is dead after its first failure. The dispatcher sends a test only if the Tester did
-// not settle it, or if it was replayed.
+// terminal status of the policy, or a failed transform. A test is dead after its first failure.
+// The dispatcher sends a test only if the Tester did not settle it, or if it was replayed.
 func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
 	switch {

@@ -31,7 +31,6 @@ func (s *probeSlots) add(tenant eventhook.TenantID, n int) {
 func (s *probeSlots) state() (free int, busy []eventhook.TenantID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busy = []eventhook.TenantID{}
 	for tenant, n := range s.running {
 		if left := probesAtOnce - (s.all - n); 2*n >= left { //nolint:mnd // half
 			busy = append(busy, tenant)

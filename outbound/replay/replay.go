@@ -9,10 +9,9 @@ import (
 
 // Store stores replays and deliveries. Safe for concurrent use.
 type Store interface {
-	// LeaseReplay leases the running replay that has been due for the longest time, of the
-	// tenants in round robin, for
-	// the duration lease. If none is due, it returns nil and the time at which the next
-	// one is due, zero if there is none.
+	// LeaseReplay leases a running replay for the duration lease: of the tenants in round
+	// robin, the one that has been due for the longest time. If none is due, it returns nil
+	// and the time at which the next one is due, zero if there is none.
 	LeaseReplay(ctx context.Context, lease time.Duration) (job *Job, next time.Time, err error)
 	// ReplayPage reads the next limit rows of the replay after its cursor, oldest event
 	// first.

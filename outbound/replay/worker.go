@@ -65,7 +65,8 @@ func (w *Worker) Step(ctx context.Context) (worked bool, next time.Time, err err
 // expires.
 func (w *Worker) release(ctx context.Context, job *Job) {
 	s := w.next(job)
-	if s.Counts = false; ctx.Err() == nil {
+	s.Counts = false
+	if ctx.Err() == nil {
 		s.DueAt = s.DueAt.Add(retryAfter)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)

@@ -68,7 +68,7 @@ func (b blocking) Run(context.Context, script.Program, []byte) (json.RawMessage,
 
 var identity = &eventhook.Transform{Type: eventhook.TransformJMESPath, Expression: "@"}
 
-// A tenant with many slow transforms delays the transforms of another tenant by none.
+// A tenant with many slow transforms does not delay the transforms of another tenant.
 func TestATenantCannotUseAllProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := transform.NewRunner(blocking{script.TimeLimit}, 2, limiter(), time.Now)
