@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/sha256"
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ func (v *jwtVerifier) sign(_ Config, r *Request, key crypto.Signer) error {
 func (v *jwtVerifier) claimsFor(r *Request) map[string]any {
 	const validFor = 5 * time.Minute
 	claims := map[string]any{"iat": r.At.Unix(), "exp": r.At.Add(validFor).Unix()}
-	for name, value := range maps.All(v.claims) {
+	for name, value := range v.claims {
 		claims[name] = value
 	}
 	if len(v.issuers) > 0 {

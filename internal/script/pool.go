@@ -15,10 +15,10 @@ import (
 // prefers the most recently used process, and ends processes that were idle for idleLimit. It is safe
 // for concurrent use.
 type Pool struct {
-	slots chan struct{} // holds an element for each running job
-	limit time.Duration
-	priority
-	after func(time.Duration, func()) // like time.AfterFunc
+	slots    chan struct{} // holds an element for each running job
+	limit    time.Duration
+	priority priority                    // of its processes
+	after    func(time.Duration, func()) // like time.AfterFunc
 
 	mu               sync.Mutex
 	idle             []idleProcess // the most recently used process is last
