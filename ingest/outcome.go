@@ -2,11 +2,13 @@ package ingest
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
@@ -68,7 +70,7 @@ var problemResponses = map[Outcome]problemResponse{
 	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
 	OutcomeLoop: newProblemResponse(http.StatusLoopDetected,
-		"The request went through more than 8 gateways: their routes and subscriptions form a loop."),
+		fmt.Sprintf("The request went through more than %d gateways: their routes and subscriptions form a loop.", eventhook.MaxHops)),
 
 	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is not a handshake that this source can answer."),
 	OutcomeHandshakeRefused:   newProblemResponse(http.StatusForbidden, "This source does not answer this handshake."),
