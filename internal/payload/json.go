@@ -19,7 +19,7 @@ func checkedJSON(body []byte) ([]byte, error) {
 		body = text
 	}
 	body = bytes.TrimPrefix(body, []byte(byteOrderMark))
-	if looksLikeJSON(body) && tooDeep(body) { // other bodies are not nested
+	if looksLikeJSON(body) && IsDeeper(body, maxDepth) { // other bodies are not nested
 		return nil, errDeepJSON
 	}
 	if !gjson.ValidBytes(body) {
@@ -35,8 +35,9 @@ func checkedJSON(body []byte) ([]byte, error) {
 // brackets must not exhaust the stack.
 const maxDepth = 1000
 
-func tooDeep(body []byte) bool {
-	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxDepth {
+// IsDeeper reports whether lists and objects of JSON are nested deeper than limit.
+func IsDeeper(body []byte, limit int) bool {
+	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= limit {
 		return false
 	}
 	depth, inString := 0, false
@@ -48,7 +49,7 @@ func tooDeep(body []byte) bool {
 			inString = !inString
 		case inString:
 		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
+			if depth++; depth > limit {
 				return true
 			}
 		case c == ']' || c == '}':

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
 )
 
 // Limits of the products in characters. Slack: a header has at most 150 characters and a
@@ -171,14 +172,15 @@ func summaryOf(e *eventhook.Event) (title, summary string) {
 	return e.EventType, ""
 }
 
-// detailsOf returns the data of an event as indented JSON, "" without data.
+// detailsOf returns the data of an event as indented JSON, "" without data. It does not indent
+// large data, nor deep data, of which the indentation would be many times as large.
 func detailsOf(e *eventhook.Event) string {
 	if isNull(e.Body) {
 		return ""
 	}
-	const enough = 32 << 10 // more than any message shows
+	const enough, maxIndented = 32 << 10, 32 // bytes, more than any message shows; nested values
 	var b bytes.Buffer
-	if len(e.Body) > enough || json.Indent(&b, e.Body, "", "  ") != nil {
+	if len(e.Body) > enough || payload.IsDeeper(e.Body, maxIndented) || json.Indent(&b, e.Body, "", "  ") != nil {
 		return strings.ToValidUTF8(string(e.Body[:min(len(e.Body), enough)]), "\uFFFD")
 	}
 	return b.String()

@@ -34,6 +34,8 @@ func TestMessagesOfLargeDataAreCheap(t *testing.T) {
 		for claim, data := range map[string]string{
 			"a long text":   `{"summary":"` + strings.Repeat("&é", size/3) + `"}`,
 			"a list inside": `{"summary":[` + strings.Repeat("1,", size/2) + `1],"group":[` + strings.Repeat("1,", size/2) + `1]}`,
+			"a deep list":   strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+			"deep objects":  strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000),
 		} {
 			e := &eventhook.Event{EventType: "a.b", Payload: eventhook.Payload{Body: []byte(data)}}
 			if bytes := allocated(func() { compose(e) }); bytes > 16*size {
