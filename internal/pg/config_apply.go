@@ -35,9 +35,14 @@ func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhoo
 			return nil, err
 		}
 	}
-	a, err := db.applyOnce(ctx, by, want, o)
-	if a.tenantExists {
+	var a configApply
+	apply := func() (err error) {
 		a, err = db.applyOnce(ctx, by, want, o)
+		return err
+	}
+	err := db.retryDeadlocks(apply)
+	if a.tenantExists {
+		err = db.retryDeadlocks(apply)
 	}
 	return a.changes, err
 }
@@ -55,8 +60,8 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 		}
 		return a.flush(ctx)
 	})
-	if err == nil {
-		db.notifyAnnounced(a.announced)
+	if err == nil && !o.DryRun {
+		a.committed()
 	}
 	return a, err
 }

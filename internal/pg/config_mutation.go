@@ -74,7 +74,8 @@ func (m *mutation) sendBatch(ctx context.Context) error {
 // KindForbidden if the tenant is suspended and the actor is one of its keys.
 //
 // Changes of one tenant wait for each other's row locks, so mutate limits the connections that
-// they hold at once.
+// they hold at once. If PostgreSQL ends the transaction because of a deadlock, mutate begins
+// again: do is then called more than once, each time with a new mutation.
 func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*mutation) error) error {
 	if err := db.ensureSealing(ctx); err != nil {
 		return err
@@ -83,17 +84,31 @@ func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant
 		return slotError(act, err)
 	}
 	defer db.changes.Release(tenant)
-	m := &mutation{db: db, by: by}
-	return m.run(ctx, act, func() (err error) {
-		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
-		if err != nil {
-			return notFound(err, "tenant")
-		}
-		if err := checkMutable(m.tenant, by); err != nil {
+	return db.retryDeadlocks(func() error {
+		m := &mutation{db: db, by: by}
+		return m.run(ctx, act, func() (err error) {
+			m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
+			if err != nil {
+				return notFound(err, "tenant")
+			}
+			if err := checkMutable(m.tenant, by); err != nil {
+				return err
+			}
+			return do(m)
+		})
+	})
+}
+
+// retryDeadlocks calls change, which runs one transaction, until PostgreSQL does not end it because
+// of a deadlock.
+func (db *DB) retryDeadlocks(change func() error) error {
+	for {
+		err := change()
+		if !hasCode(err, codeDeadlock) {
 			return err
 		}
-		return do(m)
-	})
+		db.log.Warn("a change conflicted with another transaction; trying again", "error", err)
+	}
 }
 
 // The limits of changes of one tenant that wait for a slot.
@@ -123,10 +138,15 @@ func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 		return m.flush(ctx)
 	})
 	if err == nil {
-		m.db.subscriptionsChanged(m.tenant.ID)
-		m.db.notifyAnnounced(m.announced)
+		m.committed()
 	}
 	return err
+}
+
+// committed tells this instance about the changes of the transaction.
+func (m *mutation) committed() {
+	m.db.subscriptionsChanged(m.tenant.ID)
+	m.db.notifyAnnounced(m.announced)
 }
 
 // checkMutable returns an error if the actor may not change the tenant's resources.

@@ -30,7 +30,7 @@ func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenan
 		if err != nil {
 			return err
 		}
-		matched = len(list)
+		matched, changed = len(list), nil
 		if err := checkExpected(which.ExpectedCount, matched, "subscriptions"); err != nil {
 			return err
 		}

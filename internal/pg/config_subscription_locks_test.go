@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // TestConcurrentSubscriptionChangesDoNotDeadlock changes the same subscriptions concurrently
@@ -81,6 +82,37 @@ func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 		t.Error(err)
 	}
 	same(t, "subscriptions that the configuration names", f.count("subscription", "name <> 'billing'"), n)
+}
+
+// A deletion waits for the settlement that ends an outage, while another settlement, which begins
+// the next one, has locked the subscription and waits for the deletion. PostgreSQL ends one of the
+// transactions.
+func TestDeletingASubscriptionSurvivesADeadlock(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	d := f.claimedDeliveries(1, s)[0]
+	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id, dead_in_row) VALUES ($1, 0)`, [16]byte(s.ID))
+	f.exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''50ms''', current_database()); END $$`)
+	first := f.open(func(*Options) {}) // its sessions look for deadlocks before those of f.db
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.subscription_health FOR UPDATE`)
+	f.must(err)
+	deleted, settled := make(chan error, 1), make(chan error, 1)
+	go func() { deleted <- first.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0) }()
+	f.waitForBlocked(1)
+	go func() {
+		_, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(d, eventhook.DeliveryFailed, circuitOpen(f.clock.Now()))})
+		settled <- err
+	}()
+	f.waitForBlocked(2)
+	f.must(tx.Commit(t.Context()))
+	f.must(<-deleted)
+	f.must(<-settled)
+	same(t, "subscriptions", f.count("subscription", "true"), 0)
+	same(t, "health", f.count("subscription_health", "true"), 0)
+	same(t, "audit entries", len(f.audit(eventhook.AuditFilter{Action: "webhook.deleted"})), 1)
 }
 
 func TestParseConfigChange(t *testing.T) {

@@ -145,29 +145,37 @@ func tenantAction(have, want eventhook.Tenant) string {
 // data stays until its retention ends or PurgeTenant deletes it. The error is KindConflict if
 // the tenant is closed already.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
-	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
-	err = m.run(ctx, "close tenant", func() error {
-		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
-			return err
-		}
-		if m.tenant.Status == eventhook.TenantClosed {
-			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed already.", slug)}
-		}
-		want := m.tenant
-		want.Status = eventhook.TenantClosed
-		if err := m.updateTenant(ctx, want); err != nil {
-			return err
-		}
-		if err := m.exec(ctx, nameCleanupSQL, [16]byte(want.ID), m.correlation); err != nil {
-			return err
-		}
-		return m.disableOwned(ctx)
+	err = db.retryDeadlocks(func() error {
+		m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
+		err := m.run(ctx, "close tenant", func() error { return m.closeTenant(ctx, slug) })
+		t = m.tenant
+		return err
 	})
-	return m.tenant, err
+	return t, err
+}
+
+// closeTenant locks and closes a tenant.
+func (m *mutation) closeTenant(ctx context.Context, slug string) (err error) {
+	if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
+		return err
+	}
+	if m.tenant.Status == eventhook.TenantClosed {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed already.", slug)}
+	}
+	want := m.tenant
+	want.Status = eventhook.TenantClosed
+	if err := m.updateTenant(ctx, want); err != nil {
+		return err
+	}
+	if err := m.disableOwned(ctx); err != nil {
+		return err
+	}
+	return m.exec(ctx, nameCleanupSQL, [16]byte(want.ID), m.correlation)
 }
 
 // nameCleanupSQL completes the row that the trigger on tenant has inserted, and ends the
-// tenant's replays. Primary key, and replay_due.
+// tenant's replays. Lock order: subscriptions, then replays (see recoverLateSQL). Primary key, and
+// replay_due.
 const nameCleanupSQL = `
 WITH cancelled AS (
     UPDATE eventhook.replay SET status = 'cancelled', due_at = NULL, finished_at = now(), lease_token = lease_token + 1

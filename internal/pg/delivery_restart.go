@@ -102,9 +102,6 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartBatchSize) {
 		more, err := db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
-		for hasCode(err, codeDeadlock) { // with settlements of several of their events, which are retried as well
-			more, err = db.restartBatch(ctx, by, restart{tenant: tenant, rows: part, statuses: statuses})
-		}
 		restarted = append(restarted, more...)
 		if err != nil {
 			return restarted, err

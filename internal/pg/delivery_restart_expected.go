@@ -32,7 +32,7 @@ func (db *DB) restartExpected(ctx context.Context, by eventhook.Actor, tenant ev
 			return nil, err
 		}
 		restarted, err := db.restartBatch(ctx, by, restart{tenant: tenant, rows: rows, statuses: statuses, isExact: true})
-		if hasCode(err, codeDeadlock) || errors.Is(err, errSelectionChanged) {
+		if errors.Is(err, errSelectionChanged) {
 			continue
 		}
 		if len(restarted) > 0 {

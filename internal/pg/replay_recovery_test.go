@@ -252,3 +252,29 @@ func TestARecoveryBeginsAfterTheLateDeliveriesThatWaitForIt(t *testing.T) {
 	}
 	same(t, "recoveries", f.recoveries(s), 1)
 }
+
+// A settlement of a late delivery locks the subscription before its recoveries. If the closing of
+// the tenant ended these first, the two could deadlock.
+func TestClosingLocksReplaysAfterSubscriptions(t *testing.T) {
+	f := setUp(t)
+	s := f.insertSubscription()
+	id := f.recovery(s, f.clock.Now())
+	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id, dead_in_row, outage_ended_at) VALUES ($1, 0, $2)`, [16]byte(s.ID), f.clock.Now())
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.subscription WHERE id = $1 FOR NO KEY UPDATE`, [16]byte(s.ID))
+	f.must(err)
+	closed := make(chan error, 1)
+	go func() {
+		_, err := f.db.CloseTenant(t.Context(), operator, "acme")
+		closed <- err
+	}()
+	f.waitForBlocked(1)
+	_, err = tx.Exec(t.Context(), `SET LOCAL lock_timeout = '200ms'`)
+	f.must(err)
+	f.must(recoverLate(t.Context(), tx, []eventhook.SubscriptionID{s.ID}, f.clock.Now()))
+	f.must(tx.Rollback(t.Context()))
+	f.must(<-closed)
+	f.wantReplay(id, "cancelled", 0, 0, 0)
+}
