@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -75,26 +73,14 @@ func TestEventsAreFoundSearchedAndRepeated(t *testing.T) {
 
 // TestTheCommandsOfTheEventsPageExist checks the flags of each command of docs/events.md.
 func TestTheCommandsOfTheEventsPageExist(t *testing.T) {
-	page, err := os.ReadFile("../../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	startInstance(t, pgtest.New(t)).at(t, testAdminKey)
-	runCommand("send", "github", "--secret", testSecret, "--id", "one")
-	found := regexp.MustCompile(`(?m)^eventhook (.*)$`).FindAllStringSubmatch(string(page), -1)
-	if len(found) == 0 {
-		t.Fatal("the page has no command")
-	}
-	for _, m := range found {
-		args := strings.Fields(m[1])
-		for i := range args {
-			args[i] = strings.Trim(args[i], "'")
-		}
-		if args[1] == "reprocess" && args[len(args)-1] == "latest" {
-			runCommand("event", "get", "latest", "--wait")
-		}
-		if got := runCommand(args...); got.Code != 0 {
-			t.Errorf("eventhook %s: got %+v", m[1], got)
+	mustRun(t, "send github --secret "+testSecret+" --id one")
+	for _, heading := range []string{"## Find events", "## Search in header and body", "## Process events again", "## One trace"} {
+		for _, command := range pageCommands(t, "docs/events.md", heading) {
+			if command == "event reprocess --again latest" {
+				mustRun(t, "event get latest --wait")
+			}
+			mustRun(t, command)
 		}
 	}
 }

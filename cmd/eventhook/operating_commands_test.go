@@ -17,7 +17,7 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 	mustRun(t, "tenant create shop")
 	shop := gateway.asJSON(testAdminKey, http.StatusOK, "GET", "/api/admin/tenants/shop", "")["id"].(string)
 
-	page := pageCommands(t, "operating.md", "## Operator subscriptions")
+	page := pageCommands(t, "docs/operating.md", "## Operator subscriptions")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription create ops --operator --url https://ops.example/hooks --type 'tenant.*' --from-tenant shop"),
 		"ops", "events of", "shop", "tenant.*", "subscription test", "--operator")
 	mustRun(t, `subscription update ops --operator --retry {"max_retries":0} --url `+sink.url)
@@ -33,7 +33,7 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 	sink.refuse(false)
 	clitest.WantInOrder(t, runPage(t, &page, "subscription deliveries ops --operator --status dead"),
 		"TENANT", "shop", "tenant.suspended", "ops", "dead")
-	lists := pageCommands(t, "operating.md", "## Lists of all tenants")
+	lists := pageCommands(t, "docs/operating.md", "## Lists of all tenants")
 	clitest.WantInOrder(t, runPage(t, &lists, "event list --all-tenants --status dead --since 24h"), "No items")
 	clitest.WantInOrder(t, runPage(t, &lists, "delivery list --all-tenants --status dead --since 24h"),
 		"TENANT", "shop", "tenant.suspended", "dead")
@@ -49,11 +49,11 @@ func TestTheCommandsOfThePageOnOperating(t *testing.T) {
 	clitest.WantInOrder(t, runPage(t, &page, "subscription rotate-secret ops --operator"), "whsec_")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription list --operator"), "NAME", "ops")
 
-	closing := pageCommands(t, "operating.md", "## Close a tenant")
+	closing := pageCommands(t, "docs/operating.md", "## Close a tenant")
 	runPage(t, &closing, "tenant close shop --yes")
 	clitest.WantInOrder(t, runPage(t, &closing, "tenant get shop"), "closed", "closing")
 	sink.want(t, "tenant.closed of "+shop)
-	purge := pageCommands(t, "operating.md", "## Delete the data of a closed tenant")
+	purge := pageCommands(t, "docs/operating.md", "## Delete the data of a closed tenant")
 	runPage(t, &purge, "tenant purge shop --yes")
 	clitest.WantInOrder(t, runPage(t, &purge, "tenant get shop"), "purge")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription delete ops --operator --yes"), "deleted")

@@ -17,7 +17,7 @@ import (
 // run.
 func TestREADMEFirstFiveMinutes(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
-	got := gateway.shell(t, readmeBlock(t, "### The first five minutes"))
+	got := gateway.shell(t, pageBlocks(t, "README.md", "### The first five minutes")[0])
 	clitest.WantInOrder(t, got,
 		"slug          shop",
 		"key      ehk_", "scopes   read,manage",
@@ -42,7 +42,7 @@ func TestREADMESubscriber(t *testing.T) {
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	_ = free.Close()
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
-	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### Deliver an event to a subscriber"), "9000", port))
+	got := gateway.shell(t, strings.ReplaceAll(pageBlocks(t, "README.md", "### Deliver an event to a subscriber")[0], "9000", port))
 	clitest.WantInOrder(t, got,
 		"Published ", "to 1 subscription",
 		"status        success",
@@ -69,22 +69,6 @@ func TestConfigurationAsCodePage(t *testing.T) {
 	}
 	clitest.WantInOrder(t, gateway.shell(t, block),
 		"+ create tenant shop", "2 to create", "2 created", "0 to create, 0 to update, 0 to delete, 2 unchanged", "#   SHOP_GITHUB_SECRET_1", `secrets: ["${SHOP_GITHUB_SECRET_1}"]`)
-}
-
-// readmeBlock returns the first block of commands under a heading.
-func readmeBlock(t *testing.T, heading string) string {
-	t.Helper()
-	raw, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(raw), "\n"+heading+"\n")
-	_, block, begun := strings.Cut(section, "\n```sh\n")
-	block, _, ended := strings.Cut(block, "\n```\n")
-	if !found || !begun || !ended {
-		t.Fatalf("the README has no commands under %q", heading)
-	}
-	return block
 }
 
 // shell runs commands as a new user does: the program is in ./bin and the admin key in

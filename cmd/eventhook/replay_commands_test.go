@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,52 +11,6 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
-
-// pageCommands returns the commands of a page between a heading and the next one, without their
-// comments.
-func pageCommands(t *testing.T, page, heading string) (commands []string) {
-	t.Helper()
-	raw, err := os.ReadFile("../../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut("\n"+string(raw), "\n"+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
-		if command, isOne := strings.CutPrefix(line, "eventhook "); isOne {
-			command, _, _ = strings.Cut(command, "#")
-			commands = append(commands, strings.TrimSpace(command))
-		}
-	}
-	if len(commands) == 0 {
-		t.Fatalf("docs/%s has no commands under %q", page, heading)
-	}
-	return commands
-}
-
-// mustRun runs a command whose words may be quoted.
-func mustRun(t *testing.T, command string) string {
-	t.Helper()
-	args := strings.Fields(command)
-	for i := range args {
-		args[i] = strings.Trim(args[i], "'")
-	}
-	got := runCommand(args...)
-	if got.Code != 0 {
-		t.Fatalf("eventhook %s: got %+v", command, got)
-	}
-	return got.Stdout + got.Stderr
-}
-
-// runPage runs a command of a page, which must be its next one.
-func runPage(t *testing.T, rest *[]string, command string) string {
-	t.Helper()
-	if len(*rest) == 0 || (*rest)[0] != command {
-		t.Fatalf("the next commands of the page are %q, want %q", *rest, command)
-	}
-	*rest = (*rest)[1:]
-	return mustRun(t, command)
-}
 
 // startBilling starts a gateway with the subscription billing of a receiver. A delivery dies with
 // its first failure, and the fifth disables the subscription.
@@ -85,7 +38,7 @@ func (s *subscriber) wantEachOnce(t *testing.T, n int) {
 // back, and the subscription was enabled. It ends with 16 of 16 events, each once.
 func TestAnOutageOfACustomerEndsWithAllEvents(t *testing.T) {
 	gateway, receiver := startBilling(t)
-	page := pageCommands(t, "receiving.md", "### The life of a delivery")
+	page := pageCommands(t, "docs/receiving.md", "### The life of a delivery")
 	isField := func(name, want string) func() bool {
 		shown := regexp.MustCompile(`(?m)^` + name + ` +` + want)
 		return func() bool { return shown.MatchString(mustRun(t, "subscription get billing")) }
@@ -122,7 +75,7 @@ func TestAnOutageOfACustomerEndsWithAllEvents(t *testing.T) {
 // that have no delivery.
 func TestTheCommandsOfThePageOnReplay(t *testing.T) {
 	gateway, receiver := startBilling(t)
-	page := pageCommands(t, "replay.md", "# Replay")
+	page := pageCommands(t, "docs/replay.md", "# Replay")
 	gateway.mustPublish("payment.made", 2)
 	receiver.wantEachOnce(t, 2)
 	receiver.setHandler(down)
@@ -156,20 +109,16 @@ func TestTheCommandsOfThePageOnReplay(t *testing.T) {
 // runRequest runs the request with curl of docs/replay.md for the subscription billing.
 func runRequest(t *testing.T, gateway *instance) {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(raw), "\n```sh\ncurl ")
-	block, _, isBlock := strings.Cut(block, "\n```\n")
-	if !isBlock {
+	blocks := pageBlocks(t, "docs/replay.md", "# Replay")
+	request, isRequest := strings.CutPrefix(blocks[len(blocks)-1], "curl ")
+	if !isRequest {
 		t.Fatal("docs/replay.md has no request with curl")
 	}
 	var list struct{ Items []struct{ ID string } }
 	if status := gateway.call("GET", "/subscriptions", nil, &list); status != http.StatusOK || len(list.Items) != 1 {
 		t.Fatalf("got %d, %+v, want one subscription", status, list)
 	}
-	got := gateway.shell(t, "EVENTHOOK_KEY="+testAdminKey+" ID="+list.Items[0].ID+"\ncurl -sS "+block)
+	got := gateway.shell(t, "EVENTHOOK_KEY="+testAdminKey+" ID="+list.Items[0].ID+"\ncurl -sS "+request)
 	var answer struct {
 		ReplayID  string `json:"replay_id"`
 		Estimated *int   `json:"estimated"`
@@ -196,7 +145,7 @@ func TestTheBulkCommandsOfThePageOnReplay(t *testing.T) {
 	clitest.Eventually(t, "deliveries are dead", func() bool {
 		return strings.Count(mustRun(t, "delivery list --subscription billing --status dead"), "dead") >= 7
 	})
-	page := pageCommands(t, "replay.md", "## Changing many objects at once")
+	page := pageCommands(t, "docs/replay.md", "## Changing many objects at once")
 	for _, wrong := range []string{"subscription pause --type payment.* --expect 11", "subscription enable --status disabled --expect 4",
 		"delivery retry --subscription billing --status dead --limit 1000 --expect 6"} {
 		if got := runCommand(strings.Fields(wrong)...); got.Code == 0 || !strings.Contains(got.Stderr, "Nothing was changed") {

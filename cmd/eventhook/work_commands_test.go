@@ -2,36 +2,19 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// workersBlock returns the first block of commands under a heading of docs/workers.md.
-func workersBlock(t *testing.T, heading string) string {
-	t.Helper()
-	raw, err := os.ReadFile("../../docs/workers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(raw), "\n"+heading+"\n")
-	_, block, begun := strings.Cut(section, "\n```sh\n")
-	block, _, ended := strings.Cut(block, "\n```\n")
-	if !found || !begun || !ended {
-		t.Fatalf("docs/workers.md has no commands under %q", heading)
-	}
-	return block
-}
-
 // TestThePageOnWorkersStartsAndListsWork runs the commands of docs/workers.md unchanged. Before the
 // list of dead work, a worker fails the work for good.
 func TestThePageOnWorkersStartsAndListsWork(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	const prepare = "PATH=$PWD/bin:$PATH EVENTHOOK_TENANT=acme; export PATH EVENTHOOK_TENANT\n"
-	got := gateway.shell(t, prepare+workersBlock(t, "## Lifecycle events")+"\n"+workersBlock(t, "## Start work without a webhook"))
+	block := func(heading string) string { return pageBlocks(t, "docs/workers.md", heading)[0] + "\n" }
+	got := gateway.shell(t, prepare+block("## Lifecycle events")+block("## Start work without a webhook"))
 	clitest.WantInOrder(t, got, "failures", "task.dead", "send-invoice", "invoice-7", "send-reminder", "-10")
 	const work = "/work/"
 	var claimed struct{ Items []struct{ ID string } }
@@ -43,7 +26,7 @@ func TestThePageOnWorkersStartsAndListsWork(t *testing.T) {
 	if status := gateway.call("POST", work+id+"/fail", failure, nil); status != http.StatusOK {
 		t.Fatalf("fail: got %d", status)
 	}
-	got = gateway.shell(t, prepare+workersBlock(t, "## Work on the command line"))
+	got = gateway.shell(t, prepare+block("## Work on the command line"))
 	clitest.WantInOrder(t, got, id, "dead", "no such customer", "cancelled", "pending", "stripe:pi_3PX", "resolved", `{"amount":4200}`)
 	clitest.Eventually(t, "the lifecycle event is delivered", func() bool {
 		var list struct{ Items []any }
