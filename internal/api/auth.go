@@ -195,8 +195,8 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 // reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		trace, _ := ingest.TraceOf(requestOf(ctx).Header)
-		by := caller{requestID: s.requestID(ctx), trace: trace, address: s.addressOf(ctx),
+		trace, flags := ingest.TraceOf(requestOf(ctx).Header)
+		by := caller{requestID: s.requestID(ctx), trace: trace, traceFlags: flags, address: s.addressOf(ctx),
 			hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
 		undecoded := decodePath(ctx)
 		err := s.authorizeCaller(ctx, &by)

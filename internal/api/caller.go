@@ -21,6 +21,7 @@ type caller struct {
 	address     netip.Addr
 	requestID   string
 	trace       string       // W3C trace id of the request; "" if it had none
+	traceFlags  string       // of the same header
 	hops        int          // gateways that the request went through
 	reservation *reservation // of the request budgets
 }

@@ -102,8 +102,9 @@ func (s *server) registerPublish(api huma.API) {
 type publishInput struct {
 	TenantPath
 	IdempotencyKey string `header:"Idempotency-Key" doc:"Same as the member idempotency_key."`
-	Traceparent    string `header:"traceparent" doc:"W3C trace context, continued by the deliveries of the event."`
-	Body           document[EventPublish]
+	// Traceparent documents the header. The caller has its trace.
+	Traceparent string `header:"traceparent" doc:"W3C trace context, continued by the deliveries of the event."`
+	Body        document[EventPublish]
 }
 
 type publishOutput struct{ Body EventPublished }
@@ -115,7 +116,7 @@ func (s *server) publishEvent(ctx context.Context, by caller, in *publishInput) 
 	if err != nil {
 		return nil, err
 	}
-	x := parsedEvent{EventPublish: body, traceparent: in.Traceparent}
+	x := parsedEvent{EventPublish: body}
 	x.IdempotencyKey = cmp.Or(x.IdempotencyKey, in.IdempotencyKey)
 	p, err := s.publishOne(ctx, by, in.Tenant, x)
 	if err != nil {
@@ -167,16 +168,18 @@ func quotaError(excess *usage.Excess, now time.Time) error {
 			excess.Quota, excess.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
-// parsedEvent is an event of a request: the document, and the trace context, which only
-// CloudEvents and headers contain.
+// parsedEvent is an event of a request: the document, and the trace context of a CloudEvent.
 type parsedEvent struct {
 	EventPublish
-	traceparent string
+	traceparent string // the request's if empty
 }
 
 // newEvent returns the event to store.
 func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
-	trace, flags := ingest.Trace(x.traceparent)
+	trace, flags := by.trace, by.traceFlags
+	if x.traceparent != "" {
+		trace, flags = ingest.Trace(x.traceparent)
+	}
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",

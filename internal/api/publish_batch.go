@@ -165,7 +165,7 @@ func (p *publishCall) publishAll(list [][]byte, read func(raw []byte) (parsedEve
 	if err != nil {
 		return nil, err
 	}
-	outcomes, traceparent := make([]PublishResult, len(list)), p.ctx.Header("traceparent")
+	outcomes := make([]PublishResult, len(list))
 	var events []*eventhook.Event
 	var places []int
 	for i, raw := range list {
@@ -173,9 +173,6 @@ func (p *publishCall) publishAll(list [][]byte, read func(raw []byte) (parsedEve
 		if err != nil {
 			outcomes[i].Err = err
 			continue
-		}
-		if x.traceparent == "" {
-			x.traceparent = traceparent
 		}
 		events, places = append(events, p.newEvent(p.by, x)), append(places, i)
 	}

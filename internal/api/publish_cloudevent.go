@@ -52,9 +52,6 @@ func (p *publishCall) publishCloudEvent(raw []byte) {
 		p.writeError(err)
 		return
 	}
-	if x.traceparent == "" {
-		x.traceparent = p.ctx.Header("traceparent")
-	}
 	p.publishSingle(x)
 }
 

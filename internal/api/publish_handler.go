@@ -150,7 +150,7 @@ func (p *publishCall) parse(raw []byte) (x parsedEvent, ok bool) {
 		return x, false
 	}
 	body.IdempotencyKey = cmp.Or(body.IdempotencyKey, key)
-	return parsedEvent{EventPublish: body, traceparent: p.ctx.Header("traceparent")}, true
+	return parsedEvent{EventPublish: body}, true
 }
 
 // publishSingle publishes one event and writes the response.

@@ -62,6 +62,31 @@ func TestEventIsPublished(t *testing.T) {
 	}
 }
 
+// Section 3.2.2 of W3C Trace Context: a request with several traceparent headers starts a new trace.
+func TestAPublishedEventContinuesOneTrace(t *testing.T) {
+	r := setUp(t)
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	for body, contentType := range map[string]string{
+		`{"event_type":"a","data":1}`:                               "application/json",
+		`{"events":[{"event_type":"a","data":1}]}`:                  "application/json",
+		`{"specversion":"1.0","id":"1","source":"/s","type":"a"}`:   "application/cloudevents+json",
+		`[{"specversion":"1.0","id":"2","source":"/s","type":"a"}]`: cloudEvents,
+	} {
+		for headers, want := range map[int]string{2: "", 1: trace} {
+			req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/events", strings.NewReader(strings.ReplaceAll(body, `"id":"`, `"id":"`+fmt.Sprint(headers))))
+			req.Header.Set("Authorization", "Bearer "+adminKey)
+			req.Header.Set("Content-Type", contentType)
+			for range headers {
+				req.Header.Add("Traceparent", "00-"+trace+"-b7ad6b7169203331-00")
+			}
+			r.do(req).want(http.StatusAccepted)
+			if got := r.last().TraceID; got != want {
+				t.Errorf("%s with %d headers: got the trace %q, want %q", body, headers, got, want)
+			}
+		}
+	}
+}
+
 func TestDataIsStoredUnchanged(t *testing.T) {
 	r := setUp(t)
 	for _, data := range []string{

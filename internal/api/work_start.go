@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/ingest"
 )
 
 // WorkStart is work to start.
@@ -27,6 +26,7 @@ type WorkStart struct {
 
 type startWorkRequest struct {
 	TenantPath
+	// Traceparent documents the header. The caller has its trace.
 	Traceparent string `header:"traceparent" doc:"W3C trace context, whose trace id the execution gets."`
 	Body        document[WorkStart]
 }
@@ -57,11 +57,9 @@ func (s *server) startWork(ctx context.Context, by caller, in *startWorkRequest)
 	if err := combinedError(shape, body.check(s.Now())); err != nil {
 		return nil, err
 	}
-	trace, _ := ingest.Trace(in.Traceparent)
 	x, started, err := s.startWithinQuota(ctx, in.Tenant, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type),
-		Kind:  body.Kind,
-		Queue: cmp.Or(body.Queue, eventhook.DefaultQueue), Input: body.Input, IdempotencyKey: body.IdempotencyKey, Priority: body.Priority,
-		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: trace})
+		Kind: body.Kind, Queue: cmp.Or(body.Queue, eventhook.DefaultQueue), Input: body.Input, IdempotencyKey: body.IdempotencyKey, Priority: body.Priority,
+		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: by.trace})
 	if err != nil {
 		return nil, err
 	}
