@@ -93,9 +93,9 @@ func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
 func warningsOf(x eventhook.Subscription) []string {
 	warnings := []string{}
 	if _, warning := eventhook.CheckSubscriptionURL(x.URL.Reveal()); warning != "" {
-		warnings = append(warnings, warning)
+		warnings = append(warnings, "url "+warning)
 	}
-	if _, warning := eventhook.CheckSubscriptionURL(tokenURL(x)); warning != "" {
+	if isPlainHTTP(tokenURL(x)) {
 		warnings = append(warnings, "auth.token_url is not encrypted: anyone on the network path can read the client_secret; use https")
 	}
 	if len(x.Signing) > 0 {

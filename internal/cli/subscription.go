@@ -151,9 +151,6 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
 		{"max in flight", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", limitText(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
 	for _, warning := range x.Warnings {
-		if strings.HasPrefix(warning, "is ") {
-			warning = "the url " + warning
-		}
 		fields = append(fields, field{"warning", warning})
 	}
 	return printFields(w, fields...)
@@ -190,24 +187,21 @@ func authText(a *client.Auth) string {
 
 // circuitText describes the circuit breaker; "" in lists.
 func circuitText(x client.Subscription) string {
-	if x.Circuit == nil || x.Circuit.NextProbeAt == nil {
-		return string(valueOr(x.Circuit).State)
+	switch c := x.Circuit; {
+	case c == nil:
+		return ""
+	case c.NextProbeAt == nil:
+		return string(c.State)
+	default:
+		return string(c.State) + "; next probe " + terminal.Time(*c.NextProbeAt)
 	}
-	return string(x.Circuit.State) + "; next probe " + terminal.Time(*x.Circuit.NextProbeAt)
-}
-
-func valueOr[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // missedText describes the missed deliveries and the running recovery; "" if none was missed.
 func missedText(x client.Subscription) string {
 	text := ""
-	if n := valueOr(x.MissedCount); n > 0 {
-		text = fmt.Sprintf("%d deliveries", n)
+	if n := x.MissedCount; n != nil && *n > 0 {
+		text = fmt.Sprintf("%d deliveries", *n)
 	}
 	if r := x.Recovery.Running; r != nil {
 		text += fmt.Sprintf("; recovery has sent %d of %d, %d failed", r.Sent, r.Queued, r.Failed)

@@ -13,7 +13,7 @@ import (
 
 const aSubscription = `{"id":"` + someID + `","name":"billing","status":"disabled","disabled_reason":"it answered 410","url":"https://a.example/…","event_types":["a.*","b"],
  "filter":{"body.n":1},"auth_header":"[redacted]","headers":{"X-A":"1"},"target_labels":[],"retry":{"max_retries":5},"timeout_seconds":30,"disable_after_failures":10,
- "max_in_flight":10,"rate_per_second":0,"signatures":["v1"],"signing_secrets_count":2,"rotation_ends_at":"2026-01-02T00:00:00Z","warnings":["is not encrypted"],
+ "max_in_flight":10,"rate_per_second":0,"signatures":["v1"],"signing_secrets_count":2,"rotation_ends_at":"2026-01-02T00:00:00Z","warnings":["url is not encrypted"],
  "version":1,"created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"`
 
 const aReplay = `{"id":"r1","replay_id":"r1","kind":"replay","status":"completed","since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","estimated":16,"matched":16,"queued":16,"sent":15,"failed":1}`
@@ -28,7 +28,7 @@ func TestSubscriptionAndDeliveryOutput(t *testing.T) {
 		{"create a subscription", aSubscription + `,"signing_secret":"whsec_new"}`, "subscription create billing --url https://a.example --type a.*", 0,
 			"billing disabled it answered 410 https://a.example/… whsec_new docs/receiving.md eventhook subscription test " + someID},
 		{"get a subscription", aSubscription + `}`, "subscription get " + someID, 0,
-			"name billing status disabled disabled reason it answered 410 event types a.*, b gateway [redacted] X-A v1 secrets 2; the previous one signs until 2026-01-02T00:00:00Z 10 dead deliveries in a row unlimited warning the url is not encrypted"},
+			"name billing status disabled disabled reason it answered 410 event types a.*, b gateway [redacted] X-A v1 secrets 2; the previous one signs until 2026-01-02T00:00:00Z 10 dead deliveries in a row unlimited warning url is not encrypted"},
 		{"create a subscription with v1a signatures", strings.Replace(aSubscription, `["v1"]`, `["v1","v1a"]`, 1) + `,"signing_secret":"whsec_new"}`,
 			"subscription create billing --url https://a.example --type a.* --signature v1 --signature v1a", 0, "v1, v1a whsec_new eventhook subscription public-key " + someID},
 		{"public key", `{"public_key":"whpk_key","algorithm":"ed25519"}`, "subscription public-key " + someID, 0, "whpk_key"},
