@@ -123,14 +123,14 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 		return nil, err
 	}
 	list, err := s.Subscriptions.Subscriptions(ctx, tenant, f)
+	if err != nil {
+		return nil, err
+	}
 	show := func(x eventhook.Subscription) SubscriptionOfTenant {
 		if x.IsOperator() {
 			return SubscriptionOfTenant{Subscription: s.viewSubscription(x)}
 		}
 		return SubscriptionOfTenant{x.TenantSlug, s.viewSubscription(x)}
-	}
-	if err != nil {
-		return nil, err
 	}
 	found := newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID })
 	views := make([]*Subscription, len(found.Body.Items))

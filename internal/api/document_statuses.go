@@ -13,13 +13,13 @@ const statusAt = "body.filter.status"
 // readStatuses is read for a document whose filter.status is a list. A client may send one
 // status as a string instead.
 func (d document[T]) readStatuses(s *server) (v T, faults eventhook.Faults) {
-	listed, isString := listStatus(d.raw)
-	if faults = checkValues(d.raw); !isString || faults != nil {
-		return d.read(s)
+	if faults = checkValues(d.raw); faults != nil {
+		return v, faults
 	}
+	listed, isString := listStatus(d.raw)
 	v, faults = document[T]{listed}.readShape(s)
 	for i := range faults {
-		if faults[i].Location == statusAt+"[0]" {
+		if isString && faults[i].Location == statusAt+"[0]" {
 			faults[i].Location = statusAt
 		}
 	}
@@ -27,17 +27,17 @@ func (d document[T]) readStatuses(s *server) (v T, faults eventhook.Faults) {
 }
 
 // listStatus returns a document with the string at filter.status in a list, and whether there
-// is a string.
+// is a string. A document without one is returned unchanged.
 func listStatus(raw json.RawMessage) (listed json.RawMessage, isString bool) {
 	var body, filter map[string]json.RawMessage
 	if json.Unmarshal(raw, &body) != nil || json.Unmarshal(body["filter"], &filter) != nil ||
 		!bytes.HasPrefix(filter["status"], []byte(`"`)) {
-		return nil, false
+		return raw, false
 	}
 	filter["status"] = bytes.Join([][]byte{[]byte("["), filter["status"], []byte("]")}, nil)
 	changed, err := json.Marshal(filter)
 	if err != nil {
-		return nil, false
+		return raw, false
 	}
 	body["filter"] = changed
 	listed, err = json.Marshal(body)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -25,7 +26,8 @@ func (s *server) registerSubscriptionBulks(api huma.API) {
 		"subscriptions.resumed", requireEnabled(setStatus(eventhook.SubscriptionActive)))
 	bulk("enable", "Enable subscriptions", "Makes the disabled and paused subscriptions that match the filter active.",
 		"subscriptions.enabled", setStatus(eventhook.SubscriptionActive))
-	bulk("disable", "Disable subscriptions", "Disables the subscriptions that match the filter: nothing is stored for them until they are enabled.", "subscriptions.disabled", setStatus(eventhook.SubscriptionDisabled))
+	bulk("disable", "Disable subscriptions", "Disables the subscriptions that match the filter: nothing is stored for them until they are enabled.",
+		"subscriptions.disabled", setStatus(eventhook.SubscriptionDisabled))
 }
 
 // SubscriptionsBulk selects subscriptions to change.
@@ -63,10 +65,7 @@ func (s *server) updateSubscriptions(ctx context.Context, by caller, in *subscri
 	if err := combinedError(shape, nil); err != nil {
 		return nil, err
 	}
-	which := eventhook.SubscriptionSelection{ExpectedCount: body.ExpectedCount, Action: action}
-	if which.Limit = body.Limit; which.Limit == 0 {
-		which.Limit = defaultLimit
-	}
+	which := eventhook.SubscriptionSelection{ExpectedCount: body.ExpectedCount, Action: action, Limit: cmp.Or(body.Limit, defaultLimit)}
 	if f := body.Filter; f != nil {
 		var err error
 		for _, status := range f.Status {

@@ -46,8 +46,8 @@ func (s *server) checkTransform(ctx context.Context, want, have eventhook.Subscr
 }
 
 // checkReceiver returns an error if the transform cannot be compiled, or if the gateway may
-// not send to the URL or to the token endpoint. It checks URLs that are new, or that agents served before. Agents
-// check their own destinations.
+// not send to the URL or to the token endpoint. It checks URLs that are new, or that agents
+// served before. Agents check their own destinations.
 func (s *server) checkReceiver(ctx context.Context, want, have eventhook.Subscription) error {
 	if err := s.checkTransform(ctx, want, have); err != nil {
 		return err

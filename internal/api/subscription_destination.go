@@ -14,9 +14,9 @@ const secretAgain = "must be given again or be null, because url or target_label
 // secretsToRepeat returns a fault for each secret of a stored subscription that a patch
 // must repeat and does not. If the patch changes the scheme, host or port of the URL,
 // or adds a target label, the stored auth_header, auth and headers were not set for the new
-// destination. eventhook.Auth.KeepSecrets has the rule for a new token endpoint. A member counts as repeated if it has a value or is null;
-// eventhook.Redacted is not a value. The signing secret is not sent to the receiver and
-// need not be repeated.
+// destination. eventhook.Auth.KeepSecrets has the rule for a new token endpoint. A member
+// counts as repeated if it has a value or is null; eventhook.Redacted is not a value. The
+// signing secret is not sent to the receiver and need not be repeated.
 func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (faults eventhook.Faults) {
 	if !changesDestination(have, want) {
 		return nil
