@@ -24,8 +24,8 @@ var flagOfMember = map[string]string{
 }
 
 // namingFlags replaces the locations of a refused request, such as query.received_after, by the
-// flags of the command that set them, such as --since, or by its argument, and the parameter ?cascade=true by its
-// flag. Other locations, such as members of a file, stay.
+// flags of the command that set them, such as --since, or by its argument, and the parameter
+// ?cascade=true by its flag. Other locations, such as members of a file, stay.
 func namingFlags(cmd *cobra.Command, err error) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -163,17 +161,10 @@ func newSubscriptionReplayCancel(r *remote) *cobra.Command {
 		})
 }
 
-// replayID returns name, or the id of the newest replay if name is "latest".
-func (s *session) replayID(ctx context.Context, subscription, name string) (string, error) {
-	if name != "latest" {
-		return name, nil
-	}
-	p, err := s.listReplays(ctx, subscription, client.ListReplaysParams{Limit: new(int64(1))})
-	if err == nil && len(p.Items) == 0 {
-		err = errors.New("the subscription has no replays yet")
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the latest replay: %w", err)
-	}
-	return p.Items[0].ID, nil
+// replayID returns arg, or the id of the newest replay of a subscription if arg is latest.
+func (s *session) replayID(ctx context.Context, subscription, arg string) (string, error) {
+	return latestID(arg, "replays of the subscription", func(limit *int64, _ *string) ([]client.Replay, *string, error) {
+		p, err := s.listReplays(ctx, subscription, client.ListReplaysParams{Limit: limit})
+		return p.Items, nil, err
+	}, func(r client.Replay) string { return r.ID })
 }
