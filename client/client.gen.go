@@ -5606,7 +5606,7 @@ func (params ListWorkParams) query() url.Values {
 
 // StartWork calls POST /api/tenants/{tenant}/eventhook/work.
 //
-// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. Requires a key with the scope work, or the admin key.
+// Start a task or a workflow. Starts work without a webhook: workers claim it like work that a route created. 201 if it is new; 200 with the existing execution if the idempotency key was used for the same type and kind within a day, even with another input. 429 if the tenant's quota is used up: new work counts like an event. Requires a key with the scope work, or the admin key.
 func (c *Client) StartWork(ctx context.Context, tenant string, params StartWorkParams, body WorkStart, options ...CallOption) (Execution, error) {
 	return callJSON[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -5716,4 +5716,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "31e496278c7d1eaec280dba94cd82108055fe0e46b3e798abda01d11500fafeb"
+const generatedFrom = "7958a6c07341a2479862fbbe20eb828218bb6a7d91fb7e1dc7b6b0b202dcbd43"
