@@ -3,21 +3,34 @@
 
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
+COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
 BIN      := bin
 TOOLS    := $(CURDIR)/.cache/bin
 LINT     := $(TOOLS)/golangci-lint-v2.15.0
 CODEGEN  := $(TOOLS)/oapi-codegen-v2.8.2
+HELM     := $(TOOLS)/helm-v3.16.4
+NFPM     := $(TOOLS)/nfpm-v2.41.0
 APT      := DEBIAN_FRONTEND=noninteractive apt-get
+
+# Tools and checks are compiled as the program is: their packages are compiled once, in CI too.
+STATIC   := CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath"
 
 # The linters of docs/openapi.json. The folder is named for their versions.
 REDOCLY  := 1.34.5
 SPECTRAL := 6.16.3
 LINT_API := .cache/lint-api-$(REDOCLY)-$(SPECTRAL)
 
+# Libraries of webhook providers, with which the tests verify. Node.js 18 runs these versions. The
+# folder is named for them.
+STRIPE    := 20.0.0
+OCTOKIT   := 5.1.1
+BOLT      := 4.7.2
+LIBRARIES := .cache/libraries-$(STRIPE)-$(OCTOKIT)-$(BOLT)
+
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint lint-api lint-api-tools vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
+.PHONY: run demo test test-programs bench soak build release image check check-programs chart chart-files lint lint-api lint-api-tools vet fmt fuzz docs generate postgres compiler interpreters servers libraries npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -28,14 +41,18 @@ demo: postgres build ## demonstrate the gateway end to end, in seconds
 # The first build prints nothing for minutes and would look like a hang.
 COMPILING = echo "compiling; the first time takes a few minutes"
 
-test: postgres compiler interpreters ## run every test
+# Without vet, which would read all dependencies: make vet, a part of make check, has its checks.
+test: test-programs ## run every test
 	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
-	GO=$(GO) .ci/test $(RACE) -timeout 20m ./...
+	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 20m ./...
 
+test-programs: postgres compiler interpreters servers libraries $(NFPM) ## install the programs that the tests use
+
+# The program is static: it needs no C library, and runs on any Linux and in an empty image.
 build:
 	@[ -e $(BIN)/eventhook ] || $(COMPILING)
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/eventhook ./cmd/eventhook
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o $(BIN)/eventhook ./cmd/eventhook
 
 # Rows in the large databases of the benchmarks, whose own defaults are small.
 bench: export BENCH_EVENTS ?= 1000000
@@ -56,17 +73,60 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
-check: vet lint lint-api test ## run the checks of CI
+RELEASE := $(BIN)/release
+release: $(NFPM) ## build archives, packages, checksums and bills of materials of all platforms
+	@rm -rf $(RELEASE) # SHA256SUMS lists every file in it
+	GO=$(GO) NFPM=$(NFPM) VERSION=$(VERSION) COMMIT=$(COMMIT) scripts/release $(RELEASE)
+
+image: ## build the container image eventhook
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t eventhook .
+
+# The tests of packages use nfpm.
+$(NFPM):
+	@echo "installing nfpm into .cache/bin"
+	$(STATIC) GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.41.0
+	@mv $(TOOLS)/nfpm $(NFPM)
+
+FOR     ?= 30m
+RATE    ?= 100
+SETTLED ?= 0
+soak: postgres build ## run gateways with faults for FOR at RATE webhooks/s, with SETTLED rows; see bench/README.md
+	$(GO) build -o $(BIN)/bench ./bench
+	$(BIN)/bench -soak $(FOR) -rate $(RATE) -settled $(SETTLED) -report $(BIN)/soak
+
+# In the order of CI. .ci/run skips a check that cannot be installed.
+CHECKS := test lint vet chart lint-api demo
+SKIP   :=
+check: $(filter-out $(SKIP),$(CHECKS)) ## run the checks of CI
+
+# helm takes minutes to compile, so its test runs here and not in `make test`.
+chart: $(HELM) ## lint and render the Helm chart, and compare it with its golden files
+	HELM=$(HELM) $(STATIC) $(GO) test -vet=off -count=1 ./deploy/helm
+
+# The chart's folder has all its files, so that a copy of it can be installed.
+CHART_FILES := deploy/helm/eventhook/files
+chart-files: ## copy the alerts and the dashboards into the Helm chart
+	rm -rf $(CHART_FILES)
+	mkdir -p $(CHART_FILES)/dashboards
+	cp deploy/prometheus/rules.yaml $(CHART_FILES)/
+	cp deploy/grafana/dashboards/*.json $(CHART_FILES)/dashboards/
+
+$(HELM):
+	@echo "installing helm into .cache/bin; compiling it takes a few minutes"
+	$(STATIC) GOBIN=$(TOOLS) $(GO) install helm.sh/helm/v3/cmd/helm@v3.16.4
+	@mv $(TOOLS)/helm $(HELM)
 
 vet:
-	$(GO) vet ./...
+	$(STATIC) $(GO) vet ./...
+
+check-programs: $(LINT) $(HELM) ## install the programs that the other checks use
 
 lint: $(LINT)
-	$(LINT) run ./...
+	$(STATIC) $(LINT) run ./...
 
 $(LINT):
 	@echo "installing golangci-lint into .cache/bin"
-	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	$(STATIC) GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	@mv $(TOOLS)/golangci-lint $(LINT)
 
 lint-api-tools: $(LINT_API)
@@ -90,6 +150,8 @@ fmt:
 
 docs: build ## write the pages that are generated from the code
 	$(BIN)/eventhook providers -o markdown >docs/providers.md
+	$(GO) run ./internal/docs/metrics >$(BIN)/metrics.md
+	mv $(BIN)/metrics.md docs/metrics.md
 
 # The sources of the generated client, in the order in which its test reads them.
 CLIENT_FROM = docs/openapi.json client/oapi-codegen.yaml client/overlay.yaml client/methods.tmpl
@@ -104,7 +166,7 @@ generate: $(CODEGEN) ## write the OpenAPI document and the Go client that is gen
 
 $(CODEGEN):
 	@echo "installing oapi-codegen into .cache/bin"
-	GOBIN=$(TOOLS) $(GO) install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
+	$(STATIC) GOBIN=$(TOOLS) $(GO) install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
 	@mv $(TOOLS)/oapi-codegen $(CODEGEN)
 
 FUZZTIME ?= 10s
@@ -120,7 +182,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 # system with apt, make installs the system's packages instead, which are signed and
 # updated. If the installation fails, the gateway still tries the download.
 DATABASE_VARIABLE = DATABASE_URL
-test: DATABASE_VARIABLE = EVENTHOOK_TEST_DATABASE_URL
+test test-programs: DATABASE_VARIABLE = EVENTHOOK_TEST_DATABASE_URL
 POSTGRES_HINT = install it (Debian: sudo apt-get install postgresql), or set $(DATABASE_VARIABLE)
 run demo: POSTGRES_HINT = the gateway will download it; or install it (Debian: sudo apt-get install postgresql), or set DATABASE_URL
 
@@ -155,6 +217,36 @@ interpreters:
 		$(APT) update -q && $(APT) install -y -q --no-install-recommends python3 nodejs; \
 	else \
 		echo "no python3 or no node: the programs of docs/ are not tested (Debian: sudo apt-get install python3 nodejs)"; \
+	fi
+
+# Programs of other projects that the tests start: PROGRAM=PACKAGE.
+SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm
+
+# In runlevel 1, Debian's packages do not start their services.
+servers:
+	@missing=; for server in $(SERVERS); do \
+		command -v $${server%=*} >/dev/null 2>&1 || [ -x /usr/sbin/$${server%=*} ] || missing="$$missing $${server#*=}"; \
+	done; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing programs for the tests, without starting them:$$missing"; \
+		$(APT) update -q && RUNLEVEL=1 $(APT) install -y -q --no-install-recommends $$missing; \
+	else \
+		echo "the tests of some programs are skipped (Debian: sudo apt-get install$$missing)"; \
+	fi
+
+# npm itself is a large installation, which `make lint-api-tools` does.
+libraries: | interpreters
+	@if [ -e $(LIBRARIES) ]; then :; \
+	elif command -v npm >/dev/null 2>&1; then \
+		echo "installing libraries of webhook providers with npm into .cache"; \
+		rm -rf $(LIBRARIES).new; \
+		npm install --prefix $(LIBRARIES).new --no-save --ignore-scripts --no-audit --no-fund --loglevel=error \
+			stripe@$(STRIPE) @octokit/webhooks-methods@$(OCTOKIT) @slack/bolt@$(BOLT) && \
+			mv $(LIBRARIES).new $(LIBRARIES) || \
+			echo "npm could not install them: their tests are skipped or, in CI, fail"; \
+	else \
+		echo "no npm: the tests of the libraries of webhook providers are skipped (Debian: sudo apt-get install npm)"; \
 	fi
 
 npm:

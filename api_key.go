@@ -30,9 +30,19 @@ type APIKey struct {
 	Prefix    string
 	Scopes    []Scope
 	ExpiresAt *time.Time
+	// AgentID is zero unless the key is an agent's. Its labels are only read with the key that
+	// authenticates a request.
+	AgentID     AgentID
+	AgentLabels []string
 	// LastUsedAt may lag by a minute.
 	LastUsedAt *time.Time
 	CreatedAt  time.Time
+}
+
+// NewKey is a key to be stored: its visible beginning and its hash.
+type NewKey struct {
+	Prefix string
+	Hash   []byte
 }
 
 // Validate returns every fault by its field and changes nothing.

@@ -30,6 +30,8 @@ type Actor struct {
 	SourceIP  string
 	RequestID string
 	TraceID   string // of the request; "" if it had none
+
+	ParentSpan, TraceFlags string // of the same traceparent header
 }
 
 // AuditEntry records one change and its actor. It is inserted in the transaction of

@@ -31,33 +31,41 @@ var allowedImports = map[string][]string{
 	"cmd/eventhook":       {everything},
 	"bench":               {everything}, // measures all packages and is not part of the product
 	"bench/measure":       nil,
+	"bench/plot":          nil,
+	"bench/process":       nil,
 	"bench/seed":          nil,
-	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
+	"bench/soak":          {root, "bench/measure", "bench/plot", "bench/process", "bench/seed", "client", "ingest", "worker", "internal/pgembed", "internal/seal"},
+	"deploy/sbom":         nil,
+	"deploy/deploytest":   nil,
+	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients", "internal/panics"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
-	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
+	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake", "internal/panics"},
 	"targets":             {root, "internal/effects", "internal/payload"},
-	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake"},
-	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot"},
+	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake", "internal/panics"},
+	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/panics"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
 	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
+	"outbound/agents":     {root, "outbound", "outbound/match", "outbound/schedule", "outbound/send", "internal/backoff", "internal/batch", "internal/lifetime", "internal/roundrobin", "internal/wake", "internal/panics"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/replay", "internal/wake"},
-	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
-	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/agents", "outbound/replay", "internal/wake"},
+	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin", "internal/panics"},
+	"internal/tracing":    {root, "internal/effects", "ingest", "outbound", "outbound/send"},
+	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "ingest", "outbound", "targets", "internal/panics"},
 	"internal/effects":    {root},
 	"internal/backoff":    nil,
-	"internal/batch":      {"internal/wake"},
+	"internal/batch":      {"internal/wake", "internal/panics"},
 	"internal/lifetime":   nil,
+	"internal/panics":     nil,
 	"internal/wake":       nil,
 	"internal/clocktest":  nil,
 	"internal/filter":     {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"internal/payload":    {root, "internal/meter", "internal/chunks"},
-	"internal/schema":     {root, "internal/meter", "internal/pattern"},
-	"internal/snapshot":   {root},
+	"internal/schema":     {root, "internal/meter", "internal/pattern", "internal/panics"},
+	"internal/snapshot":   {root, "internal/panics"},
 	"internal/usage":      {root, "internal/effects", "outbound"},
 	"internal/clients":    nil,
 	"internal/roundrobin": nil,
@@ -65,25 +73,36 @@ var allowedImports = map[string][]string{
 	"internal/meter":      nil,
 	"internal/cpushare":   {root, "internal/meter", "internal/roundrobin"},
 	"internal/pattern":    {"internal/meter"},
-	"internal/script":     {root, "internal/meter", "internal/proc"},
+	"internal/script":     {root, "internal/meter", "internal/proc", "internal/panics"},
 	"internal/proc":       nil,
 	"internal/egress":     nil,
-	"internal/keyset":     {root, "verify"},
-	"internal/docs":       {"verify"},
-	"internal/seal":       nil,
-	"internal/pgembed":    {"internal/proc"},
-	"internal/pgtest":     {"migrations", "internal/pgembed"},
+	"internal/keyset":     {root, "verify", "internal/panics"},
+	"internal/certfile":   nil,
+	"internal/mcp":        {"client"},
+	"internal/dbclock":    nil,
+
+	"internal/certfile/certfiletest": nil,
+	"internal/docs":                  {"verify"},
+	"internal/seal":                  nil,
+	"internal/pgembed":               {"internal/proc"},
+	"internal/pgtest":                {"migrations", "internal/pgembed"},
+
+	"internal/tracing/collectortest": nil,
 
 	"internal/usage/usagetest":   {root, "internal/usage"},
 	"outbound/match/matchtest":   {root, "outbound/match"},
+	"outbound/agents/agentstest": {root, "outbound", "outbound/agents"},
 	"outbound/outboundtest":      {root, "outbound"},
 	"outbound/publishtest":       {root, "outbound"},
 	"outbound/replay/replaytest": {root, "outbound/replay", "internal/cpushare"},
 	"route/routetest":            {root, "internal/effects", "route"},
 
-	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/listen", "internal/cli/terminal"},
+	"internal/cli/listen":              {root, "client", "internal/cli/terminal"},
 	"internal/cli/input":               nil,
 	"internal/cli/terminal":            {root, "client", "internal/cli/input"},
+	"internal/agent":                   {root, "client", "internal/backoff", "internal/batch", "internal/certfile", "internal/egress", "internal/lifetime", "internal/panics"},
+	"internal/cli/agent":               {"internal/agent", "internal/cli/input"},
 	"internal/cli/send":                {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/receive":             {"verify", "internal/cli/input", "internal/cli/terminal"},
 	"internal/cli/verify":              {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
@@ -92,23 +111,29 @@ var allowedImports = map[string][]string{
 	"internal/cli/plan":                {root, "internal/cli/terminal"},
 	"internal/cli/clitest":             nil,
 	"internal/datadir":                 nil,
-	"internal/httpguard":               nil,
+	"internal/httpguard":               {"internal/panics"},
 	"internal/httpguard/httpguardtest": nil,
 
 	"client":                nil, // for other programs
-	"worker":                {"client"},
+	"worker":                {"client", "internal/backoff"},
 	"internal/docs/openapi": {"internal/api"},
+	"internal/docs/metrics": {"internal/telemetry"},
 }
 
 // libraryUsers lists the packages that may import a library.
 var libraryUsers = map[string][]string{
 	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
+	// The SDK of OpenTelemetry and its exporters have one user; a worker continues traces with the API.
+	"go.opentelemetry.io/":               {"internal/tracing", "internal/tracing/collectortest", "worker"},
+	"go.opentelemetry.io/otel/sdk":       {"internal/tracing"},
+	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
+	"github.com/modelcontextprotocol/":   {"internal/mcp"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
-	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed"},
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed", "bench/soak"},
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"bench/measure", "bench/seed", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {
@@ -217,7 +242,7 @@ func violationsOf(tree fs.FS, name string) ([]string, error) {
 func mayImport(importer string, allowed []string, imported string, isOwn bool) bool {
 	switch {
 	case isOwn && slices.Contains(testPackages, imported):
-		return importer == "bench"
+		return importer == "bench" || strings.HasPrefix(importer, "bench/") && slices.Contains(allowed, imported)
 	case isOwn:
 		return slices.Contains(allowed, everything) || slices.Contains(allowed, imported)
 	case importer == root:

@@ -43,7 +43,10 @@ type Delivery struct {
 	CompletedAt    *time.Time
 	IsReleased     bool       // a recovery or a replay released it; set for the holder of the lease
 	RestartedAt    *time.Time // when a user last restarted it
+	AcquiredBy     HolderID   // set in lists while the delivery is acquired; zero if an instance of an earlier version holds it
+	AcquiredUntil  *time.Time // the end of the lease; set in lists while the delivery is acquired
 	Lease          Lease      // set for the holder of the lease
+	DueSince       time.Time  // since when the holder of the lease could have sent it; zero: unknown, as during an outage
 	OrderKey       OrderKey   // zero: the delivery is not ordered
 	// Event is the event to send, with its payload. It is set only for the holder of
 	// the lease. If its Body is nil, retention has removed the event's data.
@@ -52,6 +55,13 @@ type Delivery struct {
 	// of the lease. If it is nil, each attempt composes the body from the event.
 	Body []byte
 }
+
+// Holder is an instance of the gateway or an agent that has leased a delivery. Its id is that of the
+// Instance or the Agent.
+type Holder struct{}
+
+// Instance is one run of the gateway.
+type Instance struct{}
 
 // Trace returns the W3C trace id of the delivery's event, or "" if the event was not read with
 // the delivery.
@@ -220,6 +230,9 @@ type Envelope struct {
 	// TraceFlags holds the flags of the traceparent header that came with the event,
 	// as two hexadecimal digits; "" without one.
 	TraceFlags string `json:"trace_flags,omitempty"`
+	// ParentSpan is the id of the span that led to a system event, 16 hexadecimal digits; "" if
+	// no span did. All other events have a span of their own; see Event.Span.
+	ParentSpan string `json:"parent_span,omitempty"`
 	// TenantID is the tenant that an event of the operator tenant is about: a lifecycle event
 	// to which only the operator subscribes. It is nil for all other events.
 	TenantID *TenantID `json:"tenant_id,omitempty"`

@@ -23,8 +23,8 @@ func TestPagesNameTheDefaults(t *testing.T) {
 			fmt.Sprintf("after %d dead deliveries in a row (`disable_after_failures`)", eventhook.DefaultDisableAfterFailures),
 			fmt.Sprintf("for up to %d h (`recovery.max_age_hours`)", eventhook.DefaultRecoveryHours),
 		},
-		"docs/operating.md": {fmt.Sprintf("at most %d operator subscriptions", eventhook.MaxOperatorSubscriptions)},
-		"docs/targets.md":   {fmt.Sprintf("more than %d gateways", eventhook.MaxHops)},
+		"docs/operations.md": {fmt.Sprintf("at most %d operator subscriptions", eventhook.MaxOperatorSubscriptions)},
+		"docs/targets.md":    {fmt.Sprintf("more than %d gateways", eventhook.MaxHops)},
 	} {
 		raw, err := os.ReadFile(page)
 		if err != nil {

@@ -3,8 +3,6 @@ package eventhook
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"strings"
 	"time"
 )
 
@@ -74,6 +72,9 @@ type Event struct {
 	// ReprocessedFrom is the event whose payload this event processes again; zero for
 	// other events. The keys of the targets of its routes end with its id.
 	ReprocessedFrom EventID
+	// IsReprocessed says that a user had this event itself processed again. It is set only for
+	// the holder of the lease.
+	IsReprocessed bool
 	Payload
 }
 
@@ -83,16 +84,6 @@ func (e *Event) PayloadID() EventID {
 		return e.ID
 	}
 	return e.PayloadOf
-}
-
-// Trace returns the W3C trace id of the event and its effects: TraceID if it is
-// valid, otherwise the 32 hexadecimal digits of the event's id.
-func (e *Event) Trace() string {
-	const digits = 32
-	if len(e.TraceID) == digits && strings.Trim(e.TraceID, "0123456789abcdef") == "" && strings.Trim(e.TraceID, "0") != "" {
-		return e.TraceID
-	}
-	return hex.EncodeToString(e.ID[:])
 }
 
 // Payload holds the request of an event: its headers as an HTTP/1.1 header block
@@ -159,7 +150,13 @@ type EventSelection struct {
 	IDs      []EventID
 	Statuses []EventStatus
 	Filter   EventFilter // Status and Before are ignored
+	// ExpectedCount is the number of events that must be selected, without the Limit; nil means
+	// any number. It counts up to MaxExpectedEvents+1 events of each status.
+	ExpectedCount *int
 }
+
+// MaxExpectedEvents is the maximum ExpectedCount of a selection.
+const MaxExpectedEvents = 10_000
 
 // EventCopies is the result of processing the payloads of events again, as new events.
 type EventCopies struct {

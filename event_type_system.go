@@ -11,6 +11,10 @@ import (
 // itself publishes. Types visible to the tenant report changes of the tenant's own
 // resources.
 var systemEventTypes = []EventType{
+	newSystemEventType("agent.deleted", "An agent was deleted; its keys are no longer valid.", VisibleToTenant),
+	newSystemEventType("agent.offline", "An agent has made no claim for 90 seconds.", VisibleToTenant),
+	newSystemEventType("agent.online", "An agent makes claims.", VisibleToTenant),
+	newSystemEventType("agent.registered", "An agent was created.", VisibleToTenant),
 	newSystemEventType("api_key.created", "An API key was created.", VisibleToTenant),
 	newSystemEventType("api_key.deleted", "An API key was deleted.", VisibleToTenant),
 	newSystemEventType("api_key.revoked_via_tenant_cascade", "An API key was revoked because its tenant was closed.", VisibleToAdmin),

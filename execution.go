@@ -53,6 +53,7 @@ type Execution struct {
 	CompletedAt    *time.Time
 	Priority       int           // see MaxPriority
 	TraceID        string        // of the request that started it, if it had one; see Trace
+	TraceFlags     string        // of that request's traceparent, two hexadecimal digits; "" without one
 	KeyTTL         time.Duration // how long IdempotencyKey prevents a second execution; 0 means TargetKeyTTL. Not stored
 	Promises       []Promise     // the promises that a claimed workflow awaited
 	Payload        *Payload      // of the event, if the event's body is the input of a claimed execution
@@ -84,6 +85,10 @@ func (x Execution) Trace() string {
 	}
 	return hex.EncodeToString(x.ID[:])
 }
+
+// Traceparent returns the trace context in which a worker continues: the span in which the
+// execution was created.
+func (x Execution) Traceparent() string { return Traceparent(x.Trace(), x.ID.SpanID(), x.TraceFlags) }
 
 // MaxPageBytes limits the JSON data in one page of executions or promises, in bytes.
 // A store ends the page after the entry that exceeds the limit.

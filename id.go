@@ -29,11 +29,15 @@ type (
 	RejectionID = ID[Rejection]
 	AuditID     = ID[AuditEntry]
 	EventTypeID = ID[EventType]
+	AgentID     = ID[Agent]
 
 	SubscriptionID = ID[Subscription]
 	DeliveryID     = ID[Delivery]
 	ReplayID       = ID[Replay]
 	DestinationID  = ID[Destination]
+
+	InstanceID = ID[Instance]
+	HolderID   = ID[Holder]
 )
 
 // NewID returns a new id with the time at. Ids of one millisecond have no order. Ids
@@ -43,15 +47,6 @@ func NewID[K any](at time.Time) ID[K] {
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000) //nolint:gosec // unique, not secret
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&^(3<<62)|2<<62)                           //nolint:gosec // unique, not secret
 	return id
-}
-
-// NewTraceID returns a new trace id: 16 bytes, not all zero, in hexadecimal (W3C
-// Trace Context, section 3.2.2.3). It is unique but not secret.
-func NewTraceID() string {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:8], rand.Uint64()|1) //nolint:gosec // unique, not secret
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64())   //nolint:gosec // unique, not secret
-	return hex.EncodeToString(id[:])
 }
 
 // FirstID returns the smallest id of the millisecond of at, as a bound for

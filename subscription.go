@@ -78,7 +78,7 @@ type SubscriptionSettings struct {
 // HoldsDeliveries reports whether new deliveries are stored and held although the
 // subscription is disabled: failures have disabled it, and its receiver is probed.
 func (s Subscription) HoldsDeliveries() bool {
-	return s.Status == SubscriptionDisabled && s.DisabledBy == DisabledByFailures && s.Recovery.IsEnabled() && !s.IsForAgents()
+	return s.Status == SubscriptionDisabled && s.DisabledBy == DisabledByFailures && s.Recovery.IsEnabled()
 }
 
 // RecoveryPolicy says whether deliveries that a receiver missed during an outage are sent

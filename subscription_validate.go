@@ -65,6 +65,9 @@ func (s Subscription) Validate() Faults {
 		s.validateDestination(&f)
 	}
 	f.Merge("", s.SubscriptionSettings.Validate())
+	if s.IsOperator() && s.IsForAgents() {
+		f.Add("target_labels", "must be empty for an operator subscription: agents belong to tenants")
+	}
 	s.validateTenants(&f)
 	return f
 }
@@ -129,12 +132,7 @@ func (s Subscription) validateDestination(f *Faults) {
 func (s SubscriptionSettings) Validate() Faults {
 	var f Faults
 	s.checkHeaders(&f)
-	checkLength(&f, "target_labels", s.TargetLabels, maxLabels)
-	for i, l := range s.TargetLabels {
-		if wrong := CheckLabel(l); wrong != "" {
-			f.Add(fmt.Sprintf("target_labels[%d]", i), "%s", wrong)
-		}
-	}
+	CheckLabels(&f, "target_labels", s.TargetLabels)
 	f.Merge("retry", s.Retry.validate(deliveryRetryBounds))
 	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, maxTimeout)
 	if n := s.DisableAfterFailures; n != nil {

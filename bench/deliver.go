@@ -129,7 +129,7 @@ func (p *publisher) measureDeliveries(ctx context.Context, r *run, sink *sinkPro
 	if err != nil {
 		return m, err
 	}
-	cpu, databaseCPU, began := p.cpu(), p.databaseCPU(), time.Now()
+	cpu, databaseCPU, began := p.CPU(), p.databaseCPU(), time.Now()
 	if m.loadResult, err = send(ctx, to, r.connections, length); err != nil {
 		return m, err
 	}
@@ -150,7 +150,7 @@ func (p *publisher) measureDeliveries(ctx context.Context, r *run, sink *sinkPro
 	m.perSec = number / took.Seconds()
 	m.transactions = (after.transactions - before.transactions - float64(queries)) / number
 	m.wal = (after.wal - before.wal) / number
-	m.gatewayCPU = (p.cpu() - cpu) / number
+	m.gatewayCPU = (p.CPU() - cpu) / number
 	m.databaseCPU = (p.databaseCPU() - databaseCPU) / number
 	return m, err
 }

@@ -50,7 +50,7 @@ func (g *gateway) measure(ctx context.Context, r *run, drain bool) (m measuremen
 	if err != nil {
 		return m, err
 	}
-	cpu, databaseCPU := g.cpu(), g.databaseCPU()
+	cpu, databaseCPU := g.CPU(), g.databaseCPU()
 	began := time.Now()
 	if m.loadResult, err = send(ctx, g.to, r.connections, r.length); err != nil {
 		return m, err
@@ -64,7 +64,7 @@ func (g *gateway) measure(ctx context.Context, r *run, drain bool) (m measuremen
 	after, err := g.stats.read(ctx)
 	m.transactions = (after.transactions - before.transactions) / float64(m.ok)
 	m.wal = (after.wal - before.wal) / float64(m.ok)
-	m.gatewayCPU = (g.cpu() - cpu) / float64(m.ok)
+	m.gatewayCPU = (g.CPU() - cpu) / float64(m.ok)
 	m.databaseCPU = (g.databaseCPU() - databaseCPU) / float64(m.ok)
 	return m, err
 }

@@ -104,6 +104,7 @@ type subscription struct {
 	EventTypes           []string   `json:"event_types"`
 	MaxInFlight          int        `json:"max_in_flight,omitempty"`
 	OrderedBy            string     `json:"ordered_by,omitempty"`
+	TargetLabels         []string   `json:"target_labels,omitempty"`
 	ScopeFilter          []string   `json:"scope_filter,omitempty"`
 	Transform            *jmespath  `json:"transform,omitempty"`
 	TimeoutSeconds       int        `json:"timeout_seconds,omitempty"`

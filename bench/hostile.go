@@ -100,7 +100,7 @@ func (r *run) underAttack(ctx context.Context, n int) error {
 		return err
 	}
 	const second = 1e6 // microseconds
-	cpu, databaseCPU, attackerCPU := h.cpu(), h.databaseCPU(), attacker.cpu()
+	cpu, databaseCPU, attackerCPU := h.CPU(), h.databaseCPU(), attacker.CPU()
 	if err := attacker.begin(); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (r *run) underAttack(ctx context.Context, n int) error {
 		return err
 	}
 	r.print("  %-42s alone %s   during it %s   gateway %.1f CPU s, PostgreSQL %.1f, attackers %.1f; at most %d MB\n", a.name, alone, during,
-		(h.cpu()-cpu)/second, (h.databaseCPU()-databaseCPU)/second, (attacker.cpu()-attackerCPU)/second, h.peakMemory()>>20)
+		(h.CPU()-cpu)/second, (h.databaseCPU()-databaseCPU)/second, (attacker.CPU()-attackerCPU)/second, h.peakMemory()>>20)
 	for i, x := range alone.all() {
 		bound := 2*x.p90 + hostileBound
 		got := during.all()[i]

@@ -35,7 +35,7 @@ func (h *hostile) startAttacker(ctx context.Context, n int) (attacker, error) {
 	return attacker{p}, err
 }
 
-func (a attacker) begin() error { return a.cmd.Process.Signal(syscall.SIGUSR1) }
+func (a attacker) begin() error { return a.Signal(syscall.SIGUSR1) }
 
 // serveAttack is the main function of an attacker. It creates its resources, waits for
 // SIGUSR1, and sends requests until ctx ends.

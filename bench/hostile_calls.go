@@ -225,7 +225,7 @@ func (h *hostile) post(ctx context.Context, source string, body []byte, signatur
 // peakMemory returns the maximum memory of the gateway process in bytes, or 0 if the
 // system does not report it.
 func (h *hostile) peakMemory() int {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.PID()))
 	if err != nil {
 		return 0
 	}

@@ -25,6 +25,11 @@ func main() {
 	seconds := flag.Duration("for", 2*time.Second, "duration of one measurement")
 	connections := flag.Int("connections", 128, "concurrent connections")
 	chosenAttacks := flag.String("attacks", "", "numbers of the attacks of the part hostile, separated by commas; all by default")
+	var soaking soakFlags
+	flag.DurationVar(&soaking.length, "soak", 0, "run gateways under load and with faults for this time, and count every event at the end")
+	flag.IntVar(&soaking.rate, "rate", 100, "of a soak: webhooks per second")
+	flag.IntVar(&soaking.settled, "settled", 0, "of a soak: settled events in the database before the start")
+	flag.StringVar(&soaking.report, "report", "bin/soak", "of a soak: folder of the report")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -37,6 +42,8 @@ func main() {
 		err = serveSink(ctx, *sink)
 	case *attackerOf >= 0:
 		err = serveAttack(ctx, *attackerOf)
+	case soaking.length > 0:
+		err = runSoak(ctx, *binary, soaking)
 	case *address != "":
 		var l loadResult
 		if l, err = send(ctx, requestSpec{address: *address, paths: []string{benchPath}}, *connections, *seconds); err == nil {

@@ -41,6 +41,7 @@ var parts = []part{
 	{"routes", (*run).routes},
 	{"publish", (*run).publish},
 	{"deliver", (*run).deliver},
+	{"agents", (*run).agents},
 	{"storage", (*run).storage},
 	{"latency", (*run).latency},
 	{"dead", (*run).dead},

@@ -19,6 +19,52 @@ const (
 	ActionStatusSuccess ActionStatus = "success"
 )
 
+// Defines values for AgentStatus.
+const (
+	AgentStatusOffline AgentStatus = "offline"
+	AgentStatusOnline  AgentStatus = "online"
+)
+
+// Defines values for AgentCreatedStatus.
+const (
+	AgentCreatedStatusOffline AgentCreatedStatus = "offline"
+	AgentCreatedStatusOnline  AgentCreatedStatus = "online"
+)
+
+// Defines values for AgentDeliveryResultErrorClass.
+const (
+	AgentDeliveryResultErrorClassBlocked AgentDeliveryResultErrorClass = "blocked"
+	AgentDeliveryResultErrorClassClosed  AgentDeliveryResultErrorClass = "closed"
+	AgentDeliveryResultErrorClassConnect AgentDeliveryResultErrorClass = "connect"
+	AgentDeliveryResultErrorClassDNS     AgentDeliveryResultErrorClass = "dns"
+	AgentDeliveryResultErrorClassTLS     AgentDeliveryResultErrorClass = "tls"
+	AgentDeliveryResultErrorClassTimeout AgentDeliveryResultErrorClass = "timeout"
+)
+
+// Defines values for AgentItemMethod.
+const (
+	AgentItemMethodPATCH AgentItemMethod = "PATCH"
+	AgentItemMethodPOST  AgentItemMethod = "POST"
+	AgentItemMethodPUT   AgentItemMethod = "PUT"
+)
+
+// Defines values for AgentResultErrorClass.
+const (
+	AgentResultErrorClassBlocked AgentResultErrorClass = "blocked"
+	AgentResultErrorClassClosed  AgentResultErrorClass = "closed"
+	AgentResultErrorClassConnect AgentResultErrorClass = "connect"
+	AgentResultErrorClassDNS     AgentResultErrorClass = "dns"
+	AgentResultErrorClassTLS     AgentResultErrorClass = "tls"
+	AgentResultErrorClassTimeout AgentResultErrorClass = "timeout"
+)
+
+// Defines values for AgentResultAnswerStatus.
+const (
+	AgentResultAnswerStatusAccepted    AgentResultAnswerStatus = "accepted"
+	AgentResultAnswerStatusLost        AgentResultAnswerStatus = "lost"
+	AgentResultAnswerStatusUnavailable AgentResultAnswerStatus = "unavailable"
+)
+
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeAPIKey          AuditActorType = "api_key"
@@ -481,6 +527,232 @@ type ActionExplanation struct {
 	TargetType   string `json:"target_type"`
 }
 
+// Agent defines model for Agent.
+type Agent struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Held Number of deliveries that the agent has claimed and not reported, and whose lease has not expired.
+	Held int64  `json:"held"`
+	ID   string `json:"id"`
+
+	// Labels Labels of the agent. It gets the deliveries to destinations whose target_labels are all among them.
+	Labels []string `json:"labels"`
+
+	// LastSeenAt Time of the last claim, up to 15 seconds behind; null if the agent has made no claim.
+	LastSeenAt *time.Time `json:"last_seen_at"`
+
+	// Name Display name, unique in the tenant.
+	Name string `json:"name"`
+
+	// Status offline: the agent has made no claim for 90 seconds.
+	Status    AgentStatus `json:"status"`
+	UpdatedAt time.Time   `json:"updated_at"`
+
+	// Version Version of the agent's program, as the last claim stated it; null if it stated none.
+	Version *string `json:"version"`
+}
+
+// AgentStatus offline: the agent has made no claim for 90 seconds.
+type AgentStatus string
+
+// AgentClaimAnswer defines model for AgentClaimAnswer.
+type AgentClaimAnswer struct {
+	// Items Claimed deliveries; empty if none became due in time.
+	Items []AgentItem `json:"items"`
+}
+
+// AgentClaimRequest defines model for AgentClaimRequest.
+type AgentClaimRequest struct {
+	// LeaseSeconds Duration of the lease in seconds.
+	LeaseSeconds *int64 `json:"lease_seconds,omitempty"`
+
+	// Max Maximum number of deliveries to claim.
+	Max *int64 `json:"max,omitempty"`
+
+	// Version Version of the agent's program, for people who read the list of agents.
+	Version *string `json:"version,omitempty"`
+
+	// WaitSeconds Seconds to wait for a delivery if none is due.
+	WaitSeconds *int64 `json:"wait_seconds,omitempty"`
+}
+
+// AgentCreate defines model for AgentCreate.
+type AgentCreate struct {
+	// Labels Labels of the agent, each key:value.
+	//
+	// Examples: ["env:prod","region:eu"]
+	Labels []string `json:"labels"`
+
+	// Name Display name, unique in the tenant.
+	//
+	// Examples: berlin-1
+	Name string `json:"name"`
+}
+
+// AgentCreated defines model for AgentCreated.
+type AgentCreated struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Held Number of deliveries that the agent has claimed and not reported, and whose lease has not expired.
+	Held int64  `json:"held"`
+	ID   string `json:"id"`
+
+	// Key The agent's API key, with the scope deliver. It is returned only once.
+	Key string `json:"key"`
+
+	// Labels Labels of the agent. It gets the deliveries to destinations whose target_labels are all among them.
+	Labels []string `json:"labels"`
+
+	// LastSeenAt Time of the last claim, up to 15 seconds behind; null if the agent has made no claim.
+	LastSeenAt *time.Time `json:"last_seen_at"`
+
+	// Name Display name, unique in the tenant.
+	Name string `json:"name"`
+
+	// Status offline: the agent has made no claim for 90 seconds.
+	Status    AgentCreatedStatus `json:"status"`
+	UpdatedAt time.Time          `json:"updated_at"`
+
+	// Version Version of the agent's program, as the last claim stated it; null if it stated none.
+	Version *string `json:"version"`
+}
+
+// AgentCreatedStatus offline: the agent has made no claim for 90 seconds.
+type AgentCreatedStatus string
+
+// AgentDeliveryResult defines model for AgentDeliveryResult.
+type AgentDeliveryResult struct {
+	// DurationMs Duration of the attempt in milliseconds.
+	DurationMs int64 `json:"duration_ms"`
+
+	// Error Why there was no answer, as text for users; cut off after 1 KiB.
+	Error *string `json:"error,omitempty"`
+
+	// ErrorClass Class of the error; default closed. blocked: the agent does not send to this destination.
+	ErrorClass *AgentDeliveryResultErrorClass `json:"error_class,omitempty"`
+
+	// ID Delivery id.
+	ID string `json:"id"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
+
+	// ResponseExcerpt Beginning of the body of the answer as text; cut off after 1 KiB.
+	ResponseExcerpt *string `json:"response_excerpt,omitempty"`
+
+	// RetryAfterSeconds Delay that the receiver asked for with Retry-After; it counts for 429 and 503.
+	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
+
+	// StatusCode Status of the answer. Either status_code or error is required.
+	StatusCode *int64 `json:"status_code,omitempty"`
+}
+
+// AgentDeliveryResultErrorClass Class of the error; default closed. blocked: the agent does not send to this destination.
+type AgentDeliveryResultErrorClass string
+
+// AgentItem defines model for AgentItem.
+type AgentItem struct {
+	// Attempt Number of this attempt, starting at 1.
+	Attempt int64 `json:"attempt"`
+
+	// BodyBase64 Body of the request in base64.
+	BodyBase64 []byte `json:"body_base64"`
+
+	// Headers Headers of the request, with its signatures and credentials. Send them unchanged. Add only Host and Content-Length.
+	Headers map[string]string `json:"headers"`
+
+	// ID Delivery id.
+	ID string `json:"id"`
+
+	// LeaseSeconds Duration of the lease in seconds, for agents whose clock differs: count it from the moment before the claim was sent.
+	LeaseSeconds int64 `json:"lease_seconds"`
+
+	// LeaseToken Token of the lease, required by the result.
+	LeaseToken int64 `json:"lease_token"`
+
+	// LeaseUntil When the lease expires, by the clock of the gateway.
+	LeaseUntil time.Time       `json:"lease_until"`
+	Method     AgentItemMethod `json:"method"`
+
+	// TimeoutSeconds How long to wait for the answer, in seconds; not longer than the lease.
+	TimeoutSeconds int64 `json:"timeout_seconds"`
+
+	// URL URL to send the request to.
+	URL string `json:"url"`
+}
+
+// AgentItemMethod defines model for AgentItem.Method.
+type AgentItemMethod string
+
+// AgentPage defines model for AgentPage.
+type AgentPage struct {
+	Items []Agent `json:"items"`
+
+	// NextCursor Cursor of the next page; null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// AgentPatch defines model for AgentPatch.
+type AgentPatch struct {
+	// Labels Labels of the agent, each key:value. Replaces the existing list. Deliveries that the agent has claimed stay with it.
+	Labels []string `json:"labels,omitempty"`
+
+	// Name Display name, unique in the tenant.
+	Name *string `json:"name,omitempty"`
+}
+
+// AgentResult defines model for AgentResult.
+type AgentResult struct {
+	// DurationMs Duration of the attempt in milliseconds.
+	DurationMs int64 `json:"duration_ms"`
+
+	// Error Why there was no answer, as text for users; cut off after 1 KiB.
+	Error *string `json:"error,omitempty"`
+
+	// ErrorClass Class of the error; default closed. blocked: the agent does not send to this destination.
+	ErrorClass *AgentResultErrorClass `json:"error_class,omitempty"`
+
+	// LeaseToken Token of the lease, from claim.
+	LeaseToken int64 `json:"lease_token"`
+
+	// ResponseExcerpt Beginning of the body of the answer as text; cut off after 1 KiB.
+	ResponseExcerpt *string `json:"response_excerpt,omitempty"`
+
+	// RetryAfterSeconds Delay that the receiver asked for with Retry-After; it counts for 429 and 503.
+	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
+
+	// StatusCode Status of the answer. Either status_code or error is required.
+	StatusCode *int64 `json:"status_code,omitempty"`
+}
+
+// AgentResultErrorClass Class of the error; default closed. blocked: the agent does not send to this destination.
+type AgentResultErrorClass string
+
+// AgentResultAnswer defines model for AgentResultAnswer.
+type AgentResultAnswer struct {
+	// Error Present unless the result was accepted.
+	Error *string `json:"error,omitempty"`
+	ID    string  `json:"id"`
+
+	// Status accepted: the result is stored. lost: the lease is lost, or the delivery does not exist; do not report it again. unavailable: the result could not be stored; report it again.
+	Status AgentResultAnswerStatus `json:"status"`
+}
+
+// AgentResultAnswerStatus accepted: the result is stored. lost: the lease is lost, or the delivery does not exist; do not report it again. unavailable: the result could not be stored; report it again.
+type AgentResultAnswerStatus string
+
+// AgentResults defines model for AgentResults.
+type AgentResults struct {
+	// Items Results to store. If an id occurs twice, the first item counts.
+	Items []AgentDeliveryResult `json:"items"`
+}
+
+// AgentResultsAnswer defines model for AgentResultsAnswer.
+type AgentResultsAnswer struct {
+	// Items One outcome per result, in the order of the request.
+	Items []AgentResultAnswer `json:"items"`
+}
+
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
 	// ID Id of the API key; null for every other type of actor.
@@ -857,6 +1129,12 @@ type DeliveriesRetryFilter struct {
 
 // Delivery defines model for Delivery.
 type Delivery struct {
+	// AcquiredBy While the delivery is being sent, the instance of the gateway (the instance at its /info) or the agent that sends it; otherwise null.
+	AcquiredBy *string `json:"acquired_by"`
+
+	// AcquiredUntil While the delivery is being sent, the time at which another instance or agent takes it over; otherwise null.
+	AcquiredUntil *time.Time `json:"acquired_until"`
+
 	// AttemptCount Total number of attempts.
 	AttemptCount int64 `json:"attempt_count"`
 
@@ -923,6 +1201,12 @@ type DeliveryAttempt struct {
 
 // DeliveryDetail defines model for DeliveryDetail.
 type DeliveryDetail struct {
+	// AcquiredBy While the delivery is being sent, the instance of the gateway (the instance at its /info) or the agent that sends it; otherwise null.
+	AcquiredBy *string `json:"acquired_by"`
+
+	// AcquiredUntil While the delivery is being sent, the time at which another instance or agent takes it over; otherwise null.
+	AcquiredUntil *time.Time `json:"acquired_until"`
+
 	// AttemptCount Total number of attempts.
 	AttemptCount int64 `json:"attempt_count"`
 
@@ -968,6 +1252,12 @@ type DeliveryDetail struct {
 
 // DeliveryOfTenant defines model for DeliveryOfTenant.
 type DeliveryOfTenant struct {
+	// AcquiredBy While the delivery is being sent, the instance of the gateway (the instance at its /info) or the agent that sends it; otherwise null.
+	AcquiredBy *string `json:"acquired_by"`
+
+	// AcquiredUntil While the delivery is being sent, the time at which another instance or agent takes it over; otherwise null.
+	AcquiredUntil *time.Time `json:"acquired_until"`
+
 	// AttemptCount Total number of attempts.
 	AttemptCount int64 `json:"attempt_count"`
 
@@ -1028,6 +1318,18 @@ type DeliveryPage struct {
 
 	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
+}
+
+// DeliveryRequest defines model for DeliveryRequest.
+type DeliveryRequest struct {
+	// BodyBase64 Body of the request in base64. The auth_header is redacted in it.
+	BodyBase64 []byte `json:"body_base64"`
+
+	// Headers Headers of the request, without its signatures and credentials.
+	Headers map[string]string `json:"headers"`
+
+	// Method Examples: POST
+	Method string `json:"method"`
 }
 
 // DeliveryRetry defines model for DeliveryRetry.
@@ -1172,6 +1474,11 @@ type EventDetail struct {
 	// LastError Error of the last attempt; null if it succeeded.
 	LastError *string `json:"last_error"`
 
+	// Method Method of the request; null if the event is no webhook or its payload is past the retention period.
+	//
+	// Examples: POST
+	Method *string `json:"method"`
+
 	// NextRetryAt Null if no retry is scheduled.
 	NextRetryAt *time.Time `json:"next_retry_at"`
 
@@ -1181,8 +1488,18 @@ type EventDetail struct {
 	// Outcome failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included.
 	Outcome EventDetailOutcome `json:"outcome"`
 
+	// PathSuffix Path of the request below the URL of the source, as it was sent; empty if the request had that URL.
+	//
+	// Examples: /opened
+	PathSuffix string `json:"path_suffix"`
+
 	// ProcessedAt When processing ended; null before that.
 	ProcessedAt *time.Time `json:"processed_at"`
+
+	// Query Query of the request, without the question mark. Credentials are redacted.
+	//
+	// Examples: region=eu
+	Query string `json:"query"`
 
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
@@ -1347,8 +1664,11 @@ type EventPublished struct {
 // EventReprocess defines model for EventReprocess.
 type EventReprocess struct {
 	// EventIDs Events to reprocess. If given, filter is ignored.
-	EventIDs []string              `json:"event_ids,omitempty"`
-	Filter   *EventReprocessFilter `json:"filter,omitempty"`
+	EventIDs []string `json:"event_ids,omitempty"`
+
+	// ExpectedCount Number of events that event_ids names or filter matches, regardless of limit. If it is another number, nothing is reprocessed: 409 with that number.
+	ExpectedCount *int64                `json:"expected_count,omitempty"`
+	Filter        *EventReprocessFilter `json:"filter,omitempty"`
 
 	// Limit Maximum number of events; required with filter.
 	Limit *int64 `json:"limit,omitempty"`
@@ -1754,6 +2074,8 @@ type HeartbeatRequest struct {
 
 // Key defines model for Key.
 type Key struct {
+	// AgentID Agent that the key belongs to; null for a key of the tenant.
+	AgentID   *string   `json:"agent_id"`
 	CreatedAt time.Time `json:"created_at"`
 
 	// ExpiresAt Expiry time; null if the key does not expire. Closing a tenant expires its keys.
@@ -1794,6 +2116,21 @@ type KeyPage struct {
 
 	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"next_cursor"`
+}
+
+// KeyRotated defines model for KeyRotated.
+type KeyRotated struct {
+	// Key The new API key. It is returned only once.
+	Key string `json:"key"`
+
+	// PreviousExpiresAt Until when the previous key is also valid; null if it ended at once.
+	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
+}
+
+// KeyRotation defines model for KeyRotation.
+type KeyRotation struct {
+	// GraceSeconds Seconds during which the previous key is also valid. 0 (default): the previous key ends at once.
+	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 }
 
 // Promise defines model for Promise.
@@ -2168,6 +2505,9 @@ type Route struct {
 
 	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
+
+	// Warnings Settings that are allowed but not recommended; absent if none.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RouteBacktest defines model for RouteBacktest.
@@ -3091,6 +3431,9 @@ type SubscriptionReplay struct {
 	// Examples: ["payment.*"]
 	EventTypes []string `json:"event_types,omitempty"`
 
+	// ExpectedCount Number of events that the replay must be estimated to send: the estimated of the response. If the estimate is another number, no replay is started: 409 with that number.
+	ExpectedCount *int64 `json:"expected_count,omitempty"`
+
 	// Limit Maximum number of deliveries, oldest event first; default no limit.
 	Limit *int64 `json:"limit,omitempty"`
 
@@ -3222,7 +3565,7 @@ type SuspendRequest struct {
 type Target struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same.
+	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same and target_labels gains no label.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
@@ -3269,7 +3612,9 @@ type Target struct {
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
 
-	// TargetLabels For http: Labels of the agent that sends the requests. It must be empty: the gateway sends them.
+	// TargetLabels For http: Labels of the agent that sends the requests: an agent must have all of them. Empty (default): the gateway sends.
+	//
+	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
@@ -3617,8 +3962,11 @@ type WorkItem struct {
 	State interface{} `json:"state,omitempty"`
 
 	// TraceID W3C trace id of the request that led to the execution.
-	TraceID string        `json:"trace_id"`
-	Type    ExecutionType `json:"type"`
+	TraceID string `json:"trace_id"`
+
+	// Traceparent W3C trace context in which the worker continues the trace: its parent is the span that created the execution.
+	Traceparent string        `json:"traceparent"`
+	Type        ExecutionType `json:"type"`
 }
 
 // WorkStart defines model for WorkStart.
@@ -3871,6 +4219,27 @@ type ListKeysParams struct {
 
 	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListAgentsParams defines parameters for ListAgents.
+type ListAgentsParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteAgentParams defines parameters for DeleteAgent.
+type DeleteAgentParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// UpdateAgentParams defines parameters for UpdateAgent.
+type UpdateAgentParams struct {
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ApplyTenantConfigurationParams defines parameters for ApplyTenantConfiguration.
@@ -4668,6 +5037,128 @@ func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...Call
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
+// ListAgents calls GET /api/tenants/{tenant}/eventhook/agents.
+//
+// List agents. Requires a key with the scope read, or the admin key.
+func (c *Client) ListAgents(ctx context.Context, tenant string, params ListAgentsParams, options ...CallOption) (AgentPage, error) {
+	return callJSON[AgentPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/agents", tenant), query: params.query(), header: nil}, options)
+}
+
+// AllAgents returns an iterator over the items of all pages of ListAgents, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllAgents(ctx context.Context, tenant string, params ListAgentsParams, options ...CallOption) iter.Seq2[Agent, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Agent, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListAgents(ctx, tenant, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListAgentsParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// CreateAgent calls POST /api/tenants/{tenant}/eventhook/agents.
+//
+// Create an agent. An agent runs in a network that the gateway cannot reach, claims deliveries and sends them. The response contains its API key, which is returned only once. Requires a key with the scope manage, or the admin key.
+func (c *Client) CreateAgent(ctx context.Context, tenant string, body AgentCreate, options ...CallOption) (AgentCreated, error) {
+	return callJSON[AgentCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CreateAgentFrom is like CreateAgent, but sends body unchanged.
+func (c *Client) CreateAgentFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (AgentCreated, error) {
+	return callJSON[AgentCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ClaimDeliveries calls POST /api/tenants/{tenant}/eventhook/agents/claim.
+//
+// Claim due deliveries. Leases deliveries of subscriptions and http targets whose target_labels are all among the agent's labels. If none is due, waits up to wait_seconds. A claim is the heartbeat of the agent. An expired lease gives the delivery to another agent and is no attempt; after five in a row the delivery is dead. Requires the key of an agent, which has the scope deliver.
+func (c *Client) ClaimDeliveries(ctx context.Context, tenant string, body AgentClaimRequest, options ...CallOption) (AgentClaimAnswer, error) {
+	return callJSON[AgentClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/claim", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ClaimDeliveriesFrom is like ClaimDeliveries, but sends body unchanged.
+func (c *Client) ClaimDeliveriesFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (AgentClaimAnswer, error) {
+	return callJSON[AgentClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/claim", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ReportDeliveries calls POST /api/tenants/{tenant}/eventhook/agents/deliveries/results.
+//
+// Report the results of several deliveries. Always 200 if the request is valid, even if some results were not accepted. items contains the outcome per result, in the order of the request. Requires the key of an agent, which has the scope deliver.
+func (c *Client) ReportDeliveries(ctx context.Context, tenant string, body AgentResults, options ...CallOption) (AgentResultsAnswer, error) {
+	return callJSON[AgentResultsAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/deliveries/results", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ReportDeliveriesFrom is like ReportDeliveries, but sends body unchanged.
+func (c *Client) ReportDeliveriesFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (AgentResultsAnswer, error) {
+	return callJSON[AgentResultsAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/deliveries/results", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ReportDelivery calls POST /api/tenants/{tenant}/eventhook/agents/deliveries/{id}/result.
+//
+// Report the result of a delivery. Ends the lease: the delivery has succeeded, is retried later or is dead. 409 if the lease is lost: another agent may have claimed the delivery. Requires the key of an agent, which has the scope deliver.
+func (c *Client) ReportDelivery(ctx context.Context, tenant string, id string, body AgentResult, options ...CallOption) error {
+	return callNoContent(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/deliveries/%s/result", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// ReportDeliveryFrom is like ReportDelivery, but sends body unchanged.
+func (c *Client) ReportDeliveryFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) error {
+	return callNoContent(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/deliveries/%s/result", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// DeleteAgent calls DELETE /api/tenants/{tenant}/eventhook/agents/{id}.
+//
+// Delete an agent. Deletes the agent and its keys. Deliveries that it has claimed go to another agent when their lease expires. Requires a key with the scope manage, or the admin key.
+func (c *Client) DeleteAgent(ctx context.Context, tenant string, id string, params DeleteAgentParams, options ...CallOption) error {
+	return callNoContent(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/agents/%s", tenant, id), query: nil, header: params.header()}, options)
+}
+
+func (params DeleteAgentParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// GetAgent calls GET /api/tenants/{tenant}/eventhook/agents/{id}.
+//
+// Get an agent. Requires a key with the scope read, or the admin key.
+func (c *Client) GetAgent(ctx context.Context, tenant string, id string, options ...CallOption) (Agent, error) {
+	return callJSON[Agent](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/agents/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// UpdateAgent calls PATCH /api/tenants/{tenant}/eventhook/agents/{id}.
+//
+// Update an agent. The body is a JSON merge patch: omitted members keep their value. Requires a key with the scope manage, or the admin key.
+func (c *Client) UpdateAgent(ctx context.Context, tenant string, id string, params UpdateAgentParams, body AgentPatch, options ...CallOption) (Agent, error) {
+	return callJSON[Agent](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/agents/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+}
+
+// UpdateAgentFrom is like UpdateAgent, but sends body unchanged.
+func (c *Client) UpdateAgentFrom(ctx context.Context, tenant string, id string, params UpdateAgentParams, body json.RawMessage, options ...CallOption) (Agent, error) {
+	return callJSON[Agent](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/agents/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params UpdateAgentParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// RotateAgentKey calls POST /api/tenants/{tenant}/eventhook/agents/{id}/rotate-key.
+//
+// Rotate the API key of an agent. At most two keys of an agent are valid at a time: a rotation during a rotation ends the older key at once. The response contains the new key, which is returned only once. Requires a key with the scope manage, or the admin key.
+func (c *Client) RotateAgentKey(ctx context.Context, tenant string, id string, body KeyRotation, options ...CallOption) (KeyRotated, error) {
+	return callJSON[KeyRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/%s/rotate-key", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// RotateAgentKeyFrom is like RotateAgentKey, but sends body unchanged.
+func (c *Client) RotateAgentKeyFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (KeyRotated, error) {
+	return callJSON[KeyRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/agents/%s/rotate-key", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
 // ApplyTenantConfiguration calls POST /api/tenants/{tenant}/eventhook/apply.
 //
 // Apply configuration of a tenant. Creates and updates tenants, sources, routes and subscriptions as the body describes them, in the format of the files of eventhook apply as JSON. Resources that the body does not name stay, unless prune is set; a tenant is never deleted. Applying the same body again changes nothing. The gateway first plans all tenants, and then changes each in a transaction of its own. It resolves no references: a secret that is exactly ${NAME} or file:PATH is refused. The body has at most 2 MiB. The body describes this tenant only. A tenant's key cannot set quotas. Requires a key with the scope manage, or the admin key.
@@ -4763,6 +5254,13 @@ func (c *Client) RetryDeliveriesFrom(ctx context.Context, tenant string, body js
 // Get a delivery with its attempts. Requires a key with the scope read, or the admin key.
 func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return callJSON[DeliveryDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// GetDeliveryRequest calls GET /api/tenants/{tenant}/eventhook/deliveries/{id}/request.
+//
+// Get the request of a delivery to a subscription. Returns the request that the subscriber gets, composed with the current settings of the subscription, without its signatures and credentials, for development with eventhook listen. Sends nothing. 409 if the delivery is not to a subscription that exists, or if the data of its event is past the retention period. Requires a key with the scope read, or the admin key.
+func (c *Client) GetDeliveryRequest(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryRequest, error) {
+	return callJSON[DeliveryRequest](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s/request", tenant, id), query: nil, header: nil}, options)
 }
 
 // RetryDelivery calls POST /api/tenants/{tenant}/eventhook/deliveries/{id}/retry.
@@ -5716,4 +6214,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "7958a6c07341a2479862fbbe20eb828218bb6a7d91fb7e1dc7b6b0b202dcbd43"
+const generatedFrom = "21f62e083a0c288171164018c81664040eb70d75665837ed64fdc2afc14351a6"

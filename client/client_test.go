@@ -87,6 +87,26 @@ func TestFromMethodSendsTheBodyUnchanged(t *testing.T) {
 	}
 }
 
+func TestDoCallsAnOperationOfTheDocument(t *testing.T) {
+	a := newFakeGateway(t, respond(200, `{"new_member":1}`))
+	raw, err := a.Do(t.Context(), client.Request{Method: "POST", Path: "/api/tenants/{tenant}/new/{id}/act", Names: map[string]string{"tenant": "shop", "id": "a/1"},
+		Query: url.Values{"limit": {"7"}}, Body: json.RawMessage(`{"b":1, "a":2}`)})
+	if err != nil || string(raw) != `{"new_member":1}` {
+		t.Fatalf("got %s, %v", raw, err)
+	}
+	r := a.requests[0]
+	got := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Authorization"), a.body}
+	want := []string{"POST", "/api/tenants/shop/new/a%2F1/act", "limit=7", "Bearer " + key, `{"b":1, "a":2}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+	for _, id := range []string{"", ".", ".."} {
+		if _, err := a.Do(t.Context(), client.Request{Method: "GET", Path: "/api/events/{id}", Names: map[string]string{"id": id}}); err == nil || len(a.requests) > 1 {
+			t.Errorf("the id %q: got %v and %d requests, want an error and no request", id, err, len(a.requests)-1)
+		}
+	}
+}
+
 func TestKeepBodyAndHeader(t *testing.T) {
 	const text = `{"id":"1", "slug":"shop","invented_later":9007199254740993}`
 	a := newFakeGateway(t, respond(200, text, "ETag", `"4"`))

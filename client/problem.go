@@ -46,6 +46,23 @@ func StatusOf(err error) int {
 	return 0
 }
 
+// RetryAfterOf returns the RetryAfter of the first *Problem in the chain of err, or 0 if there is
+// none.
+func RetryAfterOf(err error) time.Duration {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.RetryAfter
+	}
+	return 0
+}
+
+// IsTemporary reports whether a retry of the call that returned err may succeed: the gateway did
+// not answer, failed, or limits the rate.
+func IsTemporary(err error) bool {
+	status := StatusOf(err)
+	return status == 0 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
+		status >= http.StatusInternalServerError
+}
+
 // problemOf returns the Problem of a response. If the response is not a problem document, for
 // example an error page of a proxy, the Problem has only the status and a hint.
 func problemOf(resp *http.Response) *Problem {

@@ -29,6 +29,7 @@ import (
 type Config struct {
 	DatabaseURL      string          `config:"database_url"` // "" starts an embedded PostgreSQL
 	DataDir          string          `config:"data_dir"`
+	Roles            []string        `config:"roles"` // of this instance; see Roles
 	Listen           string          `config:"listen"`
 	ManagementListen string          `config:"management_listen"`
 	PProf            bool            `config:"pprof"` // Go's profiler on the management listener
@@ -42,12 +43,19 @@ type Config struct {
 	Retention        Retention       `config:"retention"`
 	Database         Database        `config:"database"`
 	Log              Log             `config:"log"`
+	Metrics          Metrics         `config:"metrics"`
 	Server           Server          `config:"server"`
+	TLS              TLS             `config:"tls"`
 	API              API             `config:"api"`
 	Outbound         Outbound        `config:"outbound"`
 	Ingest           ingest.Config   `config:"ingest"`
 	Route            route.Config    `config:"route"`
 	Evaluation       cpushare.Config `config:"evaluation"`
+}
+
+// Metrics says what the metrics contain.
+type Metrics struct {
+	TenantLabel bool `config:"tenant_label"` // count events and deliveries by tenant, too
 }
 
 // Retention says for how many days data is stored; 0 means without end.
@@ -58,11 +66,29 @@ type Retention struct {
 	AuditDays      int `config:"audit_days"`
 }
 
-// Database sets the sizes of the connection pools of an instance.
+// Database says how an instance connects to its database.
 type Database struct {
-	AcceptConns int `config:"accept_conns"`
-	WorkConns   int `config:"work_conns"`
-	ListConns   int `config:"list_conns"`
+	DirectURL   string        `config:"direct_url"`   // PostgreSQL itself, if database_url is a pooler in transaction mode
+	ReadURL     string        `config:"read_url"`     // a streaming replica for lists; "" for none
+	ReadMaxLag  time.Duration `config:"read_max_lag"` // a list from the replica has all changes that are older
+	AcceptConns int           `config:"accept_conns"`
+	WorkConns   int           `config:"work_conns"`
+	ListConns   int           `config:"list_conns"`
+}
+
+func (d Database) validate(f *eventhook.Faults, isConfigured bool) {
+	for _, v := range []struct{ key, url string }{{"database.direct_url", d.DirectURL}, {"database.read_url", d.ReadURL}} {
+		switch {
+		case v.url == "":
+		case !isDatabaseURL(v.url):
+			f.Add(v.key, "is not a PostgreSQL URL such as postgres://user@host:5432/database")
+		case !isConfigured:
+			f.Add(v.key, "requires a database_url")
+		}
+	}
+	if d.ReadMaxLag < time.Second || d.ReadMaxLag > time.Hour {
+		f.Add("database.read_max_lag", "%s, want 1s to 1h", d.ReadMaxLag)
+	}
 }
 
 // Server limits how long an HTTP client may take.
@@ -154,12 +180,13 @@ func (o Outbound) validate(f *eventhook.Faults) {
 func Default() Config {
 	return Config{
 		DataDir:          "./data",
+		Roles:            Roles(),
 		Listen:           ":8080",
 		ManagementListen: ":9980",
 		LeaseSeconds:     30,
 		StopTimeout:      30 * time.Second,
 		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14, AuditDays: 400},
-		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
+		Database:         Database{ReadMaxLag: 5 * time.Second, AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
 		API:              API{InFlightBytes: 256 << 20, TenantBytes: 64 << 20, KeyBytes: 48 << 20, TenantRequests: 512, KeyRequests: 256},
@@ -178,9 +205,12 @@ func (c Config) Lease() time.Duration { return time.Duration(c.LeaseSeconds) * t
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	c.validateAddresses(&f)
+	c.validateRoles(&f)
+	c.TLS.validate(&f)
 	if c.DatabaseURL != "" && !isDatabaseURL(c.DatabaseURL) {
 		f.Add("database_url", "is not a PostgreSQL URL such as postgres://user@host:5432/database")
 	}
+	c.Database.validate(&f, c.DatabaseURL != "")
 	if c.DatabaseURL == "" && c.DataDir == "" {
 		f.Add("data_dir", "is required without a database_url")
 	}

@@ -133,8 +133,9 @@ func keysOf(t reflect.Type, prefix string) []string {
 func TestEverySettingIsAVariable(t *testing.T) {
 	for _, key := range keysOf(reflect.TypeFor[configs.Config](), "") {
 		name := "EVENTHOOK_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
-		if key == "database_url" {
-			name = "DATABASE_URL"
+		if database, ok := map[string]string{"database_url": "DATABASE_URL", "database.direct_url": "DATABASE_DIRECT_URL",
+			"database.read_url": "DATABASE_READ_URL"}[key]; ok {
+			name = database
 		}
 		// No setting except data_dir accepts this value.
 		_, err := configs.Load(configs.Sources{Environ: []string{name + "=\x00,://"}})
@@ -394,5 +395,28 @@ func TestAdminKeysAreSeparatedByCommas(t *testing.T) {
 	}
 	if keys := (configs.Config{}).AdminKeys(); len(keys) != 0 {
 		t.Errorf("without keys: got %q", keys)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for _, c := range []struct{ claim, value, want string }{
+		{"one", "ingest", "[ingest]"},
+		{"several, with spaces", " api , route", "[api route]"},
+		{"empty keeps the default", "", "[ingest api route dispatch console]"},
+		{"only spaces", " ", "roles is empty, want one or more of ingest, api, route, dispatch, console"},
+		{"unknown", "ingest,worker", `roles[1] "worker" is not a role, want one or more of ingest, api, route, dispatch, console`},
+		{"another case", "Ingest", `roles[0] "Ingest" is not a role, want one or more of ingest, api, route, dispatch, console`},
+	} {
+		config, err := configs.Load(configs.Sources{Environ: []string{"EVENTHOOK_ROLES=" + c.value}})
+		got := fmt.Sprint(config.Roles)
+		if e, isFault := errors.AsType[*eventhook.Error](err); isFault {
+			got = e.Faults[0].Location + " " + e.Faults[0].Message
+		}
+		if got != c.want {
+			t.Errorf("%s: got %s, want %s", c.claim, got, c.want)
+		}
+	}
+	if _, at, _ := load(t, configs.Sources{Flags: map[string]string{"roles": ""}}); !slices.Equal(at, []string{"roles"}) {
+		t.Errorf("an empty flag has faults at %v, want one at roles", at)
 	}
 }

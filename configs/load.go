@@ -48,6 +48,15 @@ func Load(s Sources) (c Config, err error) {
 	return c, faults.Err(errNotValid)
 }
 
+// LogFormat returns the setting log.format as far as the sources can be read. It ignores faults.
+func LogFormat(s Sources) string {
+	c := Default()
+	l := loader{settings: settingsOf(&c)}
+	_ = l.file(s.File)
+	l.environment(s.Environ)
+	return c.Log.Format
+}
+
 // validateKeys is not part of Config.Validate, because commands that seal nothing
 // need no keys.
 func validateKeys(f *eventhook.Faults, keys []string) {

@@ -8,8 +8,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// variablePrefix begins the names of all variables of this program but DATABASE_URL.
+// variablePrefix begins the names of all variables of this program but databaseVariables.
 const variablePrefix = "EVENTHOOK_"
+
+// databaseVariables are the variables whose names do not begin with variablePrefix, by the keys
+// of their settings.
+var databaseVariables = map[string]string{
+	"database_url": "DATABASE_URL", "database.direct_url": "DATABASE_DIRECT_URL", "database.read_url": "DATABASE_READ_URL",
+}
 
 // clientVariables lists the variables that commands read and that are not settings of the
 // gateway.
@@ -37,7 +43,7 @@ func isForeign(name, value string) bool {
 }
 
 // environment sets settings from variables: EVENTHOOK_INGEST_WRITERS sets
-// ingest.writers, and DATABASE_URL sets database_url. An empty variable keeps the
+// ingest.writers, and those of databaseVariables. An empty variable keeps the
 // default. An unknown variable is a fault that names the closest known variable.
 func (l *loader) environment(environ []string) {
 	keys := l.variables()
@@ -57,10 +63,12 @@ func (l *loader) environment(environ []string) {
 func (l *loader) variables() map[string]string {
 	keys := map[string]string{}
 	for key := range l.settings {
-		keys[variablePrefix+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = key
+		name, isDatabase := databaseVariables[key]
+		if !isDatabase {
+			name = variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+		}
+		keys[name] = key
 	}
-	delete(keys, "EVENTHOOK_DATABASE_URL")
-	keys["DATABASE_URL"] = "database_url"
 	return keys
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Store stores accepted events and the effects of their plans in one transaction. If Accept
@@ -43,7 +44,7 @@ type Handoff interface {
 
 // BatchObserver is notified of each commit.
 type BatchObserver interface {
-	Committed(events int, took time.Duration, err error)
+	Committed(batch []*effects.Arrival, took time.Duration, err error)
 }
 
 // largeEvent is the size in bytes above which events are committed separately, by their
@@ -60,9 +61,14 @@ const effectsPerEvent = 8
 var (
 	errShed         = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many webhooks are waiting to be stored; send it again later", RetryAfter: time.Second}
 	errStopping     = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; send it again", RetryAfter: time.Second}
-	errNotStored    = errors.New("the event could not be stored")
 	errEventRefused = errors.New("the database refused the event")
 )
+
+// notStoredError means that the database failed. It has no kind, and its text no cause, since its
+// text may be shown to senders.
+type notStoredError struct{ cause error }
+
+func (e *notStoredError) Error() string { return "the event could not be stored" }
 
 // Batcher stores events by group commit: events that arrive while a commit runs share the
 // next one. Its queue is bounded by events and bytes, but an empty queue takes an event of
@@ -127,7 +133,7 @@ func (b *Batcher) Waiting() int { return b.commits.Waiting() + b.large.Waiting()
 // no sender gets that error. Call Run once.
 func (b *Batcher) Run(ctx context.Context) error {
 	var large sync.WaitGroup
-	large.Go(func() { _ = b.large.Run(ctx) }) // its error is always nil
+	large.Go(panics.Guarded(func() { _ = b.large.Run(ctx) })) // its error is always nil
 	defer large.Wait()
 	return b.commits.Run(ctx)
 }
@@ -142,7 +148,7 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 		a.Event.Lease.Until = began.Add(b.lease)
 	}
 	err := b.store.Accept(ctx, arrivals)
-	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
+	b.observer.Committed(arrivals, b.now().Sub(began), err)
 	if err != nil {
 		if b.logLimit.AllowN(b.now(), 1) {
 			b.log.Error("a batch of webhooks could not be stored; its senders get an error", "events", len(arrivals), "error", err)
@@ -151,7 +157,7 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 		if errors.Is(err, eventhook.ErrNotReady) {
 			return err
 		}
-		return errNotStored
+		return &notStoredError{err}
 	}
 	b.handoff.Planned(arrivals)
 	b.handOver(arrivals, granted)

@@ -31,14 +31,14 @@ func (noop) Accept(_ context.Context, batch []*effects.Arrival) error {
 	return nil
 }
 
-func (noop) PlanArrival(*eventhook.Event) *effects.Settlement { return nil }
-func (noop) Planned([]*effects.Arrival)                       {}
-func (noop) Reserve(n int) int                                { return n }
-func (noop) Release(int)                                      {}
-func (noop) Put([]*eventhook.Event)                           {}
-func (noop) EventsLeft()                                      {}
-func (noop) Answered(ingest.Outcome, string)                  {}
-func (noop) Committed(_ int, _ time.Duration, _ error)        {}
+func (noop) PlanArrival(*eventhook.Event) *effects.Settlement         { return nil }
+func (noop) Planned([]*effects.Arrival)                               {}
+func (noop) Reserve(n int) int                                        { return n }
+func (noop) Release(int)                                              {}
+func (noop) Put([]*eventhook.Event)                                   {}
+func (noop) EventsLeft()                                              {}
+func (noop) Answered(ingest.Outcome, string)                          {}
+func (noop) Committed(_ []*effects.Arrival, _ time.Duration, _ error) {}
 
 // discard is a ResponseWriter that records only the status.
 type discard struct {

@@ -35,7 +35,7 @@ func (s *source) newEvent(header http.Header, raw eventhook.Payload, view *paylo
 	contentType := header.Get("Content-Type")
 	key, _ := view.FirstText(s.keyPaths)
 	eventType, _ := view.FirstText(s.typePaths)
-	trace, _ := TraceOf(header)
+	trace, _, _ := TraceOf(header)
 	return &eventhook.Event{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		TenantID:       s.config.TenantID,
@@ -47,7 +47,7 @@ func (s *source) newEvent(header http.Header, raw eventhook.Payload, view *paylo
 		ContentType:    eventhook.SanitizeLabel(contentType),
 		BodySize:       len(raw.Body),
 		TraceID:        trace,
-		RequestID:      eventhook.SanitizeLabel(header.Get("X-Request-Id")),
+		RequestID:      eventhook.SanitizeLabel(header.Get(RequestIDHeader)),
 		Payload:        raw,
 	}
 }

@@ -280,7 +280,7 @@ func (o *observer) Answered(outcome ingest.Outcome, reason string) {
 	}
 }
 
-func (*observer) Committed(int, time.Duration, error) {}
+func (*observer) Committed([]*effects.Arrival, time.Duration, error) {}
 
 var (
 	_ ingest.Store         = (*store)(nil)

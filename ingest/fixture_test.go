@@ -196,6 +196,9 @@ func (r *fixture) accepted(t *testing.T, req *http.Request) eventhook.Event {
 func wantProblem(t *testing.T, w *httptest.ResponseRecorder, status int, detail string) {
 	t.Helper()
 	want := fmt.Sprintf(`{"detail":%q,"status":%d,"title":%q}`, detail, status, http.StatusText(status))
+	if status >= http.StatusInternalServerError {
+		want = fmt.Sprintf(`%s,"request_id":%q}`, strings.TrimSuffix(want, "}"), w.Header().Get("X-Request-Id"))
+	}
 	if w.Code != status || w.Body.String() != want {
 		t.Errorf("answered %d %s, want %d %s", w.Code, w.Body, status, want)
 	}

@@ -36,6 +36,7 @@ type Handler struct {
 	fastly    *fastlyCache
 	batcher   *Batcher
 	observer  Observer
+	tracer    Tracer // may be nil
 	learner   Learner
 	confirm   Confirm
 	ready     func() error
@@ -57,6 +58,7 @@ type Deps struct {
 	Sources  Sources
 	Batcher  *Batcher
 	Observer Observer
+	Tracer   Tracer       // may be nil
 	Keys     verify.Keys  // published keys; if nil, verifiers that need them refuse every request
 	Learner  Learner      // if nil, handshakes that send a secret fail
 	Confirm  Confirm      // if nil, subscriptions of Amazon SNS are not confirmed
@@ -78,7 +80,7 @@ func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, l
 // NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
 	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
-		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
+		observer: deps.Observer, tracer: deps.Tracer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
 		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
 	var err error
@@ -92,11 +94,13 @@ func NewHandler(config Config, deps Deps) *Handler {
 // the zero Addr if the address is unknown.
 func (h *Handler) Sender(r *http.Request) netip.Addr { return h.trusted.Sender(r) }
 
-// Register adds the URLs of sources and FastlyPath to a router. It adds the URLs of sources
+// Register adds the URLs of sources, all paths below them, and FastlyPath to a router. It adds the URLs of sources
 // for every method, known or unknown, because Handler answers wrong methods itself.
 func (h *Handler) Register(e *echo.Echo) {
-	e.Any(Path(":tenant", ":source"), h.serve)
-	e.RouteNotFound(Path(":tenant", ":source"), h.serve)
+	for _, path := range []string{Path(":tenant", ":source"), Path(":tenant", ":source") + "/*"} {
+		e.Any(path, h.serve)
+		e.RouteNotFound(path, h.serve)
+	}
 	e.GET(FastlyPath, h.serveFastly)
 }
 
@@ -131,21 +135,28 @@ type refusal struct {
 	bodySize   int           // of a body that was read completely; see withBody
 	bodySHA256 []byte        // nil if the body was not read completely
 	over       *usage.Excess // the exceeded quota
+	requestID  string        // in the answer and in the log line; "" for outcomes that are not logged
 }
 
 func (h *Handler) serve(c echo.Context) error {
 	r, w := c.Request(), c.Response().Writer
 	at := addressOf(r, c.Param("tenant"), c.Param("source"))
-	res, src, refused := h.receive(w, r, at)
+	request := traced{r, at, h.traceStart()}
+	res, src, refused := h.receiveCounted(w, request)
 	if refused != nil {
 		h.observer.Answered(refused.outcome, refused.reason)
-		h.logRefusal(at, r, refused)
+		if refused.outcome.isLogged() {
+			refused.requestID = RequestIDOf(r.Header, h.now())
+			h.logRefusal(at, r, refused)
+		}
 		h.recordRejection(r, src, refused)
 		writeRefusal(w, refused)
+		h.traceRefusal(request, refused)
 		c.Response().Committed = true
 		return nil
 	}
 	h.writeResult(w, src, res)
+	h.traceResult(request, src, res)
 	c.Response().Committed = true
 	return nil
 }
@@ -155,6 +166,20 @@ func (h *Handler) serve(c echo.Context) error {
 type result struct {
 	event *eventhook.Event
 	reply *reply
+}
+
+// receiveCounted is receive. If receive panics, the request counts as failed, and the panic goes on.
+func (h *Handler) receiveCounted(w http.ResponseWriter, t traced) (res result, src *source, refused *refusal) {
+	hasReturned := false
+	defer func() {
+		if !hasReturned {
+			h.observer.Answered(OutcomeFailed, "")
+			h.traceRefusal(t, &refusal{outcome: OutcomeFailed})
+		}
+	}()
+	res, src, refused = h.receive(w, t.request, t.address)
+	hasReturned = true
+	return res, src, refused
 }
 
 // receive handles a request until its event is stored. The rate limit of the source is
@@ -179,13 +204,17 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (r
 	if r.ContentLength > int64(src.bodyLimit) {
 		return res, src, &refusal{outcome: OutcomeTooLarge}
 	}
+	suffix := pathSuffix(r.URL, at)
+	if hasDotSegments(suffix) {
+		return res, nil, &refusal{outcome: OutcomeNotFound}
+	}
 	mem := h.memory.reserve(w, r, src.limits, client, now)
 	defer mem.release()
-	raw, refused := h.readRequest(r, src, mem)
+	raw, refused := h.readRequest(r, src, suffix, mem)
 	if refused != nil {
 		return res, src, refused
 	}
-	in := received{h.verifyRequest(r, src, raw.Body, now), src, at, client}
+	in := received{verifyRequest(r, src.signedURL+suffix, raw.Body, now), src, at, client}
 	verifierBytes := src.verifierMemory(in.Request)
 	if mem.Take(verifierBytes) != nil {
 		return res, src, shed()
@@ -323,10 +352,9 @@ func (h *Handler) notReady() error {
 // retryNotReady is the Retry-After of an instance that is not ready.
 const retryNotReady = 10 * time.Second
 
-// verifyRequest returns the request as the verifier gets it, with the URL that is
-// registered at the provider.
-func (h *Handler) verifyRequest(r *http.Request, src *source, body []byte, now time.Time) *verify.Request {
-	url := src.signedURL
+// verifyRequest returns the request as the verifier gets it. url is the URL that is registered at
+// the provider, without the query.
+func verifyRequest(r *http.Request, url string, body []byte, now time.Time) *verify.Request {
 	if r.URL.RawQuery != "" {
 		url += "?" + r.URL.RawQuery
 	}
@@ -334,6 +362,9 @@ func (h *Handler) verifyRequest(r *http.Request, src *source, body []byte, now t
 }
 
 func notStored(err error) *refusal {
+	if failed, ok := errors.AsType[*notStoredError](err); ok {
+		return &refusal{outcome: OutcomeFailed, cause: failed.cause}
+	}
 	e, ok := errors.AsType[*eventhook.Error](err)
 	switch {
 	case errors.Is(err, eventhook.ErrNotReady):
@@ -403,22 +434,19 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 }
 
 // logRefusal writes a rate-limited log line. It logs only the slugs of the source, the client
-// address, the reason and the trace id, and no other part of the request.
+// address, the reason, the request id and the trace id, and no other part of the request.
 func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
-	if refused.outcome == OutcomeNotFound || refused.outcome == OutcomeMethod {
-		return
-	}
 	if refused.cause != nil {
 		if h.errorLines.AllowN(h.now(), 1) {
-			trace, _ := TraceOf(r.Header)
-			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "trace_id", trace,
-				"error", refused.cause)
+			trace, _, _ := TraceOf(r.Header)
+			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "request_id", refused.requestID,
+				"trace_id", trace, "error", refused.cause)
 		}
 		return
 	}
 	if h.refusalLines.AllowN(h.now(), 1) {
-		trace, _ := TraceOf(r.Header)
+		trace, _, _ := TraceOf(r.Header)
 		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", refused.outcome, "reason", refused.reasonLabel(),
-			"client", h.Sender(r), "trace_id", trace)
+			"client", h.Sender(r), "request_id", refused.requestID, "trace_id", trace)
 	}
 }

@@ -80,11 +80,11 @@ func (h *Handler) serveFastly(c echo.Context) error {
 		textReply(text).write(w)
 		return nil
 	}
-	refused := &refusal{outcome: OutcomeFailed}
+	refused := &refusal{outcome: OutcomeFailed, requestID: RequestIDOf(c.Request().Header, h.now())}
 	if eventhook.KindOf(err) == eventhook.KindNotFound {
 		refused.outcome = OutcomeNotFound
 	} else if h.errorLines.AllowN(h.now(), 1) {
-		h.log.Error("the Fastly services could not be read", "error", err)
+		h.log.Error("the Fastly services could not be read", "request_id", refused.requestID, "error", err)
 	}
 	h.observer.Answered(refused.outcome, "")
 	writeRefusal(w, refused)

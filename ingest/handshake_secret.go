@@ -31,7 +31,7 @@ func learnHeader(in received) (*reply, *refusal) {
 	case !found || !in.source.awaitsSecret:
 		return nil, nil
 	case in.At.Sub(in.source.config.HandshakeOpenedAt) > eventhook.HandshakeWindow:
-		return nil, &refusal{outcome: OutcomeUnverified, reason: "handshake_closed",
+		return nil, &refusal{outcome: OutcomeUnverified, reason: reasonHandshakeClosed,
 			detail: "a secret is only accepted within an hour after the source was created; handshake/reset allows the handshake for another hour"}
 	case !ok || !isSecret(secret):
 		return nil, malformed("X-Hook-Secret is not a secret of 8 to 512 printable characters")
@@ -85,7 +85,7 @@ func (h *Handler) learn(ctx context.Context, in received, secret eventhook.Secre
 		return nil
 	case eventhook.KindOf(err) == eventhook.KindConflict:
 		h.InvalidateSource(in.at.tenant, in.at.source)
-		return &refusal{outcome: OutcomeUnverified, reason: "secret_known", detail: "the source already has a secret"}
+		return &refusal{outcome: OutcomeUnverified, reason: reasonSecretKnown, detail: "the source already has a secret"}
 	}
 	return &refusal{outcome: OutcomeFailed, cause: fmt.Errorf("learn the secret: %w", err)}
 }

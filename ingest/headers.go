@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
-	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
 )
 
 // redactedHeaders returns the canonical names of headers with credentials: the usual headers
@@ -45,44 +47,24 @@ func appendLine(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// Trace parses a traceparent header (W3C Trace Context, section 3.2). It returns the trace id
-// and the flags as two hexadecimal digits, or "" for both if the header is invalid. Of a version
-// after 00 it reads the members of version 00 and the flag of sampling, as section 3.2.3 says.
-func Trace(traceparent string) (id, flags string) {
-	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	if len(traceparent) < length || traceparent[2] != '-' || traceparent[35] != '-' || traceparent[52] != '-' {
-		return "", ""
-	}
-	version, parent := traceparent[:2], traceparent[36:52]
-	id, flags = traceparent[3:35], traceparent[53:length]
-	isLong := len(traceparent) > length
-	if version == "ff" || isLong && (version == "00" || traceparent[length] != '-') ||
-		!isHex(version) || !isHex(id) || !isHex(parent) || !isHex(flags) || isZeros(id) || isZeros(parent) {
-		return "", ""
-	}
-	if version != "00" {
-		flags = sampledFlag(flags[1])
-	}
-	return id, flags
-}
-
-// sampledFlag returns flags with the flag of sampling only, the lowest bit of a hexadecimal digit.
-func sampledFlag(digit byte) string {
-	if strings.IndexByte("13579bdf", digit) >= 0 {
-		return "01"
-	}
-	return "00"
-}
-
-// TraceOf returns the trace id and the flags of a request, or "" for both if it has no valid
-// traceparent header, or several.
-func TraceOf(header http.Header) (id, flags string) {
+// TraceOf returns the trace id, the span id of the parent and the flags of a request, or "" for
+// all of them if it has no valid traceparent header, or several.
+func TraceOf(header http.Header) (id, parent, flags string) {
 	values := header["Traceparent"]
 	if len(values) != 1 {
-		return "", ""
+		return "", "", ""
 	}
-	return Trace(values[0])
+	return eventhook.ParseTraceparent(values[0])
 }
 
-func isHex(s string) bool   { return strings.Trim(s, "0123456789abcdef") == "" }
-func isZeros(s string) bool { return strings.Trim(s, "0") == "" }
+// RequestIDHeader is the canonical name of the header with the id of a request.
+const RequestIDHeader = "X-Request-Id"
+
+// RequestIDOf returns the request id that the sender chose, sanitized and at most 255 bytes
+// long. If the request has none, RequestIDOf returns a new one.
+func RequestIDOf(header http.Header, now time.Time) string {
+	if id := eventhook.SanitizeLabel(header.Get(RequestIDHeader)); id != "" {
+		return id
+	}
+	return eventhook.NewID[http.Request](now).String()
+}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // Outcome says how a request was answered. It is the value of a metric label.
@@ -78,26 +80,52 @@ var problemResponses = map[Outcome]problemResponse{
 
 // isCounted reports whether users of the tenant see the number of such requests: refusals
 // because of the request itself, not because of a failure or overload of the gateway.
-func (o Outcome) isCounted() bool {
-	switch o {
-	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted, OutcomeNotReady:
-		return false
-	default:
-		return true
-	}
-}
+func (o Outcome) isCounted() bool { return !o.IsSuccess() && !o.IsFault() && o != OutcomeNotFound }
+
+// isLogged reports whether such a request has a log line, and its answer a request id.
+func (o Outcome) isLogged() bool { return o != OutcomeNotFound && o != OutcomeMethod }
 
 // isListed reports whether users of the tenant see such requests one by one. The requests of
 // a flood beyond its client's budget are only counted.
 func (o Outcome) isListed() bool { return o.isCounted() && o != OutcomeForgeryLimit }
 
-// Outcomes returns all outcomes, for metrics.
-func Outcomes() []Outcome {
-	all := []Outcome{OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake}
-	for o := range problemResponses {
-		all = append(all, o)
+// IsSuccess reports whether the gateway accepted the request.
+func (o Outcome) IsSuccess() bool {
+	return o == OutcomeAccepted || o == OutcomeDuplicate || o == OutcomeHandshake
+}
+
+// IsFault reports whether the gateway refused a request that it should have accepted: its
+// database failed, it was overloaded, or the instance was not ready.
+func (o Outcome) IsFault() bool {
+	switch o {
+	case OutcomeFailed, OutcomeShed, OutcomeEvicted, OutcomeNotReady:
+		return true
+	default:
+		return false
 	}
-	return all
+}
+
+// Outcomes returns all outcomes in a fixed order, for metrics.
+func Outcomes() []Outcome {
+	all := slices.Sorted(maps.Keys(problemResponses))
+	return append([]Outcome{OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake}, all...)
+}
+
+// The reasons of this package for which a request is not verified.
+const (
+	reasonOther           = "other"
+	reasonHandshakeClosed = "handshake_closed"
+	reasonSecretKnown     = "secret_known"
+)
+
+// Reasons returns all reasons for which a request is not verified, for metrics.
+func Reasons() []string {
+	reasons := []string{reasonHandshakeClosed, reasonSecretKnown, reasonOther}
+	for _, r := range verify.Reasons() {
+		reasons = append(reasons, string(r))
+	}
+	slices.Sort(reasons)
+	return reasons
 }
 
 type problemResponse struct {
@@ -138,6 +166,9 @@ func writeRefusal(w http.ResponseWriter, refused *refusal) {
 	if refused.closes {
 		h.Set("Connection", "close")
 	}
+	if refused.requestID != "" {
+		h[RequestIDHeader] = []string{refused.requestID}
+	}
 	if refused.allow != "" {
 		h.Set("Allow", refused.allow)
 	}
@@ -151,7 +182,20 @@ func writeRefusal(w http.ResponseWriter, refused *refusal) {
 	}
 	h["Content-Type"] = problemType
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body) // the sender may be gone
+	_, _ = w.Write(r.bodyFor(refused.requestID)) // the sender may be gone
+}
+
+// bodyFor returns the body of a response. Failures of the gateway name the request.
+func (r problemResponse) bodyFor(requestID string) []byte {
+	if r.status < http.StatusInternalServerError || requestID == "" {
+		return r.body
+	}
+	id, err := json.Marshal(requestID)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	member := append([]byte(`,"request_id":`), append(id, '}')...)
+	return append(slices.Clip(r.body[:len(r.body)-1]), member...)
 }
 
 var (

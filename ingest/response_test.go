@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -205,5 +206,28 @@ func TestOutcomes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// panickingBody is a body whose first read panics.
+type panickingBody struct{}
+
+func (panickingBody) Read([]byte) (int, error) { panic("a defect") }
+
+func TestPanickingRequestCountsAsFailed(t *testing.T) {
+	r := newFixture(t)
+	req := webhook(`{"a":1}`)
+	req.Body = io.NopCloser(panickingBody{})
+	func() {
+		defer func() {
+			if recover() != "a defect" {
+				t.Error("the panic did not go on")
+			}
+		}()
+		r.send(req)
+	}()
+	wantCount(t, "failed", r.observer.outcomes[ingest.OutcomeFailed], 1)
+	if n := len(r.observer.outcomes); n != 1 {
+		t.Errorf("the request has %d outcomes, want 1", n)
 	}
 }

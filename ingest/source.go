@@ -46,31 +46,33 @@ func addressOf(r *http.Request, tenant, source string) address {
 	return address{tenant, source}
 }
 
-// slugsOf is the inverse of Path. It returns "" for any other path.
+// slugsOf is the inverse of Path, with or without a path suffix. It returns "" for any other path.
 func slugsOf(path string) (tenant, source string) {
+	const tenantPart, sourcePart = 3, 6
 	parts := strings.Split(path, "/")
-	if len(parts) < 4 || path != Path(parts[3], parts[len(parts)-1]) {
+	if len(parts) <= sourcePart || !strings.HasPrefix(path, Path(parts[tenantPart], parts[sourcePart])) {
 		return "", ""
 	}
-	return parts[3], parts[len(parts)-1]
+	return parts[tenantPart], parts[sourcePart]
 }
 
 // source is the compiled configuration of a source. All requests to the source share it. It
 // is immutable, except limits, work and account, which are safe for concurrent use.
 type source struct {
-	config       eventhook.Source // without the verifier, which has secrets
-	verifier     verify.Verifier
-	keyPaths     []payload.Path
-	typePaths    []payload.Path
-	allowed      clients.Ranges
-	contentTypes []string // lower-case media types; empty if all are allowed
-	redact       []string // canonical names of headers whose values are not stored
-	limits       *limits
-	work         workBudget
-	account      *usage.Account
-	signedURL    string // as registered at the provider, without the query
-	bodyLimit    int
-	methods      []string // with which events are sent
+	config           eventhook.Source // without the verifier, which has secrets
+	verifier         verify.Verifier
+	keyPaths         []payload.Path
+	typePaths        []payload.Path
+	allowed          clients.Ranges
+	contentTypes     []string // lower-case media types; empty if all are allowed
+	redact           []string // canonical names of headers whose values are not stored
+	redactParameters []string // names of URL parameters whose values are not stored
+	limits           *limits
+	work             workBudget
+	account          *usage.Account
+	signedURL        string // as registered at the provider, without the query
+	bodyLimit        int
+	methods          []string // with which events are sent
 	// verifierBytes estimates the memory that the verifier allocates for a body. It is nil if
 	// the verifier allocates no memory.
 	verifierBytes      func(contentType string, body []byte) int
@@ -129,7 +131,8 @@ func newSource(config eventhook.Source, publicURL string, keys verify.Keys) (*so
 	if err != nil {
 		return nil, err
 	}
-	s := &source{config: config, bodyLimit: config.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, config)}
+	s := &source{config: config, bodyLimit: config.BodyLimit(), signedURL: URL(publicURL, config),
+		redact: redactedHeaders(resolved.Config.SecretHeaders()), redactParameters: slices.Concat(usualParameters, resolved.Config.SecretParameters())}
 	s.config.Verifier = eventhook.Secret{}
 	if shared, ok := keys.(SharedKeys); ok {
 		keys = shared.ForSource(config.TenantID, config.ID)
@@ -192,10 +195,11 @@ var defaultTypePaths = []string{
 	"body.type", "body.event", "body.action", "body.event_type",
 }
 
+// The parts of a source's path before the slug of the tenant, and before the slug of the source.
+const tenantsPath, inPath = "/api/tenants/", "/eventhook/in/"
+
 // Path returns the path of a source's URL, below the public URL.
-func Path(tenant, source string) string {
-	return "/api/tenants/" + tenant + "/eventhook/in/" + source
-}
+func Path(tenant, source string) string { return tenantsPath + tenant + inPath + source }
 
 // URL returns the URL of a source, as it is registered at the provider.
 func URL(publicURL string, s eventhook.Source) string {

@@ -106,7 +106,7 @@ func TestA401RevealsNothing(t *testing.T) {
 		}
 		w := r.send(req)
 		wantProblem(t, w, http.StatusUnauthorized, unverified)
-		wantCount(t, "headers", len(w.Header()), 1)
+		wantCount(t, "headers", len(w.Header()), 2) // Content-Type and X-Request-Id
 		if diff := cmp.Diff([]string{reason}, r.observer.reasons); diff != "" {
 			t.Errorf("reasons in the metric (-want +got):\n%s", diff)
 		}
@@ -151,7 +151,7 @@ func TestTraceAndRequestID(t *testing.T) {
 func TestTraceFlags(t *testing.T) {
 	const rest = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
 	for traceparent, want := range map[string]string{"00" + rest + "03": "03", "01" + rest + "03": "01", "01" + rest + "02": "00", "01" + rest + "fd-x": "01", "": ""} {
-		if _, flags := ingest.Trace(traceparent); flags != want {
+		if _, _, flags := eventhook.ParseTraceparent(traceparent); flags != want {
 			t.Errorf("%s: got the flags %q, want %q", traceparent, flags, want)
 		}
 	}

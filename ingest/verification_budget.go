@@ -163,7 +163,7 @@ func (h *Handler) refuseWithoutKeys(w reservedWork, in received, v *verify.Error
 }
 
 func unverified(err error) *refusal {
-	refused := &refusal{outcome: OutcomeUnverified, reason: "other"}
+	refused := &refusal{outcome: OutcomeUnverified, reason: reasonOther}
 	if v, ok := errors.AsType[*verify.Error](err); ok {
 		refused.reason, refused.detail = string(v.Reason), v.Detail
 	}

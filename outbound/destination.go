@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound/match"
@@ -19,8 +20,13 @@ type Destination struct {
 	DeadInRow int
 	// DisableGone says that an answer of 410 disables the destination.
 	DisableGone bool
+	ChangedAt   time.Time // of the configuration: deliveries may have waited for the change
 	// Held says that failures have disabled the subscription, and its receiver is probed.
-	Held      bool
+	Held bool
+	// Labels are those of the agents that send instead of this gateway, nil without any. Then
+	// Ready is false, and ForAgents says whether agents may send now.
+	Labels    []string
+	ForAgents bool
 	Transport Transport
 }
 
@@ -91,8 +97,9 @@ func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return 
 func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
 		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(),
-		DisableGone: true,
-		Held:        s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
+		DisableGone: true, ChangedAt: s.UpdatedAt,
+		Held: s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
+		Labels: s.TargetLabels, ForAgents: isUsable(s) && s.IsForAgents(),
 	}
 }
 
@@ -111,7 +118,12 @@ func schedulerDestination(s *eventhook.Subscription) schedule.Destination {
 
 // isSendable reports whether this gateway sends to a subscription.
 func isSendable(s *eventhook.Subscription) bool {
-	return s.Status == eventhook.SubscriptionActive && !s.IsForAgents() && !s.SecretsLost
+	return isUsable(s) && !s.IsForAgents()
+}
+
+// isUsable reports whether this gateway or an agent may send to a subscription.
+func isUsable(s *eventhook.Subscription) bool {
+	return s.Status == eventhook.SubscriptionActive && !s.SecretsLost
 }
 
 // lookUp returns a destination of the directory. It sets the fields that identify the

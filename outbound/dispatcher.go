@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
 	"github.com/eventhook/eventhook/internal/lifetime"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/wake"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
@@ -40,8 +41,18 @@ type Queue interface {
 
 // DispatchObserver counts attempts and the outcomes that were written.
 type DispatchObserver interface {
+	// Started is called when an attempt starts, with the time for which its delivery waited
+	// for the gateway; not for attempts that wait on purpose, such as those of a recovery.
+	Started(d *eventhook.Delivery, delay time.Duration)
 	Attempted(class eventhook.ErrorClass, took time.Duration)
 	SettledDeliveries(batch []*DeliverySettlement, lost int, took time.Duration)
+}
+
+// UnclaimedDeliveries ends deliveries that agents do not send. Package agents implements it.
+type UnclaimedDeliveries interface {
+	// Expire makes up to limit due deliveries dead that no agent gets any more, because they are
+	// too old or agents have not reported them, and returns their number.
+	Expire(ctx context.Context, of eventhook.Destination, limit int) (int, error)
 }
 
 // DispatcherDeps are the dependencies of a dispatcher. Chance returns random numbers
@@ -50,6 +61,7 @@ type DispatchObserver interface {
 type DispatcherDeps struct {
 	Queue     Queue
 	Directory Directory
+	Agents    UnclaimedDeliveries
 	Observer  DispatchObserver
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -68,9 +80,10 @@ type DispatcherDeps struct {
 //	settlements  writes outcomes in batches     Queue.SettleDeliveries
 //	releaseLoop  releases deliveries            Queue.ReleaseDeliveries
 //	abandonLoop  makes deliveries to deleted destinations dead    Queue.AbandonDeliveries
+//	expireLoop   makes deliveries dead that agents do not send    UnclaimedDeliveries.Expire
 //	reloadLoop   looks up changed destinations, and removes unused ones from memory
 //
-// The loops share the fields scheduler, settlements, deleted, changes and claimSignal,
+// The loops share the fields scheduler, settlements, deleted, ofAgents, changes and claimSignal,
 // each of which is safe for concurrent use. Run sets settlements before it starts the
 // loops. All other fields are set by NewDispatcher.
 type Dispatcher struct {
@@ -78,7 +91,8 @@ type Dispatcher struct {
 	config      Config
 	scheduler   *scheduler
 	settlements *batch.Committer[*DeliverySettlement]
-	deleted     *deletedDestinations
+	deleted     *unsentDestinations
+	ofAgents    *unsentDestinations // with due deliveries that agents send
 	changes     *changedTenants
 	claimSignal wake.Signal // deliveries may be due in the database
 }
@@ -89,7 +103,8 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 		Slots: config.SendsAtOnce, Deliveries: config.QueueDeliveries, Bytes: config.QueueBytes, Batch: config.BatchSize,
 		Unsettled: config.UnsettledDeliveries, Lease: deps.Lease,
 	}, deps.Chance)
-	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeletedDestinations(), changes: newChangedTenants(), claimSignal: wake.New(1)}
+	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newUnsentDestinations(abandonInterval), ofAgents: newUnsentDestinations(expireInterval),
+		changes: newChangedTenants(), claimSignal: wake.New(1)}
 }
 
 // Reserve implements LocalDispatcher. It grants nothing while the circuit breaker of the
@@ -106,7 +121,11 @@ func (d *Dispatcher) Release(to eventhook.DestinationID, n int) {
 
 // Enqueue implements LocalDispatcher.
 func (d *Dispatcher) Enqueue(list []*eventhook.Delivery) {
-	d.scheduler.with(func(core *schedule.Scheduler) { core.Offer(list, d.Now()) })
+	now := d.Now()
+	for _, x := range list {
+		x.DueSince = now
+	}
+	d.scheduler.with(func(core *schedule.Scheduler) { core.Offer(list, now) })
 }
 
 // NotifyDue implements LocalDispatcher.
@@ -145,12 +164,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	})
 	// Shutdown order: feeders pass work to senders, and both pass work to writers.
 	var feeders, senders, writers sync.WaitGroup
-	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.reloadLoop} {
-		feeders.Go(func() { loop(ctx) })
+	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.expireLoop, d.reloadLoop} {
+		feeders.Go(panics.Guarded(func() { loop(ctx) }))
 	}
-	senders.Go(func() { d.sendLoop(ctx, working) })
-	writers.Go(func() { _ = d.settlements.Run(feeding) }) // Run always returns nil
-	writers.Go(func() { d.releaseLoop(feeding, writing) })
+	senders.Go(panics.Guarded(func() { d.sendLoop(ctx, working) }))
+	writers.Go(panics.Guarded(func() { _ = d.settlements.Run(feeding) })) // Run always returns nil
+	writers.Go(panics.Guarded(func() { d.releaseLoop(feeding, writing) }))
 	<-ctx.Done()
 	d.scheduler.with((*schedule.Scheduler).Close)
 	drain := time.AfterFunc(d.config.DrainTimeout, stopSends)
@@ -167,6 +186,13 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) Stats() (n schedule.Stats) {
 	d.scheduler.with(func(core *schedule.Scheduler) { n = core.Stats() })
 	return n
+}
+
+// Blocked returns the destinations to which this instance cannot send more at present, because
+// of the destinations themselves.
+func (d *Dispatcher) Blocked() (b eventhook.BlockedDestinations) {
+	d.scheduler.with(func(core *schedule.Scheduler) { b = core.Blocked(d.Now()) })
+	return b
 }
 
 // Status returns the state of a destination on this instance. ok is false if the

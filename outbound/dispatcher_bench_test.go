@@ -50,6 +50,7 @@ func (*instant) Send(context.Context, *eventhook.Delivery, int) eventhook.Attemp
 	return eventhook.Attempt{StatusCode: 200, Duration: time.Millisecond}
 }
 
+func (*instant) Started(*eventhook.Delivery, time.Duration)    {}
 func (*instant) Attempted(eventhook.ErrorClass, time.Duration) {}
 
 func (*instant) SettledDeliveries([]*outbound.DeliverySettlement, int, time.Duration) {}

@@ -110,6 +110,9 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (foun
 		case to.Ready:
 			c.add(ctx, to.Destination)
 		default:
+			if to.ForAgents && !d.ofAgents.has(due.DestinationID, d.Now()) {
+				d.ofAgents.add(due.Destination())
+			}
 			d.scheduler.with(func(core *schedule.Scheduler) { core.Update(to.Destination, d.Now()) })
 		}
 	}

@@ -29,6 +29,18 @@ type dispatcherHarness struct {
 	lookups   error              // the error of all lookups
 	unread    eventhook.TenantID // lookups of its destinations fail
 	started   []*instance
+	expired   map[eventhook.DestinationID]int // calls of Expire
+}
+
+// Expire implements outbound.UnclaimedDeliveries.
+func (w *dispatcherHarness) Expire(_ context.Context, of eventhook.Destination, _ int) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.expired == nil {
+		w.expired = map[eventhook.DestinationID]int{}
+	}
+	w.expired[of.ID()]++
+	return 0, nil
 }
 
 type safeBuffer struct {
@@ -173,8 +185,15 @@ type instance struct {
 	stop      func()
 	mu        sync.Mutex
 	attempted map[eventhook.ErrorClass]int
+	delays    []time.Duration
 	written   int
 	lost      int
+}
+
+func (i *instance) Started(_ *eventhook.Delivery, delay time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.delays = append(i.delays, delay)
 }
 
 func (i *instance) Attempted(class eventhook.ErrorClass, _ time.Duration) {
@@ -204,7 +223,7 @@ func (w *dispatcherHarness) create(change ...func(*outbound.Config)) *instance {
 		f(&c)
 	}
 	i := &instance{w: w, attempted: map[eventhook.ErrorClass]int{}}
-	i.Dispatcher = outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: w, Directory: w, Observer: i,
+	i.Dispatcher = outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: w, Directory: w, Agents: w, Observer: i,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Now: time.Now, Chance: func() float64 { return 0 }, Lease: testLease})
 	return i
 }
@@ -220,7 +239,7 @@ func (i *instance) start() {
 		if err := <-ended; err != nil {
 			w.t.Errorf("Run: got %v, want nil", err)
 		}
-		if s := i.Stats(); s != (schedule.Stats{Open: s.Open}) {
+		if s := i.Stats(); s != (schedule.Stats{Open: s.Open, Breakers: s.Breakers}) {
 			w.t.Errorf("after the stop the scheduler has %+v, want nothing", s)
 		}
 	})

@@ -56,6 +56,7 @@ func (d *Dispatcher) reloadLoop(ctx context.Context) {
 			now := d.Now()
 			d.scheduler.with(func(core *schedule.Scheduler) { core.Sweep(now.Add(-unusedAge)) })
 			d.deleted.sweep(now)
+			d.ofAgents.sweep(now)
 		case <-d.changes.added:
 			for tenant := range d.changes.take() {
 				d.reloadTenant(ctx, tenant)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -19,7 +20,7 @@ func (d *Dispatcher) sendLoop(ctx, working context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		next, isSet := d.startSends(func(j schedule.Job) { senders.Go(func() { d.work(working, j) }) })
+		next, isSet := d.startSends(func(j schedule.Job) { senders.Go(panics.Guarded(func() { d.work(working, j) })) })
 		timer.Stop()
 		if isSet {
 			timer.Reset(next.Sub(d.Now()))
@@ -69,8 +70,8 @@ func (d *Dispatcher) work(ctx context.Context, j schedule.Job) {
 // delivery.
 func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Result, settlement *DeliverySettlement) {
 	to, err := d.lookUp(ctx, j.Delivery.Destination())
-	rules := outcomeRules{now: d.Now(), maxAge: d.config.MaxAge}
-	r = schedule.Result{At: rules.now, Destination: to.Destination}
+	rules := OutcomeRules{Now: d.Now(), MaxAge: d.config.MaxAge}
+	r = schedule.Result{At: rules.Now, Destination: to.Destination}
 	if err != nil {
 		r.Destination, r.IsGone = j.Destination, isNotFound(err)
 		if !r.IsGone {
@@ -82,17 +83,20 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	if !to.Ready {
 		return r, nil
 	}
-	if reason := rules.unsendable(j.Delivery); reason != "" {
+	if reason := rules.Unsendable(j.Delivery); reason != "" {
 		r.Settled = true
-		return r, rules.unsent(to, j.Delivery, reason)
+		return r, rules.Unsent(to, j.Delivery, reason)
 	}
-	if rules.now.Add(to.Timeout + d.margin()).After(j.Delivery.Lease.Until) {
+	if rules.Now.Add(to.Timeout + d.margin()).After(j.Delivery.Lease.Until) {
 		r.IsLate = true
 		return r, nil
 	}
+	if delay, ok := j.Delay(to.ChangedAt, rules.Now); ok {
+		d.Observer.Started(j.Delivery, delay)
+	}
 	a := d.send(ctx, to, j.Delivery)
-	rules.now = d.Now()
-	r.At = rules.now
+	rules.Now = d.Now()
+	r.At = rules.Now
 	if !a.Succeeded() && ctx.Err() != nil {
 		return r, nil
 	}
@@ -101,10 +105,10 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 		return r, nil
 	}
 	d.Observer.Attempted(a.ErrorClass, a.Duration)
-	rules.chance = d.Chance()
-	settlement = rules.settle(to, j.Delivery, &a)
+	rules.Chance = d.Chance()
+	settlement = rules.Settle(to, j.Delivery, &a)
 	r.Settled, r.RetryAt = true, settlement.DueAt
-	r.Attempt = &schedule.Attempt{Took: a.Duration, Succeeded: a.Succeeded(), Failed: isOverload(a), RetryAfter: retryAfter(a)}
+	r.Attempt = new(Observed(a))
 	return r, settlement
 }
 
@@ -123,6 +127,7 @@ func (d *Dispatcher) send(ctx context.Context, to Destination, x *eventhook.Deli
 	began := d.Now()
 	defer func() {
 		if reason := recover(); reason != nil {
+			panics.Count(panics.Delivery)
 			d.Log.Error("an attempt panicked and counts as failed", "delivery", x.ID, "destination", to.ID, "trace_id", x.Trace(),
 				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
 			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,

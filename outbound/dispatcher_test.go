@@ -232,14 +232,17 @@ func TestAPauseIsSeenBeforeEachSend(t *testing.T) {
 }
 
 func TestDeliveriesOfAgentsAreNotClaimed(t *testing.T) {
-	runDispatcherTest(t, func(_ *testing.T, w *dispatcherHarness) {
+	runDispatcherTest(t, func(t *testing.T, w *dispatcherHarness) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.TargetLabels = []string{"env:prod"} })
 		lost := w.subscribe(s.TenantID, 0, nil, func(s *eventhook.Subscription) { s.SecretsLost = true })
 		i.publish(s, 3)
 		i.publish(lost, 3)
-		w.advance(time.Minute)
+		w.advance(10*time.Minute + time.Second)
 		w.want(s, "subscription of an agent", statuses{pending: 3})
+		if n := w.expired[eventhook.DestinationID(s.ID)]; n < 9 || n > 11 || len(w.expired) != 1 {
+			t.Errorf("Expire was called %d times in ten minutes, and for %d destinations; want once a minute for one", n, len(w.expired))
+		}
 		w.want(lost, "subscription whose secrets are lost", statuses{pending: 3})
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // Settle returns the settlement of a delivery after an attempt.
 func Settle(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
-	return outcomeRules{now, maxAge, chance}.settle(SubscriptionDestination(s, nil), d, a)
+	return OutcomeRules{now, maxAge, chance}.Settle(SubscriptionDestination(s, nil), d, a)
 }
 
 // IsTrouble reports whether an attempt counts against its receiver.

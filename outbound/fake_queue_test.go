@@ -283,6 +283,7 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.C
 				break
 			}
 			q.did.claimed[of]++
+			r.DueSince = r.due
 			r.Status, r.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: r.Lease.Token + 1, Until: time.Now().Add(c.Lease)}
 			q.setDue(r, r.Lease.Until)
 			d := r.Delivery

@@ -98,7 +98,8 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, matcher *match.Mat
 			continue
 		}
 		e := publishedEvent(s.Event, p)
-		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e), Hops: s.Event.Hops()}
+		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e), Hops: s.Event.Hops(),
+			TraceFlags: s.Event.TraceFlags()}
 		e.Envelope = p.Envelope
 		matched, tooSlow := matcher.Match(m, e)
 		keys := match.OrderKeys(m, e, matched)

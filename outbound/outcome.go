@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 // maxRetryAfter bounds the delay of a delivery that a receiver can request by Retry-After.
@@ -16,28 +17,29 @@ const maxRetryAfter = 24 * time.Hour
 // answeredGone is the reason why a subscription is disabled after an answer of 410.
 const answeredGone = "the receiver answered 410 Gone"
 
-// outcomeRules decide the next state of a delivery.
-type outcomeRules struct {
-	now    time.Time
-	maxAge time.Duration
-	chance float64 // between 0 and 1, for the jitter
+// OutcomeRules decide the next state of a delivery, for the gateway's attempts and for these of
+// agents.
+type OutcomeRules struct {
+	Now    time.Time
+	MaxAge time.Duration // older deliveries are not sent
+	Chance float64       // between 0 and 1, for the jitter
 }
 
 // staleAt returns when a delivery becomes too old to be sent. The age counts from the
 // creation of the event, or from the last replay of the delivery.
-func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
+func (r OutcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 	if d.RestartedAt != nil {
-		return d.RestartedAt.Add(r.maxAge)
+		return d.RestartedAt.Add(r.MaxAge)
 	}
-	return d.EventID.Time().Add(r.maxAge)
+	return d.EventID.Time().Add(r.MaxAge)
 }
 
-// unsendable returns the reason why a delivery becomes dead without being sent, or "" if it
+// Unsendable returns the reason why a delivery becomes dead without being sent, or "" if it
 // can be sent.
-func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
+func (r OutcomeRules) Unsendable(d *eventhook.Delivery) string {
 	switch {
 	case r.isStale(d):
-		return "not sent: it is older than " + age(r.maxAge)
+		return "not sent: it is older than " + age(r.MaxAge)
 	case !hasData(d):
 		return dataExpired
 	}
@@ -51,11 +53,11 @@ func hasData(d *eventhook.Delivery) bool {
 	return d.Event != nil && (d.Event.Body != nil || d.Event.BodySize == 0)
 }
 
-func (r outcomeRules) isStale(d *eventhook.Delivery) bool { return !r.now.Before(r.staleAt(d)) }
+func (r OutcomeRules) isStale(d *eventhook.Delivery) bool { return !r.Now.Before(r.staleAt(d)) }
 
-// unsent returns the settlement of a delivery that becomes dead without an attempt, for a
-// reason of unsendable.
-func (r outcomeRules) unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
+// Unsent returns the settlement of a delivery that becomes dead without an attempt, for a
+// reason of Unsendable.
+func (r OutcomeRules) Unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
 	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason,
 		DeadInRow: to.DeadInRow,
 		IsTest:    isTest(d), IsStale: r.isStale(d)}
@@ -73,12 +75,12 @@ func age(d time.Duration) string {
 	return text
 }
 
-// settle returns the settlement of an attempt. A failed delivery is retried as the retry
+// Settle returns the settlement of an attempt. A failed delivery is retried as the retry
 // policy of the destination says, but not before the time that the receiver requested. It
 // is dead if its retries are used up, if it would be too old by then, or after a 410, a
 // terminal status of the policy, or a failed transform. A test is dead after its first failure.
 // The dispatcher sends a test only if the Tester did not settle it, or if it was replayed.
-func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
+func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
 	switch {
 	case a.Succeeded():
@@ -97,20 +99,27 @@ func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook
 	return o
 }
 
+// Repeat returns the settlement of an attempt after which the delivery is sent again at once. It
+// counts as no retry.
+func (r OutcomeRules) Repeat(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryFailed, DueAt: r.Now, RetryCount: d.RetryCount, LastError: a.Error,
+		DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+}
+
 // retry schedules the next attempt, unless the retries are used up or the delivery would be
 // too old by then.
-func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement) {
+func (r OutcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement) {
 	delay, isRetried := policy.Delay(o.RetryCount + 1)
 	if !isRetried {
 		return
 	}
-	due := r.now.Add(max(policy.AddJitter(delay, r.chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
+	due := r.Now.Add(max(policy.AddJitter(delay, r.Chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
 	if due.Before(r.staleAt(o.Delivery)) {
 		o.Status, o.DueAt = eventhook.DeliveryFailed, due
 		o.RetryCount++
 		return
 	}
-	o.LastError = fmt.Sprintf("%s (not retried: it would be older than %s by then)", o.Attempt.Error, age(r.maxAge))
+	o.LastError = fmt.Sprintf("%s (not retried: it would be older than %s by then)", o.Attempt.Error, age(r.MaxAge))
 }
 
 // retryAfter returns the delay before the next request that the receiver requested. Only
@@ -120,6 +129,11 @@ func retryAfter(a eventhook.Attempt) time.Duration {
 		return max(0, a.RetryAfter)
 	}
 	return 0
+}
+
+// Observed returns the part of an attempt that the circuit breaker uses.
+func Observed(a eventhook.Attempt) schedule.Attempt {
+	return schedule.Attempt{Took: a.Duration, Succeeded: a.Succeeded(), Failed: isOverload(a), RetryAfter: retryAfter(a)}
 }
 
 // isOverload reports whether the destination should get fewer sends after an attempt: there

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/lifetime"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Probe is a due probe of a subscription whose outage has not ended, leased to this instance.
@@ -39,9 +40,8 @@ const (
 	ProbeRejected  ProbeResult = "rejected" // only deliveries that the receiver rejects were sent; the next ones are tried at once
 	ProbeGone      ProbeResult = "gone"     // an answer of 410; there are no more probes
 	ProbeEmpty     ProbeResult = "empty"    // no delivery was missed; the next probe is due later
-	ProbeBusy      ProbeResult = "busy"     // the tenant's time for transforms is used up, so nothing was sent; the probe is repeated at once
-
-	probeUnsent ProbeResult = "unsent" // the transform of the subscription failed; the next delivery is tried at once
+	ProbeBusy      ProbeResult = "busy"     // the tenant's time for transforms is used up, so nothing was sent; the probe is due again at once, and the next poll repeats it
+	ProbeUnsent    ProbeResult = "unsent"   // of one delivery: the transform of the subscription failed; the next delivery is tried at once
 )
 
 // ProbeStore stores the probes of outages. Implementations are safe for concurrent use.
@@ -91,9 +91,11 @@ const (
 	probesAtOnce   = 64
 	probesOfStep   = 16
 	probesOfClaim  = 4
-	maxTried       = 10          // deliveries that one probe tries
 	maxSendTimeout = time.Minute // of a subscription
 )
+
+// MaxTried is the number of deliveries that one probe tries.
+const MaxTried = 10
 
 // Run probes until ctx ends, and returns nil when the probes in progress have ended.
 func (p *Prober) Run(ctx context.Context) error {
@@ -131,16 +133,16 @@ func (p *Prober) begin(ctx context.Context, running *sync.WaitGroup) (n int, err
 		if limit == 0 {
 			break
 		}
-		list, err := p.Store.ClaimProbes(ctx, limit, busy, p.Lease+maxTried*maxSendTimeout)
+		list, err := p.Store.ClaimProbes(ctx, limit, busy, p.Lease+MaxTried*maxSendTimeout)
 		if err != nil {
 			return n, err
 		}
 		for _, one := range list {
 			p.slots.add(one.TenantID, 1)
-			running.Go(func() {
+			running.Go(panics.Guarded(func() {
 				defer p.slots.add(one.TenantID, -1)
 				p.probe(ctx, one)
-			})
+			}))
 		}
 		if n += len(list); len(list) < limit {
 			break
@@ -154,10 +156,10 @@ func (p *Prober) probe(ctx context.Context, one Probe) {
 	working, cancel := lifetime.Extend(ctx, finalWriteTimeout)
 	defer cancel()
 	result, err := ProbeRejected, error(nil)
-	for n := 0; n < maxTried && (result == ProbeRejected || result == probeUnsent) && err == nil; n++ {
+	for n := 0; n < MaxTried && (result == ProbeRejected || result == ProbeUnsent) && err == nil; n++ {
 		result, err = p.try(working, &one)
 	}
-	if result == probeUnsent {
+	if result == ProbeUnsent {
 		result = ProbeFailed
 	}
 	if err != nil {
@@ -171,7 +173,12 @@ func (p *Prober) probe(ctx context.Context, one Probe) {
 }
 
 // try sends the oldest missed delivery after one.After and settles it.
-func (p *Prober) try(ctx context.Context, one *Probe) (ProbeResult, error) {
+func (p *Prober) try(ctx context.Context, one *Probe) (result ProbeResult, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			result, err = ProbeFailed, panics.Recovered(panics.Delivery, reason)
+		}
+	}()
 	to, err := p.Directory.Destination(ctx, eventhook.Destination{TenantID: one.TenantID, SubscriptionID: one.SubscriptionID})
 	if err != nil || !to.Ready && !to.Held {
 		return ProbeFailed, err
@@ -188,11 +195,11 @@ func (p *Prober) try(ctx context.Context, one *Probe) (ProbeResult, error) {
 	if a.ErrorClass != eventhook.ErrorBusy {
 		p.Observer.Attempted(a.ErrorClass, a.Duration)
 	}
-	result, settlement := p.outcome(to, missed, &a)
+	result, settlement := ProbeOutcome(to, missed, &a)
 	switch result {
 	case ProbeRejected:
 		return result, p.reject(ctx, settlement)
-	case probeUnsent:
+	case ProbeUnsent:
 		one.After = missed.ID
 	default: // the settlement is all there is to do
 	}
@@ -207,9 +214,9 @@ func (p *Prober) reject(ctx context.Context, s *DeliverySettlement) error {
 	return p.Store.RejectMissed(ctx, s.Delivery)
 }
 
-// outcome returns the result of an attempt, and its settlement. After a failure, the delivery has
-// its former state again: dead, or held.
-func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (ProbeResult, *DeliverySettlement) {
+// ProbeOutcome returns the result of an attempt of a probe, and its settlement. After a failure, the
+// delivery has its former state again: dead, or held.
+func ProbeOutcome(to Destination, missed *Missed, a *eventhook.Attempt) (ProbeResult, *DeliverySettlement) {
 	s := &DeliverySettlement{Delivery: missed.Delivery, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: missed.RetryCount,
 		LastError: a.Error,
 		DeadInRow: to.DeadInRow, IsProbe: missed.WasDead}
@@ -227,7 +234,7 @@ func (p *Prober) outcome(to Destination, missed *Missed, a *eventhook.Attempt) (
 	}
 	switch a.ErrorClass {
 	case eventhook.ErrorTransform:
-		return probeUnsent, s
+		return ProbeUnsent, s
 	case eventhook.ErrorBusy:
 		s.Attempt = nil
 		return ProbeBusy, s

@@ -80,6 +80,7 @@ func (h *probeHarness) Send(ctx context.Context, d *eventhook.Delivery, _ int) e
 	return a
 }
 
+func (h *probeHarness) Started(*eventhook.Delivery, time.Duration)                           {}
 func (h *probeHarness) Attempted(eventhook.ErrorClass, time.Duration)                        {}
 func (h *probeHarness) SettledDeliveries([]*outbound.DeliverySettlement, int, time.Duration) {}
 

@@ -20,6 +20,8 @@ type RouteReader interface {
 	// of its source. The error is of KindNotFound if the route does not exist or its
 	// tenant is closed.
 	RouteToSend(ctx context.Context, id eventhook.RouteID) (eventhook.Route, eventhook.RetryPolicy, error)
+	// RoutesForAgents returns the routes of a tenant that have a target with target labels.
+	RoutesForAgents(ctx context.Context, tenant eventhook.TenantID) ([]eventhook.RouteID, error)
 }
 
 // TargetDeps are the dependencies of a TargetDirectory. Compile compiles an http target.
@@ -40,6 +42,7 @@ const (
 	targetsAge       = 10 * time.Minute // a cached route is read again after this time even without a change notification
 	maxRouteLoads    = 2                // concurrent reads of the database
 	maxCachedTargets = 10_000
+	maxAgentTenants  = 10_000
 )
 
 // TargetDirectory implements Directory for the http targets of routes. It caches routes
@@ -48,6 +51,8 @@ type TargetDirectory struct {
 	TargetDeps
 	cache *snapshot.Cache[eventhook.RouteID, *routeTargets]
 	loads chan struct{}
+	// agents has the routes of tenants that have a target with target labels.
+	agents *snapshot.Cache[eventhook.TenantID, []eventhook.RouteID]
 
 	mu     sync.Mutex
 	owners *lru.Cache[eventhook.RouteID, routeOwner] // of cached routes; guarded by mu
@@ -73,6 +78,7 @@ func NewTargetDirectory(deps TargetDeps) *TargetDirectory {
 	}
 	d := &TargetDirectory{TargetDeps: deps, loads: make(chan struct{}, maxRouteLoads), owners: owners}
 	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Send.Now, d.load)
+	d.agents = snapshot.New(maxAgentTenants, targetsAge, deps.Send.Now, deps.Routes.RoutesForAgents)
 	return d
 }
 
@@ -92,6 +98,28 @@ func (d *TargetDirectory) Destination(ctx context.Context, of eventhook.Destinat
 	return to, nil
 }
 
+// ForAgents returns the targets of a tenant that have target labels.
+func (d *TargetDirectory) ForAgents(ctx context.Context, tenant eventhook.TenantID) (list []Destination, err error) {
+	routes, err := d.agents.Get(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range routes {
+		all, err := d.cache.Get(ctx, id)
+		if eventhook.KindOf(err) == eventhook.KindNotFound {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for _, to := range *all {
+			if len(to.Labels) > 0 {
+				list = append(list, to)
+			}
+		}
+	}
+	return list, nil
+}
+
 // Cached implements CachedTargets.
 func (d *TargetDirectory) Cached(of eventhook.Destination) (Destination, bool) {
 	all, err := d.cache.Peek(of.RouteID)
@@ -104,16 +132,21 @@ func (d *TargetDirectory) Cached(of eventhook.Destination) (Destination, bool) {
 
 // InvalidateSource evicts the routes of a source and returns their tenants.
 func (d *TargetDirectory) InvalidateSource(source eventhook.SourceID) []eventhook.TenantID {
+	d.agents.Clear() // the source may be that of a new route
 	return d.evict(func(o routeOwner) bool { return o.source == source })
 }
 
 // InvalidateTenant evicts the routes of a tenant.
 func (d *TargetDirectory) InvalidateTenant(tenant eventhook.TenantID) {
+	d.agents.Invalidate(tenant)
 	d.evict(func(o routeOwner) bool { return o.tenant == tenant })
 }
 
 // InvalidateAll evicts all routes, because changes may have been missed.
-func (d *TargetDirectory) InvalidateAll() { d.cache.Clear() }
+func (d *TargetDirectory) InvalidateAll() {
+	d.agents.Clear()
+	d.cache.Clear()
+}
 
 // evict evicts the routes whose owner matches, and the routes whose owner is unknown. It
 // returns the tenants of the routes whose owner matches.
@@ -174,7 +207,9 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 	if own, isOwn := requests.Retry(); isOwn {
 		to.Retry = own.WithDefaults(eventhook.EventRetry)
 	}
-	to.Ready, to.Timeout, to.Address = r.IsEnabled, requests.Timeout(), eventhook.NewSecret(requests.URL().String())
+	to.Labels = requests.TargetLabels()
+	to.Ready, to.ForAgents = r.IsEnabled && len(to.Labels) == 0, r.IsEnabled && len(to.Labels) > 0
+	to.Timeout, to.Address = requests.Timeout(), eventhook.NewSecret(requests.URL().String())
 	to.Transport = transport
 	return to
 }

@@ -27,6 +27,10 @@ type routeStore struct {
 	reads int
 }
 
+func (s *routeStore) RoutesForAgents(context.Context, eventhook.TenantID) ([]eventhook.RouteID, error) {
+	return nil, nil
+}
+
 func (s *routeStore) RouteToSend(_ context.Context, id eventhook.RouteID) (eventhook.Route, eventhook.RetryPolicy, error) {
 	s.reads++
 	if s.err == nil && id != s.route.ID {

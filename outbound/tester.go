@@ -90,7 +90,8 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 	now := t.Now()
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](now), TenantID: s.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
-		EventType: testType, ContentType: "application/json", RequestID: by.RequestID, Envelope: &eventhook.Envelope{},
+		EventType: testType, ContentType: "application/json", TraceID: by.TraceID, RequestID: by.RequestID,
+		Envelope: &eventhook.Envelope{TraceFlags: by.TraceFlags, ParentSpan: by.ParentSpan},
 	}
 	e.TraceID = e.Trace()
 	if kind, ok := eventhook.FindSystemEventType(testType); ok {

@@ -144,6 +144,25 @@ func TestTheDataOfATestEvent(t *testing.T) {
 	}
 }
 
+// A test has the trace of the request that asked for it, or one of its own.
+func TestATestContinuesTheTraceOfItsCaller(t *testing.T) {
+	traced := engineer
+	traced.TraceID, traced.ParentSpan, traced.TraceFlags = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "00"
+	o := &testerStore{}
+	for _, by := range []eventhook.Actor{traced, engineer} {
+		if _, _, err := o.tester().Test(t.Context(), tested(), by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, alone := o.sent[0].Delivery.Event, o.sent[1].Delivery.Event
+	if got.Trace() != traced.TraceID || got.Span().String() != traced.ParentSpan || got.TraceFlags() != "00" {
+		t.Errorf("got the trace %s, the parent %s and the flags %s; want those of the caller", got.Trace(), got.Span(), got.TraceFlags())
+	}
+	if alone.Trace() == traced.TraceID || alone.Span() != (eventhook.SpanID{}) || alone.TraceFlags() != "" {
+		t.Errorf("without a traceparent, got the trace %s below %s with flags %s; want a new one", alone.Trace(), alone.Span(), alone.TraceFlags())
+	}
+}
+
 func TestValidateStoresNothing(t *testing.T) {
 	o := &testerStore{attempt: eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx}}
 	s := tested()

@@ -50,6 +50,7 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	if m.Err() != nil || !isMatched || !isCertain(s) {
 		return nil
 	}
+	p.timePlan(s, now)
 	return s
 }
 

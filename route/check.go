@@ -5,6 +5,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/script"
 )
 
@@ -62,6 +63,7 @@ func checkExpression(f *eventhook.Faults, text string) {
 	}
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Route)
 			f.Add("filter_expression", "cannot be compiled")
 		}
 	}()

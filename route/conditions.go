@@ -3,6 +3,7 @@ package route
 import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -22,6 +23,7 @@ type conditions struct {
 func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions) {
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Route)
 			c.broken = &problem{text: "the route's filters cannot be compiled"}
 		}
 	}()

@@ -24,6 +24,7 @@ type harness struct {
 	log        lockedBuffer
 	lostLeases []int // lost leases that each settle reported
 	settled    int   // events that were reported as settled
+	stale      int   // events whose plan was not stored
 	planned    int   // events that were reported as stored together with their plans
 	limiter    *cpushare.Limiter
 	compile    func(eventhook.Target) (route.Effector, error)
@@ -69,6 +70,12 @@ func (b *harness) Settled(batch []*effects.Settlement, lost int, _ time.Duration
 			b.settled++
 		}
 	}
+}
+
+func (b *harness) Stale() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stale++
 }
 
 func (b *harness) Planned(batch []*effects.Settlement) {

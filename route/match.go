@@ -11,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -117,6 +118,7 @@ var errPanicked = errors.New("failed unexpectedly; the gateway's log has the rea
 func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, error)) (x Effector, err error) {
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Route)
 			x, err = nil, errPanicked
 		}
 	}()
@@ -173,6 +175,7 @@ func (p *Program) settleRoute(settlement *effects.Settlement, c *compiledRoute, 
 func (p *Program) matchRoute(c *compiledRoute, s *subject, why *filter.Reasons) (matched bool, problem *problem) {
 	defer func() {
 		if reason := recover(); reason != nil {
+			panics.Count(panics.Route)
 			matched, problem = false, p.panicProblem(s.Event, fmt.Sprintf("route %s", c.route.ID), reason)
 		}
 	}()
@@ -187,6 +190,7 @@ func (p *Program) transformedView(c *compiledRoute, s *subject) (view *payload.V
 	}
 	defer func() {
 		if reason := recover(); reason != nil {
+			panics.Count(panics.Route)
 			view, problem = s.View, p.panicProblem(s.Event, fmt.Sprintf("route %s transform", c.route.ID), reason)
 		}
 	}()
@@ -255,6 +259,7 @@ func newDelivery(e *eventhook.Event, route eventhook.RouteID, index int) *eventh
 func (p *Program) effectOf(c *compiledRoute, e *eventhook.Event, view *payload.View, index int, now time.Time) (effect effects.Effect, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
+			panics.Count(panics.Route)
 			effect, err = effects.Effect{}, p.panicProblem(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason)
 		}
 	}()

@@ -159,7 +159,9 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 	e, bucket := x.event, p.CPULimiter.Bucket(x.event.TenantID)
 	switch {
 	case e.LostLeases > maxLostLeases:
-		p.add(planned, x.program.failLostLeases(e, x.prior), x.path)
+		s := x.program.failLostLeases(e, x.prior)
+		p.timePlan(s, p.planStart())
+		p.add(planned, s, x.path)
 		return
 	case x.path == slowPath:
 		share, _ := bucket.BeginSlow()
@@ -174,12 +176,14 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 	default:
 		m.Reset(ctx, meter.Slice, bucket)
 	}
+	began := p.planStart()
 	s := x.program.Settle(m, e, x.prior, x.now)
 	var err error
 	if p.Fanout != nil && m.Err() == nil {
 		err = p.Fanout.Match(ctx, m, s)
 	}
 	m.Close()
+	p.timePlan(s, began)
 	planned.addSteps(e.TenantID, m.Steps())
 	if x.path == slowPath {
 		bucket.RecordSlow(m.Steps())
@@ -203,6 +207,21 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batc
 		planned.unreached = append(planned.unreached, e)
 	default:
 		p.add(planned, s, x.path)
+	}
+}
+
+// planStart returns when planning begins, or the zero time if planning is not traced.
+func (p *Processor) planStart() (began time.Time) {
+	if p.Traces {
+		began = p.Now()
+	}
+	return began
+}
+
+// timePlan sets the time of a settlement's planning, if planning is traced.
+func (p *Processor) timePlan(s *effects.Settlement, began time.Time) {
+	if p.Traces {
+		s.PlanBegan, s.PlanTook = began, p.Now().Sub(began)
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
@@ -118,8 +119,10 @@ type SourceRoutes struct {
 }
 
 // Observer receives the results. Settled gets the settlements of a batch that were stored and the
-// number of lost leases. Planned gets the plans that were stored together with their events.
+// number of lost leases. Planned gets the plans that were stored together with their events. Stale
+// is called for each event whose plan was not stored because the configuration had changed.
 type Observer interface {
+	Stale()
 	Settled(batch []*effects.Settlement, lost int, took time.Duration)
 	Planned(batch []*effects.Settlement)
 }
@@ -132,6 +135,7 @@ type Deps struct {
 	Observer   Observer
 	Fanout     Fanout            // may be nil
 	CPULimiter *cpushare.Limiter // limits the evaluation time of each tenant; nil in some tests
+	Traces     bool              // settlements have the time of their planning
 	Log        *slog.Logger
 	Now        func() time.Time
 	Lease      time.Duration
@@ -218,10 +222,10 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer stop()
 	var pollers, workers, slow sync.WaitGroup
 	noMoreInput := make(chan struct{}) // closed when the slow queue gets no more events
-	pollers.Go(func() { p.poll(ctx) })
+	pollers.Go(panics.Guarded(func() { p.poll(ctx) }))
 	for range p.config.Workers {
-		workers.Go(func() { p.work(ctx, working) })
-		slow.Go(func() { p.workSlowQueue(working, noMoreInput) })
+		workers.Go(panics.Guarded(func() { p.work(ctx, working) }))
+		slow.Go(panics.Guarded(func() { p.workSlowQueue(working, noMoreInput) }))
 	}
 	<-ctx.Done()
 	p.inbox.close()

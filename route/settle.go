@@ -60,9 +60,10 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
 }
 
-// evictStale evicts the compiled routes from which a stale plan was made, unless newer routes are
-// already cached.
+// evictStale counts a stale plan, and evicts the compiled routes from which it was made, unless
+// newer routes are already cached.
 func (p *Processor) evictStale(s *effects.Settlement) {
+	p.Observer.Stale()
 	key := programKey{s.Event.TenantID, s.Event.SourceID}
 	if program, err := p.programs.Peek(key); err == nil && program.generation <= s.Generation {
 		p.programs.Invalidate(key)

@@ -91,8 +91,8 @@ func TestAStaleSettlementIsPlannedAgain(t *testing.T) {
 		b.handOver(1)
 		b.pass(time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 1})
-		if got := namesOf(b.rows[b.order[0]].actions); got != "a3 b3" || b.settled != 1 || settles != 3 {
-			t.Errorf("got the actions of %q, reported %d times after %d settles; want a3 b3, reported once after 3", got, b.settled, settles)
+		if got := namesOf(b.rows[b.order[0]].actions); got != "a3 b3" || b.settled != 1 || settles != 3 || b.stale != 2 {
+			t.Errorf("got the actions of %q, reported %d times after %d settles, and %d stale plans; want a3 b3, reported once after 3, and 2", got, b.settled, settles, b.stale)
 		}
 		if log := b.log.String(); strings.Contains(log, "lease ran out") {
 			t.Errorf("got the log %s, want no lost lease", log)

@@ -79,6 +79,7 @@ func (x createExecution) Effect(e *eventhook.Event, v *payload.View, now time.Ti
 		MaxAttempts:    x.maxAttempts,
 		Priority:       x.priority,
 		TraceID:        e.TraceID,
+		TraceFlags:     e.TraceFlags(),
 		KeyTTL:         x.keyTTL,
 		Input:          v.Transformed(),
 	}}, nil

@@ -69,13 +69,3 @@ func (r *HTTP) addEventHeaders(h http.Header, e *eventhook.Event, attempt int) {
 		}
 	}
 }
-
-// traceFlags returns the trace-flags of the traceparent that the event arrived with (W3C Trace
-// Context, section 3.2.2.5). For an event without a traceparent it returns 01, sampled.
-func traceFlags(e *eventhook.Event, v *payload.View) string {
-	const before = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-")
-	if parent := v.Header("Traceparent"); len(parent) == before+len("01") && strings.Contains(parent, e.Trace()) {
-		return parent[before:]
-	}
-	return "01"
-}

@@ -21,11 +21,11 @@ type httpRequest struct {
 	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header."`
 	Method         string            `json:"method,omitempty" enum:"POST,PUT,PATCH" doc:"The HTTP method. The default is POST."`
 	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them."`
-	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same."`
-	Auth           *eventhook.Auth   `json:"auth,omitempty" secret:"url" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url and of token_url stay the same."`
+	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same and target_labels gains no label."`
+	Auth           *eventhook.Auth   `json:"auth,omitempty" secret:"url" doc:"How the gateway authenticates to the receiver, instead of auth_header. Responses show [redacted] for its secrets. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url and of token_url stay the same and target_labels gains no label."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for the response, in seconds. 0 means the default, 10."`
 	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a failed request is retried. The default is the retry policy of the source."`
-	TargetLabels   []string          `json:"target_labels,omitzero" maxItems:"20" doc:"Labels of the agent that sends the requests. It must be empty: the gateway sends them."`
+	TargetLabels   []string          `json:"target_labels,omitzero" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the requests: an agent must have all of them. Empty (default): the gateway sends."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature."`
 }
 
@@ -47,9 +47,7 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 		f.Add("url", "%s", wrong)
 	}
 	checkOneOf(&f, "method", s.Method, http.MethodPost, http.MethodPut, http.MethodPatch)
-	if len(s.TargetLabels) > 0 {
-		f.Add("target_labels", "must be empty: the gateway sends the requests of http targets")
-	}
+	eventhook.CheckLabels(&f, "target_labels", s.TargetLabels)
 	if len(s.Headers) > maxHeaders {
 		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), maxHeaders)
 	}
@@ -81,7 +79,7 @@ func (s *httpRequest) checkAuth() (f eventhook.Faults) {
 	}
 	f = s.Auth.Validate()
 	f = slices.DeleteFunc(f, func(one eventhook.Fault) bool { return s.Auth.IsRedacted(one.Location) }) // KeepSecrets replaces or reports these
-	f.Merge("", s.Auth.CheckDestination(s.URL, false))
+	f.Merge("", s.Auth.CheckDestination(s.URL, len(s.TargetLabels) > 0))
 	if s.AuthHeader != "" {
 		f.Add("", "cannot be combined with auth_header: set one of them")
 	}
@@ -119,7 +117,7 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 		}
 	}
 	r := &HTTP{
-		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry, auth: s.Auth,
+		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry, auth: s.Auth, labels: s.TargetLabels,
 		timeout: time.Duration(cmp.Or(s.TimeoutSeconds, defaultTimeout)) * time.Second, idempotencyPrefix: fmt.Sprintf("%s/%d", d.route, d.index),
 	}
 	for name, value := range s.Headers {
@@ -131,10 +129,16 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 	return r, nil
 }
 
-// checkHosts checks the hosts to which requests are sent.
+// checkHosts checks the hosts to which the gateway sends requests. An agent checks the host of the
+// URL itself.
 func (s *httpRequest) checkHosts(to *url.URL, check func(*url.URL) error) error {
-	if err := check(to); err != nil || s.Auth == nil || s.Auth.TokenURL == "" {
-		return err
+	if len(s.TargetLabels) == 0 {
+		if err := check(to); err != nil {
+			return err
+		}
+	}
+	if s.Auth == nil || s.Auth.TokenURL == "" {
+		return nil
 	}
 	endpoint, err := url.Parse(s.Auth.TokenURL)
 	if err != nil {

@@ -95,18 +95,25 @@ func (x secret) in(s Settings) *string {
 // recipients names the members that identify the recipient of the secret.
 func (x secret) recipients() string {
 	if x.name == x.field.name+".client_secret" {
-		return x.recipient.name + " or the " + x.field.name + ".token_url"
+		return x.recipient.name + ", the target_labels or the " + x.field.name + ".token_url"
 	}
-	return x.recipient.name
+	return x.recipient.name + " or the target_labels"
 }
 
-// hasRecipientOf reports whether two settings send the secret to the same destination.
-func (x secret) hasRecipientOf(a, b Settings) bool {
-	to, other := x.recipient.in(a).String(), x.recipient.in(b).String()
-	if to != other && !eventhook.SameOrigin(to, other) {
+// keepsRecipient reports whether updated settings send the secret to the same destination as the
+// stored settings. A label that is added is another destination: the secret would go to an agent.
+func (x secret) keepsRecipient(stored, updated Settings) bool {
+	to, other := x.recipient.in(stored).String(), x.recipient.in(updated).String()
+	if to != other && !eventhook.SameOrigin(to, other) || addsLabel(stored, updated) {
 		return false
 	}
-	return x.auth(a) == nil || x.auth(b) == nil || x.auth(a).KeepsSecretsOf(*x.auth(b))
+	return x.auth(stored) == nil || x.auth(updated) == nil || x.auth(stored).KeepsSecretsOf(*x.auth(updated))
+}
+
+func addsLabel(stored, updated Settings) bool {
+	had, isHTTP := stored.(*httpRequest)
+	has, areHTTP := updated.(*httpRequest)
+	return isHTTP && areHTTP && eventhook.AddsLabel(had.TargetLabels, has.TargetLabels)
 }
 
 // members returns a kind's settings in the order of the struct fields.
@@ -242,6 +249,8 @@ func describeType(t reflect.Type) string {
 		return "a whole number without quotes, point or exponent"
 	case kind == reflect.Float64:
 		return "a number"
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.String:
+		return `a list of strings, such as ["env:prod"]`
 	case kind == reflect.Slice:
 		return "a list of whole numbers, such as [30, 120]"
 	}

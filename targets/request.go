@@ -2,8 +2,6 @@ package targets
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +23,7 @@ type HTTP struct {
 	authorization     eventhook.Secret
 	auth              *eventhook.Auth // nil without one
 	timeout           time.Duration
+	labels            []string
 	retry             *TargetRetry // nil if the source's policy applies
 	raw               bool
 	idempotencyPrefix string // the route's id and the target's index in it
@@ -44,6 +43,9 @@ func NewHTTP(t eventhook.Target) (*HTTP, error) {
 	return r, nil
 }
 
+// Method returns the HTTP method of requests.
+func (r *HTTP) Method() string { return r.method }
+
 // URL returns the URL of requests. The caller must not modify it.
 func (r *HTTP) URL() *url.URL { return r.url }
 
@@ -57,6 +59,9 @@ func (r *HTTP) Auth() *eventhook.Auth { return r.auth }
 
 // Timeout is how long to wait for a response.
 func (r *HTTP) Timeout() time.Duration { return r.timeout }
+
+// TargetLabels returns the labels of the agents that send the requests; nil if the gateway does.
+func (r *HTTP) TargetLabels() []string { return r.labels }
 
 // Retry returns the target's retry policy, and false if the source's policy applies.
 func (r *HTTP) Retry() (eventhook.RetryPolicy, bool) { return r.retry.Policy(), r.retry != nil }
@@ -73,7 +78,7 @@ func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	if !r.authorization.IsZero() {
 		header.Set("Authorization", r.authorization.Reveal())
 	}
-	header.Set("Traceparent", "00-"+e.Trace()+"-"+newSpanID()+"-"+traceFlags(e, v))
+	header.Set("Traceparent", eventhook.Traceparent(e.Trace(), eventhook.NewSpanID(), e.TraceFlags()))
 	return &http.Request{
 		Method: r.method, URL: r.url, Host: r.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
@@ -100,13 +105,6 @@ func (r *HTTP) content(e *eventhook.Event, v *payload.View, stored []byte) (http
 		header[name] = values
 	}
 	return header, body
-}
-
-func newSpanID() string {
-	const size = 8
-	var id [size]byte
-	_, _ = rand.Read(id[:]) // never fails, see crypto/rand
-	return hex.EncodeToString(id[:])
 }
 
 // requestPreview is the preview of a request.

@@ -70,7 +70,7 @@ func (all table) storedSecret(x secret, of written, stored []eventhook.Target) (
 	}
 	switch {
 	case text == "" && isElsewhere:
-		return "", fmt.Sprintf("must be set again, because the %s names another destination", x.recipients())
+		return "", fmt.Sprintf("must be set again, because the %s name another destination", x.recipients())
 	case text == "":
 		return "", "is [redacted], but no secret is stored: set the secret itself"
 	}
@@ -90,7 +90,7 @@ func (all table) candidates(x secret, of written, stored []eventhook.Target) (li
 		_, settings, err := all.open(h)
 		switch {
 		case err != nil || x.text(settings) == "":
-		case x.hasRecipientOf(settings, of.settings):
+		case x.keepsRecipient(settings, of.settings):
 			matching = append(matching, j)
 		default:
 			isElsewhere = true

@@ -134,6 +134,15 @@ func (c Config) SecretHeaders() []string {
 	return nil
 }
 
+// SecretParameters returns the names of the URL parameters that contain credentials in clear text,
+// to be redacted before a request is stored.
+func (c Config) SecretParameters() []string {
+	if c.Query == "" {
+		return nil
+	}
+	return []string{c.Query}
+}
+
 // CoversBody reports whether a request with a modified body is refused. If not,
 // requests are authenticated but not signed: a sender that knows the token, or
 // one request, can send any body.

@@ -74,6 +74,12 @@ const (
 	ReasonUnavailable Reason = "keys_unavailable"
 )
 
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonMissingHeader, ReasonMissingField, ReasonPrefix, ReasonEncoding, ReasonMalformed, ReasonTimestamp,
+		ReasonMismatch, ReasonCredentials, ReasonKey, ReasonToken, ReasonUnavailable}
+}
+
 // Error is the refusal of a request. Neither field contains a secret, a valid
 // signature or a part of the body.
 type Error struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // run is the state of one call of Worker.Run.
@@ -33,7 +34,7 @@ const (
 // and an error if the gateway rejects a claim permanently. It starts every claimed job, even if
 // ctx has ended meanwhile.
 func (r *run) claimAll(ctx, handlerCtx context.Context) error {
-	var retry backoff
+	var retry backoff.Calls
 	for ctx.Err() == nil {
 		n := r.acquireSlots(ctx)
 		if n == 0 {
@@ -46,15 +47,15 @@ func (r *run) claimAll(ctx, handlerCtx context.Context) error {
 		}
 		r.releaseSlots(n - len(jobs))
 		switch {
-		case err != nil && !isTemporary(err):
+		case err != nil && !client.IsTemporary(err):
 			return claimRejected(err)
 		case err == nil && (len(jobs) > 0 || time.Since(began) >= minClaimWait):
-			retry = backoff{}
+			retry = backoff.Calls{}
 			continue
 		case err != nil && ctx.Err() == nil:
 			r.log.WarnContext(ctx, "cannot claim work; retrying", "queue", r.queue, "error", err)
 		}
-		sleep(ctx, retry.next(err))
+		backoff.Sleep(ctx, retry.Next(client.RetryAfterOf(err)))
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ type claimedItem struct {
 
 func (r *run) newLeasedJob(item claimedItem, until time.Time) *leasedJob {
 	job := &Job{ID: item.ID, Type: string(item.Type), Kind: item.Kind, Queue: item.Queue, Attempt: int(item.Attempt),
-		Priority: int(item.Priority), TraceID: item.TraceID,
+		Priority: int(item.Priority), TraceID: item.TraceID, Traceparent: item.Traceparent,
 		EventID: stringOf(item.EventID), IdempotencyKey: stringOf(item.IdempotencyKey),
 		Input: item.Input, State: item.State, Promises: item.Promises, api: r.api, tenant: r.tenant}
 	return &leasedJob{Job: job, token: item.LeaseToken, until: until,

@@ -14,6 +14,10 @@
 // reports no outcome. A lease is lost if the gateway has leased the job to another worker, if
 // a user has cancelled the job, or if no heartbeat succeeded before the lease ended.
 //
-// The package imports only the standard library and package client. docs/workers.md describes
+// A handler continues the trace of its job. Its context has the span of the gateway that created
+// the job as the remote parent or, if the program has set a TracerProvider of OpenTelemetry
+// (otel.SetTracerProvider), a span of the worker below it.
+//
+// The package imports the standard library, package client and the API of OpenTelemetry. docs/workers.md describes
 // the protocol for workers in other languages.
 package worker

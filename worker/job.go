@@ -19,6 +19,7 @@ type Job struct {
 	Attempt        int             // starts at 1; resuming a suspended workflow does not count
 	Priority       int             // -100 to 100; see docs/workers.md
 	TraceID        string          // of the request that led to the job, for logs and spans
+	Traceparent    string          // W3C trace context of the span that created the job; the handler's context continues it
 	EventID        string          // the event that created the job; "" if there is none
 	IdempotencyKey string          // deduplicates jobs; "" if the target sets no key
 	Input          json.RawMessage // created by the route; see Typed

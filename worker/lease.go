@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // leasedJob is a job with its lease. While its handler runs, only extendLease uses until and
@@ -24,7 +25,7 @@ type leasedJob struct {
 // handler's context with ErrLeaseLost.
 func (r *run) extendLease(ctx context.Context, h *leasedJob, cancel context.CancelCauseFunc) {
 	interval, retryInterval := r.lease/3, r.lease/12
-	for wait := interval; sleep(ctx, min(wait, time.Until(h.until))); {
+	for wait := interval; backoff.Sleep(ctx, min(wait, time.Until(h.until))); {
 		began := time.Now()
 		err := r.heartbeat(ctx, h)
 		switch {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // handle calls the handler of a job, extends the lease meanwhile, and reports the outcome, even
@@ -35,6 +36,8 @@ func (r *run) handle(handlerCtx context.Context, h *leasedJob) {
 		cancel(nil)
 		r.report(reportCtx, h, o)
 	}()
+	ctx, span := startSpan(ctx, h.Job)
+	defer func() { endSpan(span, o) }() // after runtime.Goexit, too
 	o = r.call(ctx, h)
 }
 
@@ -92,7 +95,7 @@ func (r *run) report(ctx context.Context, h *leasedJob, o outcome) {
 	if o.err != nil {
 		h.log.WarnContext(ctx, "the job failed", "error", o.err, "permanent", o.permanent)
 	}
-	var retry backoff
+	var retry backoff.Calls
 	for !h.lost {
 		err := r.reportOnce(ctx, h, o)
 		left := time.Until(h.until)
@@ -101,16 +104,16 @@ func (r *run) report(ctx context.Context, h *leasedJob, o outcome) {
 			return
 		case isLost(err):
 			h.lost = true // or an earlier try succeeded and its answer was lost
-		case !isTemporary(err) && o.err == nil:
+		case !client.IsTemporary(err) && o.err == nil:
 			o = outcome{err: fmt.Errorf("the gateway rejected the outcome: %w", err), permanent: true}
-		case !isTemporary(err), left <= 0:
+		case !client.IsTemporary(err), left <= 0:
 			h.log.ErrorContext(ctx, "the outcome could not be reported; the job is due again when its lease ends", "error", err)
 			return
 		default:
-			sleep(ctx, min(retry.next(err), left))
+			backoff.Sleep(ctx, min(retry.Next(client.RetryAfterOf(err)), left))
 		}
 	}
-	h.log.WarnContext(ctx, "the lease was lost; the outcome was not reported", "tries", retry.tries+1)
+	h.log.WarnContext(ctx, "the lease was lost; the outcome was not reported", "tries", retry.Tries+1)
 }
 
 // reportTimeout limits one call that reports an outcome.

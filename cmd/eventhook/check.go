@@ -18,7 +18,10 @@ func newCheck() *cobra.Command {
 	s := addSettings(cmd)
 	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of such files, to validate")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, _, err := s.load(cmd)
+		c, log, err := s.load(cmd)
+		if err == nil {
+			_, err = loadCertificate(c, log)
+		}
 		if err != nil {
 			return err
 		}

@@ -34,12 +34,15 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"help without a command", nil, 0, "Usage:", nil},
 		{"help", []string{"help", "serve"}, 0, "--apply", nil},
-		{"version", []string{"version"}, 0, "eventhook " + version + " (go", nil},
+		{"version", []string{"version"}, 0, "eventhook " + version + " (commit ", nil},
 		{"an unknown command", []string{"srve"}, 2, "", []string{"srve"}},
 		{"an unknown flag", []string{"serve", "--listn", ":1"}, 2, "", []string{"listn"}},
 		{"an extra argument", []string{"version", "now"}, 2, "", []string{"now"}},
 		{"an unknown action", []string{"migrate", "sideways"}, 2, "", []string{"sideways"}},
 		{"down without --yes", []string{"migrate", "down"}, 2, "", []string{"--yes"}},
+		{"health of a gateway that does not run", []string{"health", "--management-listen", "127.0.0.1:1"}, 1, "", []string{"no gateway listens at http://127.0.0.1:1/health/ready"}},
+		{"health at an unknown port", []string{"health", "--management-listen", ":0"}, 2, "", []string{"the address that the gateway printed"}},
+		{"mcp without a tenant", []string{"mcp", "--key", "ehk_x"}, 2, "", []string{"--tenant"}},
 		{"--version", []string{"--version"}, 0, "eventhook dev", nil},
 		{"apply without a file", []string{"apply"}, 2, "", []string{"-f"}},
 		{"a valid configuration", []string{"check"}, 0, "is valid", nil},
@@ -57,6 +60,7 @@ func TestExitCodes(t *testing.T) {
 		{"send without a URL", []string{"send", "github", "--secret", "s"}, 2, "", []string{"--url"}},
 		{"send without a secret", []string{"send", "github", "--url", "http://x"}, 2, "", []string{"--secret"}},
 		{"send to a malformed URL", []string{"send", "github", "--secret", "s", "--url", "http://a b"}, 2, "", []string{"URL"}},
+		{"agent without a key", []string{"agent", "--server", "http://x", "--tenant", "acme"}, 2, "", []string{"EVENTHOOK_KEY is required"}},
 		{"send with a missing body file", []string{"send", "github", "--secret", "s", "--url", "http://x", "--body-file", "nowhere"}, 2, "", []string{"nowhere"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

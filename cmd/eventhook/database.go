@@ -23,20 +23,24 @@ import (
 // database is the gateway's PostgreSQL: the configured server, or a private server
 // whose data is in the data folder.
 type database struct {
-	url      string
+	url      string          // of PostgreSQL itself
+	pooler   string          // of a connection pooler in front of it, "" for none
 	embedded *pgembed.Server // nil if a server is configured
 	options  pgembed.Options
 }
 
 // openDatabase starts the private PostgreSQL if no server is configured.
 func openDatabase(ctx context.Context, c configs.Config, log *slog.Logger) (*database, error) {
-	if c.DatabaseURL != "" {
+	switch {
+	case c.Database.DirectURL != "":
+		return &database{url: c.Database.DirectURL, pooler: c.DatabaseURL}, nil
+	case c.DatabaseURL != "":
 		return &database{url: c.DatabaseURL}, nil
 	}
 	options := pgembed.Options{DataDir: c.DataDir, Log: log}
 	server, err := pgembed.Start(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("private PostgreSQL: %w", err)
+		return nil, fmt.Errorf("private PostgreSQL, which runs without a DATABASE_URL: %w", err)
 	}
 	return &database{url: server.DSN(pgembed.Database), embedded: server, options: options}, nil
 }
@@ -61,6 +65,7 @@ func (d *database) watch(ctx context.Context, log *slog.Logger) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	failure := "" // of the last restart; each failure is logged once
 	for {
 		select {
 		case <-ctx.Done():
@@ -70,9 +75,15 @@ func (d *database) watch(ctx context.Context, log *slog.Logger) error {
 		if syscall.Kill(d.embedded.PID(), 0) == nil {
 			continue
 		}
-		log.Error("the private PostgreSQL has ended; restarting it")
-		if err := d.restart(ctx); err != nil && ctx.Err() == nil {
-			log.Error("the private PostgreSQL does not start", "error", err)
+		if failure == "" {
+			log.Error("the private PostgreSQL has ended; restarting it")
+		}
+		err := d.restart(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != failure {
+			log.Error("the private PostgreSQL does not start; trying again", "error", err)
+		}
+		if failure = ""; err != nil {
+			failure = err.Error()
 		}
 	}
 }
@@ -88,13 +99,19 @@ func (d *database) restart(ctx context.Context) error {
 	return err
 }
 
-// refusePooler fails if the configured URL is that of a connection pooler in
-// transaction mode.
-func (d *database) refusePooler(ctx context.Context) error {
-	if d.embedded != nil {
+// checkURLs fails if the URL of PostgreSQL itself is that of a connection pooler in transaction
+// mode.
+func (d *database) checkURLs(ctx context.Context) error {
+	const isPooler = " is the address of a connection pooler in transaction mode (such as PgBouncer with pool_mode = transaction), " +
+		"which shares one session of PostgreSQL among many clients. The gateway needs sessions of its own, for LISTEN, prepared statements and settings: "
+	switch {
+	case d.embedded != nil || !pg.IsPooler(ctx, d.url):
 		return nil
+	case d.pooler != "":
+		return &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_DIRECT_URL" + isPooler + "set it to the address of PostgreSQL itself"}
 	}
-	return pg.RefusePooler(ctx, d.url)
+	return &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL" + isPooler +
+		"set DATABASE_DIRECT_URL to the address of PostgreSQL itself, or the pool_mode of the pooler to session"}
 }
 
 // keys are the gateway's own secrets: the admin keys and the encryption keys.
@@ -137,11 +154,11 @@ func secretsOf(texts []string) []eventhook.Secret {
 
 // openStore migrates the database to the newest schema and opens it.
 func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
-	if err := d.refusePooler(ctx); err != nil {
+	if err := d.checkURLs(ctx); err != nil {
 		return nil, err
 	}
 	if err := migrations.Up(ctx, d.url); err != nil {
-		return nil, err
+		return nil, pg.Explain(err)
 	}
 	db, err := openWithoutMigration(ctx, c, d, k, log)
 	if err != nil {
@@ -154,20 +171,27 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if db.Fit() != nil {
 		return db, nil //nolint:nilerr // the instance starts, and is not ready until the cause is gone
 	}
-	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
+	keep := pg.Retention{} // for ever
+	if c.HasRole(configs.RoleDispatch) {
+		keep = retention(c)
+	}
+	if err := db.MaintainPartitions(ctx, partitionsAhead, keep); err != nil {
 		log.Warn("cannot create partitions; the gateway stores events and retries later", "error", err)
 	}
 	return db, nil
 }
 
-// openWithoutMigration opens the database and does not change its schema.
+// openWithoutMigration opens the database, sets the clock to its time, and does not change its schema.
 func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
 	newest, err := migrations.Newest()
 	if err != nil {
 		return nil, err
 	}
-	return pg.Open(ctx, d.url, pg.Options{
+	db, err := pg.Open(ctx, d.url, pg.Options{
 		Schema:      newest,
+		PoolerURL:   d.pooler,
+		ReadURL:     c.Database.ReadURL,
+		ReadMaxLag:  c.Database.ReadMaxLag,
 		AcceptConns: c.Database.AcceptConns,
 		WorkConns:   c.Database.WorkConns,
 		ListConns:   c.Database.ListConns,
@@ -178,7 +202,16 @@ func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k 
 		Matches:     match.FilterHolds,
 		OrderKey:    match.OrderKey,
 		Log:         log,
+		Now:         now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := syncClock(ctx, db); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
 }
 
 // operator is the actor in the audit log for commands that use the database directly.

@@ -13,6 +13,7 @@ import (
 // While a target is down, with requests that hang and then fail, the other targets of
 // its events and other events do not wait. When it recovers, it gets every event once.
 func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
+	t.Parallel()
 	const events, queued = 400, 200
 	k := startTargetFixture(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=12", "EVENTHOOK_OUTBOUND_DISPATCH_QUEUE_DELIVERIES=200")
 	conn := connect(t, k.dsn)
@@ -58,6 +59,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 // An event is dead if its request used up its retries. A retry of the delivery reopens
 // the event, which then ends with the status of its request.
 func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
+	t.Parallel()
 	dsn, receiver := pgtest.New(t), newSubscriber(t)
 	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+receiver.url+
 		"', retry: {max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000}}")
@@ -109,6 +111,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 
 // Half of the targets are tasks and half are http requests.
 func TestRouteWithFiftyTargets(t *testing.T) {
+	t.Parallel()
 	const half = 25
 	dsn, receiver := pgtest.New(t), newSubscriber(t)
 	gateway := startCalling(t, dsn, strings.Repeat("{type: task, task_kind: build}, ", half)+strings.Repeat("{type: http, url: '"+receiver.url+"'}, ", half))

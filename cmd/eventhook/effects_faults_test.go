@@ -13,6 +13,7 @@ import (
 )
 
 func TestKilledGatewayLosesNoEffect(t *testing.T) {
+	t.Parallel()
 	k := startTargetFixture(t, pgtest.New(t))
 	load := startFlood(t, k.instance)
 	k.wantUnderWay(load)
@@ -28,8 +29,10 @@ func TestKilledGatewayLosesNoEffect(t *testing.T) {
 }
 
 func TestDatabaseRestartLosesNoEffect(t *testing.T) {
+	t.Parallel()
 	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
 			server := pgtest.NewServer(t)
 			k := startTargetFixture(t, server.DSN(pgembed.Database))
 			load := startFlood(t, k.instance)
@@ -56,6 +59,7 @@ func TestDatabaseRestartLosesNoEffect(t *testing.T) {
 // A gateway that stops completes its running requests and releases its other leases:
 // no lease remains, and no answered request is repeated.
 func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
+	t.Parallel()
 	k := startTargetFixture(t, pgtest.New(t), "EVENTHOOK_LEASE_SECONDS=600")
 	load := startFlood(t, k.instance)
 	k.wantUnderWay(load)
@@ -83,6 +87,7 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 // The duplicates are in the batch of their original, which is planned before its
 // commit.
 func TestDuplicateInABatchHasNoEffect(t *testing.T) {
+	t.Parallel()
 	k := startTargetFixture(t, pgtest.New(t))
 	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	const copies = 20
@@ -107,6 +112,7 @@ func (k *targetFixture) pushedPlanned() bool {
 // If the database refuses the effects of one event of a batch, this event is dead and
 // has the error. The other events of the batch have their effects.
 func TestRefusedEffectsDoNotAffectTheirBatch(t *testing.T) {
+	t.Parallel()
 	k := startTargetFixture(t, pgtest.New(t))
 	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	conn := connect(t, k.dsn)

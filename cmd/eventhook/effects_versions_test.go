@@ -35,7 +35,7 @@ func versionsOf(t *testing.T, conn *pgx.Conn, event string) string {
 // Each event follows one version. An event that is sent after a change follows the new
 // version.
 func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
-	const changes = 20
+	const changes = 10
 	dsn := pgtest.New(t)
 	instances := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
 	configured(t, dsn)
@@ -82,6 +82,7 @@ func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
 // arrive at another. An event that is sent while the subscription exists has a
 // delivery to it, and an event that is sent after its end has none.
 func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
+	t.Parallel()
 	const changes = 10
 	k := startTargetFixture(t, pgtest.New(t))
 	other := k.instance

@@ -36,6 +36,7 @@ func privateFolder(t *testing.T) string {
 }
 
 func TestPrivateDatabaseSurvivesCrashes(t *testing.T) {
+	t.Parallel()
 	dir := privateFolder(t)
 	var key string
 	var accepted []string
@@ -78,6 +79,7 @@ func TestPrivateDatabaseSurvivesCrashes(t *testing.T) {
 }
 
 func TestPrivateDatabaseIsRestarted(t *testing.T) {
+	t.Parallel()
 	dir := privateFolder(t)
 	gateway := startPrivate(t, dir)
 	attached, err := pgembed.Start(t.Context(), pgembed.Options{DataDir: dir})
@@ -99,6 +101,7 @@ func TestPrivateDatabaseIsRestarted(t *testing.T) {
 }
 
 func TestASecondInstanceTakesOverThePrivateDatabase(t *testing.T) {
+	t.Parallel()
 	dir := privateFolder(t)
 	first, second := startPrivate(t, dir), startPrivate(t, dir)
 	if status, _, err := second.push(t.Context(), "beside the first"); err != nil || status != http.StatusOK {
@@ -113,6 +116,7 @@ func TestASecondInstanceTakesOverThePrivateDatabase(t *testing.T) {
 }
 
 func TestConfigurationReachesEveryInstance(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	gateways := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
 	for n, g := range gateways { // both have the source in memory now

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,9 +21,10 @@ import (
 )
 
 // enough is the number of answers after which a test injects its fault.
-const enough = 300
+const enough = 100
 
 func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	killed := startInstance(t, dsn)
 	load := startFlood(t, killed)
@@ -34,6 +36,7 @@ func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
 }
 
 func TestEventsOfAKilledGatewayAreProcessedByAnother(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	killed, _ := startInstance(t, dsn), startInstance(t, dsn)
 	load := startFlood(t, killed)
@@ -44,6 +47,7 @@ func TestEventsOfAKilledGatewayAreProcessedByAnother(t *testing.T) {
 }
 
 func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	stopped := startInstance(t, dsn)
 	load := startFlood(t, stopped)
@@ -65,6 +69,7 @@ func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
 
 // A table lock keeps requests in the accept batch while the gateway stops.
 func TestStopWaitsForRequestsInFlight(t *testing.T) {
+	t.Parallel()
 	const requests = 20
 	dsn := pgtest.New(t)
 	gateway := startInstance(t, dsn)
@@ -123,8 +128,10 @@ var databaseFaults = []struct {
 }
 
 func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
+	t.Parallel()
 	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
 			server := pgtest.NewServer(t)
 			dsn := server.DSN(pgembed.Database)
 			gateway := startInstance(t, dsn)
@@ -148,11 +155,33 @@ func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
 				}
 			}
 			wantEachProcessedOnce(t, dsn, load.accepted)
+			wantLinesOfOneOutage(t, gateway)
 		})
 	}
 }
 
+// wantLinesOfOneOutage checks that the log has one line about the begin of an outage and one about
+// its end, instead of a line for each loop, retry and request.
+func wantLinesOfOneOutage(t *testing.T, gateway *instance) {
+	t.Helper()
+	clitest.Eventually(t, "the log says that the database is back", func() bool { return strings.Contains(gateway.logs.String(), "the database is back") })
+	const most = 2
+	var alarms []string
+	for line := range strings.Lines(gateway.logs.String()) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			alarms = append(alarms, line)
+		}
+	}
+	if n := strings.Count(gateway.logs.String(), "the database cannot be used"); n != 1 || len(alarms) > most {
+		t.Errorf("%d lines say that the database is gone, want 1; warnings and errors, want at most %d:\n%s", n, most, strings.Join(alarms, ""))
+	}
+	if !regexp.MustCompile(`msg="the database is back" down_for=\S+ lines_held_back=[1-9]`).MatchString(gateway.logs.String()) {
+		t.Errorf("the log does not say how long the database was gone, and how many lines were held back:\n%s", gateway.logs)
+	}
+}
+
 func TestOneKeyAtTwoInstancesCreatesOneEvent(t *testing.T) {
+	t.Parallel()
 	const copies = 200
 	dsn := pgtest.New(t)
 	instances := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
@@ -196,6 +225,7 @@ func TestOneKeyAtTwoInstancesCreatesOneEvent(t *testing.T) {
 type claimAnswer struct{ Items []claimedItem }
 
 func TestWorkOfADeadWorkerIsClaimedAgain(t *testing.T) {
+	t.Parallel()
 	gateway := startInstance(t, pgtest.New(t))
 	if status, _, err := gateway.push(t.Context(), "1"); err != nil || status != http.StatusOK {
 		t.Fatalf("answered %d, %v", status, err)
@@ -232,6 +262,7 @@ func TestWorkOfADeadWorkerIsClaimedAgain(t *testing.T) {
 }
 
 func TestSlowClientsDoNotDelayOtherClients(t *testing.T) {
+	t.Parallel()
 	const slow = 400
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_SERVER_READ_TIMEOUT=5s", "EVENTHOOK_SERVER_READ_HEADER_TIMEOUT=2s")
 	address := strings.TrimPrefix(gateway.url, "http://")
@@ -267,6 +298,7 @@ func TestSlowClientsDoNotDelayOtherClients(t *testing.T) {
 }
 
 func TestUnusualRequestsAreStoredOrRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
 	gateway := startInstance(t, pgtest.New(t))
 	for _, odd := range []struct {
 		name   string

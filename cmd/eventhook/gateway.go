@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +18,17 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/certfile"
+	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/httpguard"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/internal/tracing"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/verify"
@@ -30,20 +36,27 @@ import (
 
 // gateway is one instance with all its parts.
 type gateway struct {
-	config     configs.Config
-	database   *database
-	keys       keys
-	db         *pg.DB
-	log        *slog.Logger
-	public     net.Listener
-	management net.Listener
+	config      configs.Config
+	database    *database
+	keys        keys
+	db          *pg.DB
+	log         *slog.Logger
+	public      net.Listener
+	management  net.Listener
+	certificate *certfile.Pair // of both listeners, or nil
 
-	stopping      chan struct{} // closed when the stop begins
+	stopping      chan struct{}    // closed when the stop begins
+	hangups       <-chan os.Signal // SIGHUP, or nil
 	metrics       *telemetry.Metrics
+	tracer        *tracing.Tracer // nil without an endpoint
 	meter         *usage.Meter
 	cpuLimiter    *cpushare.Limiter
 	keyUses       *api.KeyUses
+	heartbeats    *api.AgentHeartbeats
 	health        *telemetry.Management
+	outage        *telemetry.Outage
+	logLevel      *telemetry.LogLevel
+	tenantSlugs   *tenantSlugs
 	out           outside
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
@@ -51,18 +64,23 @@ type gateway struct {
 	process       *route.Processor
 	subscribers   subscribers
 
-	applyWhenFit func(context.Context) error // applies files that could not be applied at the start, or nil
+	reread       func() (configs.Config, error) // reads the configuration again, or nil
+	applyWhenFit func(context.Context) error    // applies files that could not be applied at the start, or nil
 }
 
 // newGateway opens the database and the listeners and connects the parts. It does
 // not serve requests yet. Call run or close.
 func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gateway, err error) {
+	c = forRoles(c)
 	g = &gateway{config: c, log: log, stopping: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			g.close()
 		}
 	}()
+	if g.tracer, err = tracing.Open(ctx, version, log, now); err != nil {
+		return g, input.Usagef("%s", err)
+	}
 	if g.database, err = openDatabase(ctx, c, log); err != nil {
 		return g, err
 	}
@@ -76,6 +94,9 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err,
 			"keys", g.keys.ring.KeyIDs())
 	}
+	if g.certificate, err = loadCertificate(c, log); err != nil {
+		return g, err
+	}
 	if g.public, err = listen("listen", c.Listen); err != nil {
 		return g, err
 	}
@@ -83,7 +104,7 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		return g, err
 	}
 	if g.config.PublicURL == "" {
-		g.config.PublicURL = "http://" + terminal.Address(g.public.Addr())
+		g.config.PublicURL = g.scheme() + terminal.Address(g.public.Addr())
 		g.config.Ingest.PublicURL = g.config.PublicURL
 	}
 	g.wire()
@@ -107,13 +128,6 @@ type localProcessor struct {
 
 func (p localProcessor) EventsLeft() { p.db.WakeEvents() }
 
-// ingestObserver counts the outcomes of ingest in the metrics.
-type ingestObserver struct{ *telemetry.Metrics }
-
-func (o ingestObserver) Answered(outcome ingest.Outcome, reason string) {
-	o.Metrics.Answered(string(outcome), reason)
-}
-
 // processObserver reports processed events to the metrics and the usage meter.
 type processObserver struct {
 	*telemetry.Metrics
@@ -132,56 +146,85 @@ func (s processObserver) Planned(batch []*effects.Settlement) {
 
 // wire creates the parts of the gateway and connects them.
 func (g *gateway) wire() {
-	var outcomes []string
-	for _, o := range ingest.Outcomes() {
-		outcomes = append(outcomes, string(o))
+	g.metrics = telemetry.NewMetrics()
+	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, g.info)
+	g.health.Profiler, g.health.Log = g.config.PProf, g.log
+	g.wireMetrics()
+	g.wireLog()
+	if g.certificate != nil {
+		g.metrics.WatchCertificate(g.certificate.ExpiresAt)
 	}
-	g.metrics = telemetry.NewMetrics(outcomes)
-	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
-	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
-	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
-	g.cpuLimiter = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
+	g.heartbeats = api.NewAgentHeartbeats(g.db, now)
+	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, now)
+	g.cpuLimiter = cpushare.New(g.config.Evaluation, g.metrics, now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
 	settler := g.newSettler()
 	g.process = route.New(g.config.Route, route.Deps{
-		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: processObserver{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: g.tracedPlans(processObserver{g.metrics, g.meter}), Traces: g.tracer != nil, Log: g.log, Now: now, Lease: g.config.Lease(),
 		CPULimiter: g.cpuLimiter, Target: g.out.compileTarget,
 	})
-	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), settler, localProcessor{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.tracedStore(settler), localProcessor{g.process, g.db}, g.metrics, g.log, now)
 	g.metrics.WatchUnreadable(g.db.Unreadable)
+	if g.tracer != nil {
+		g.tracer.ReadTenants(g.db.TenantSlugs)
+		g.metrics.WatchSpans(g.tracer.Dropped)
+	}
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
 		Sources: g.db, Learner: g.db, Services: g.db, Ready: g.db.Fit, Keys: g.publishedKeys, Confirm: g.out.confirm,
-		Meter: g.meter, Batcher: g.batcher, Observer: ingestObserver{g.metrics}, Log: g.log, Now: time.Now,
+		Meter: g.meter, Batcher: g.batcher, Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
 }
 
-// router returns the handler of the public listener: ingest and the API.
+// router returns the handler of the public listener: ingest and the API, as far as the instance has
+// these roles. Other paths are answered 404.
 func (g *gateway) router() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = api.HandleError
-	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
-		g.log.Error("a request panicked", "error", err, "stack", string(stack))
-		return err
-	}}))
-	g.handler.Register(e)
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: g.logPanic}))
+	if g.tracer != nil {
+		e.Use(g.traceAPI)
+	}
+	if g.config.HasRole(configs.RoleIngest) {
+		g.handler.Register(e)
+	}
+	if g.config.HasRole(configs.RoleAPI) {
+		g.registerAPI(e)
+	}
+	return e
+}
+
+func (g *gateway) registerAPI(e *echo.Echo) {
 	explainer := routeExplainer{g.db, g.out, g.cpuLimiter}
 	api.Register(e, api.Deps{
-		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
+		Events: g.db, Rejections: g.db, Work: tracedWork{g.db}, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
 		AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
-		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
+		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
 		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
 		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,
 		PublicKeys:    g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, OnRefusal: g.metrics.APIRefused,
-		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
+		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: now, Version: version, Limits: apiLimits(g.config),
 	})
-	return e
+}
+
+// logPanic logs a request that panicked, with the request id of the response.
+func (g *gateway) logPanic(c echo.Context, err error, stack []byte) error {
+	header := c.Response().Header()
+	id := header.Get(ingest.RequestIDHeader)
+	if id == "" {
+		id = ingest.RequestIDOf(c.Request().Header, now())
+		header.Set(ingest.RequestIDHeader, id)
+	}
+	trace, _, _ := ingest.TraceOf(c.Request().Header)
+	panics.Count(panics.Request)
+	g.log.Error("a request panicked", "request_id", id, "trace_id", trace, "error", err, "stack", string(stack))
+	return err
 }
 
 // apiLimits are the limits of requests to the API. Tenants share the database
@@ -219,16 +262,17 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
 	serve := func(s *http.Server, l net.Listener) {
-		if err := s.Serve(httpguard.Listener{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(g.guard(l)); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	}
 	background := g.start(g.backgroundLoops()...)
 	dispatch := g.start(g.subscribers.dispatcher.Run, g.subscribers.prober.Run)
 	process := g.start(g.process.Run)
-	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run)
-	go serve(public, g.public)
-	go serve(management, g.management)
+	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
+	go panics.Guarded(func() { serve(public, g.public) })()
+	go panics.Guarded(func() { serve(management, g.management) })()
+	g.log.Info("serving", "instance", g.db.Instance(), "roles", strings.Join(g.config.Roles, ","), "url", g.config.PublicURL)
 	ready()
 	var err error
 	select {
@@ -276,11 +320,11 @@ func (g *gateway) start(run ...func(context.Context) error) *loops {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &loops{cancel: cancel}
 	for _, r := range run {
-		l.group.Go(func() {
+		l.group.Go(panics.Guarded(func() {
 			if err := r(ctx); err != nil {
 				g.log.Error("a background loop ended", "error", err)
 			}
-		})
+		}))
 	}
 	return l
 }
@@ -292,6 +336,7 @@ func (g *gateway) close() {
 			_ = l.Close() // Serve may have closed it
 		}
 	}
+	g.closeTracer()
 	if g.db != nil {
 		g.db.Close()
 	}

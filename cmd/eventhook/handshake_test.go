@@ -45,6 +45,7 @@ func (i *instance) post(source, body string, header ...string) int {
 // All instances use the secret that one of them received in a handshake. The secret
 // survives a crash and another apply, and a second handshake cannot replace it.
 func TestAllInstancesUseALearnedSecret(t *testing.T) {
+	t.Parallel()
 	const secret, body = "b537207f20cbfa02357cf448134da559", `{"events":[{"action":"changed"}]}`
 	file := filepath.Join(t.TempDir(), "asana.yaml")
 	if err := os.WriteFile(file, []byte("tenants:\n  - slug: acme\n    sources:\n      - {slug: asana, provider: asana}\n"), 0o600); err != nil {

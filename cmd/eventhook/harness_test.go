@@ -27,6 +27,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/cli/send"
+	"github.com/eventhook/eventhook/internal/dbclock"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -35,6 +36,9 @@ import (
 // that tests can kill a gateway.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVENTHOOK_TEST_AS_MAIN") != "" {
+		if file := os.Getenv(clockVariable); file != "" {
+			clock = dbclock.New(jumpingClock(file))
+		}
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	pgtest.Main(m)
@@ -77,11 +81,24 @@ func startInstance(t *testing.T, dsn string, env ...string) *instance {
 	if err := os.WriteFile(file, []byte(testTenants), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return startCommand(t, append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
-		"EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey, "EVENTHOOK_LEASE_SECONDS=2"}, env...), "serve", "--apply", file)
+	return startCommand(t, databaseEnv(dsn, env...), "serve", "--apply", file)
+}
+
+// databaseEnv returns the variables of a gateway on a database, followed by more.
+func databaseEnv(dsn string, more ...string) []string {
+	return append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
+		"EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey, "EVENTHOOK_LEASE_SECONDS=2"}, more...)
 }
 
 func startCommand(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	i, out := launch(t, env, args...)
+	i.awaitServing(out)
+	return i
+}
+
+// launch starts a gateway and returns its output. awaitServing must be called.
+func launch(t *testing.T, env []string, args ...string) (*instance, io.Reader) {
 	t.Helper()
 	i := &instance{t: t, logs: &clitest.Buffer{}, done: make(chan struct{})}
 	i.cmd = exec.Command(os.Args[0], append(args, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")...)
@@ -100,6 +117,12 @@ func startCommand(t *testing.T, env []string, args ...string) *instance {
 			t.Logf("log of the instance at %s:\n%s", i.url, i.logs)
 		}
 	})
+	return i, out
+}
+
+// awaitServing waits until a launched gateway serves, and fails the test if it ends before.
+func (i *instance) awaitServing(out io.Reader) {
+	i.t.Helper()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "webhooks and API  "); ok {
 			i.url = url
@@ -111,13 +134,20 @@ func startCommand(t *testing.T, env []string, args ...string) *instance {
 				_ = i.cmd.Wait()
 				close(i.done)
 			}()
-			return i
+			return
 		}
 	}
 	_ = i.cmd.Wait()
 	close(i.done)
-	t.Fatalf("the gateway did not start:\n%s", i.logs)
-	return nil
+	i.t.Fatalf("the gateway did not start:\n%s", i.logs)
+}
+
+// signal sends a signal to the process.
+func (i *instance) signal(s os.Signal) {
+	i.t.Helper()
+	if err := i.cmd.Process.Signal(s); err != nil {
+		i.t.Fatal(err)
+	}
 }
 
 // kill ends the process at once, as a crash would.
@@ -190,7 +220,8 @@ func (i *instance) call(method, path string, body, answer any) (status int) {
 }
 
 // flood sends pushes with different ids over several connections until stop is
-// called, and records the answers.
+// called, and records the answers. A sender pauses between two pushes, which leaves the
+// processors to the gateway and to other tests.
 type flood struct {
 	cancel   context.CancelFunc
 	senders  sync.WaitGroup
@@ -214,11 +245,19 @@ func startFloodNamed(t *testing.T, to *instance, name string) *flood {
 				id := fmt.Sprintf("%s-%d", name, f.sent.Add(1))
 				status, answer, err := to.push(context.WithoutCancel(ctx), id)
 				f.note(status, answer, err)
+				pause(ctx)
 			}
 		})
 	}
 	t.Cleanup(f.stop)
 	return f
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(20 * time.Millisecond):
+	}
 }
 
 func (f *flood) note(status int, answer send.Answer, err error) {

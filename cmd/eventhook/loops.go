@@ -3,29 +3,63 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
+// loop runs until ctx ends.
+type loop = func(ctx context.Context) error
+
 // backgroundLoops are the loops that maintain the caches, metrics and data of the
 // gateway. They run until the last request has ended.
-func (g *gateway) backgroundLoops() []func(context.Context) error {
-	return []func(context.Context) error{
+func (g *gateway) backgroundLoops() []loop {
+	loops := []loop{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.invalidate) },
 		func(ctx context.Context) error { return g.db.WatchFit(ctx, 10*time.Second) },
+		g.db.WatchReplica,
 		g.applyLater,
+		g.reloadOnHangup,
+		func(ctx context.Context) error { return g.outage.Run(ctx, g.log) },
+		g.tenantSlugs.run,
 		func(ctx context.Context) error { return g.db.SendNotifications(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
-		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
-		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
+		g.watchDatabase,
+	}
+	if g.config.Metrics.TenantLabel {
+		loops = append(loops, g.watchTenants)
+	}
+	if g.certificate != nil {
+		loops = append(loops, func(ctx context.Context) error { return g.certificate.Watch(ctx, certificateInterval) })
+	}
+	if g.config.HasRole(configs.RoleDispatch) {
+		loops = append(loops, g.watchQueues)
+	}
+	if g.config.HasRole(configs.RoleIngest) {
+		loops = append(loops, func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) })
+	}
+	if g.config.HasRole(configs.RoleAPI) {
+		loops = append(loops, func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) })
+	}
+	if g.config.HasRole(configs.RoleDispatch) {
+		loops = append(loops, g.maintenanceLoops()...)
+	}
+	return loops
+}
+
+// maintenanceLoops do the background work on the database. Each instance with RoleDispatch runs
+// them: they lease the rows that they change, skip rows that another instance has locked, or take
+// an advisory lock, so no work is done twice.
+func (g *gateway) maintenanceLoops() []loop {
+	return []loop{
 		func(ctx context.Context) error { return g.subscribers.replays.Run(ctx) },
-		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
-		g.every(10*time.Minute, "maintain partitions", func(ctx context.Context) (bool, error) {
-			return false, g.db.MaintainPartitions(ctx, partitionsAhead, retention(g.config))
-		}),
+		g.every(10*time.Minute, "maintain partitions", g.maintainPartitions),
 		g.every(time.Second, "expire promises", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
@@ -37,6 +71,10 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 		g.every(time.Second, "end the work of closed tenants", g.db.CleanUpTenants),
 		g.every(10*time.Second, "expire deliveries", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)
+			return n > 0, err
+		}),
+		g.every(5*time.Second, "find agents that are offline", func(ctx context.Context) (bool, error) {
+			n, err := g.db.EndAgents(ctx)
 			return n > 0, err
 		}),
 		g.every(10*time.Second, "delete expired rows", func(ctx context.Context) (bool, error) { return false, g.sweep(ctx) }),
@@ -62,6 +100,7 @@ func (g *gateway) sweep(ctx context.Context) error {
 // invalidate evicts the cache entries that a configuration change concerns.
 func (g *gateway) invalidate(c pg.ConfigChange) {
 	g.subscribers.invalidate(c)
+	g.tenantSlugs.changed(c)
 	switch {
 	case c == pg.ConfigChange{}:
 		g.handler.InvalidateAll()
@@ -91,11 +130,22 @@ func (g *gateway) every(interval time.Duration, act string, do func(context.Cont
 			}
 			for more := g.db.Fit() == nil; more && ctx.Err() == nil; {
 				var err error
-				if more, err = do(ctx); err != nil && ctx.Err() == nil {
+				if more, err = recovering(ctx, do); err != nil && ctx.Err() == nil {
 					g.log.Warn("cannot "+act+"; retrying later", "error", err)
 					break
 				}
 			}
 		}
 	}
+}
+
+// recovering calls do. A panic of do is an error, so that it does not end the instance.
+func recovering(ctx context.Context, do func(context.Context) (bool, error)) (more bool, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			panics.Count(panics.Loop)
+			more, err = false, fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
+		}
+	}()
+	return do(ctx)
 }

@@ -43,7 +43,7 @@ version changes nothing. serve migrates up at its start.`,
 		defer d.close(log)
 		switch act {
 		case "up":
-			if err = d.refusePooler(cmd.Context()); err == nil {
+			if err = d.checkURLs(cmd.Context()); err == nil {
 				err = migrations.Up(cmd.Context(), d.url)
 			}
 		case "down":

@@ -107,6 +107,7 @@ func trickle(begin string) func(net.Conn) {
 
 // Receivers fail in different ways. Each attempt has the error of its receiver.
 func TestFaultsOfReceiversAreRecorded(t *testing.T) {
+	t.Parallel()
 	gateway := startDelivering(t, pgtest.New(t))
 	healthy := newSubscriber(t)
 	gateway.subscribe(healthy.url, "healthy", "")
@@ -116,12 +117,7 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Le")
 		}
 	})
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	down := "http://" + unused.Addr().String()
-	_ = unused.Close()
+	down := "http://" + clitest.FreeAddress(t)
 	elsewhere := newSubscriber(t)
 	redirecting := newSubscriber(t)
 	redirecting.setHandler(func(w http.ResponseWriter, r *http.Request) {
@@ -218,6 +214,7 @@ func wantDelivered(t *testing.T, gateway *instance, eventType string) []string {
 // A receiver that fails every other request gets every event when it recovers, and no
 // event that it has answered with success again.
 func TestFlappingReceiverGetsEveryEvent(t *testing.T) {
+	t.Parallel()
 	const failures = 30 // few enough that no delivery has all its attempts among them
 	dsn := pgtest.New(t)
 	gateway, flapping := startDelivering(t, dsn), newSubscriber(t)
@@ -247,6 +244,7 @@ func TestFlappingReceiverGetsEveryEvent(t *testing.T) {
 }
 
 func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	// Requests to the dead subscriber could occupy all slots.
 	gateway, dead, healthy := startDelivering(t, dsn, "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=4"), newSubscriber(t), newSubscriber(t)
@@ -265,6 +263,7 @@ func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
 // If a gateway dies during deliveries, another instance sends them when their leases
 // expire.
 func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	killed, receiving := startDelivering(t, dsn), newSubscriber(t)
 	killed.subscribe(receiving.url, "made", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
@@ -288,6 +287,7 @@ func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
 // A gateway that stops completes its running requests and releases its other
 // deliveries at once: no instance waits for leases to expire.
 func TestStoppedGatewayReleasesItsDeliveries(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	stopped, receiving := startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=600"), newSubscriber(t)
 	held := make(hang)
@@ -310,8 +310,10 @@ func TestStoppedGatewayReleasesItsDeliveries(t *testing.T) {
 }
 
 func TestDatabaseRestartLosesNoDelivery(t *testing.T) {
+	t.Parallel()
 	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
 			server := pgtest.NewServer(t)
 			dsn := server.DSN(pgembed.Database)
 			gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
@@ -339,6 +341,7 @@ func TestDatabaseRestartLosesNoDelivery(t *testing.T) {
 // Pause does not update the waiting deliveries, and no instance changes them until the
 // subscription is resumed. Then all of them are sent.
 func TestPauseDoesNotChangeDeliveries(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	gateway, receiving, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
 	held := make(hang)
@@ -389,6 +392,7 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 // The deletion of a subscription is answered at once. Its open deliveries are not sent
 // and end.
 func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	gateway, gone, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
 	held := make(hang)
@@ -429,6 +433,7 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 // While both secrets sign, the receiver can change from the old to the new secret at
 // any time without losing a delivery.
 func TestRotationLosesNoDelivery(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
 	id, old := gateway.subscribe(receiving.url, "made", "")
@@ -456,6 +461,7 @@ func TestRotationLosesNoDelivery(t *testing.T) {
 // Two instances share the deliveries. While a lease is valid, no other instance sends
 // its delivery.
 func TestTwoInstancesSendEachDeliveryOnce(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	instances := []*instance{startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=60"), startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=60")}
 	receiving := newSubscriber(t)

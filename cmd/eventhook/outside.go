@@ -42,7 +42,7 @@ func newClient(c configs.Config) *egress.Client {
 // authenticator returns the authentication of deliveries. Its requests follow the same
 // address policy.
 func (o outside) authenticator() *auth.Clients {
-	return auth.New(auth.Deps{Client: o.client, Now: time.Now,
+	return auth.New(auth.Deps{Client: o.client, Now: now,
 		WithCertificate: func(c tls.Certificate, authorities *x509.CertPool) auth.TLSClient {
 			return o.client.WithCertificate(c, authorities)
 		}})
@@ -64,7 +64,7 @@ func (o outside) compileTestTarget(t eventhook.Target) (route.Effector, error) {
 // here, because the verification only reports that the key is missing.
 func (o outside) keys() *keyset.Cache {
 	const maxDocuments, maxBytes = 1000, 256 << 10
-	return keyset.New(maxDocuments, time.Now, func(ctx context.Context, url string) ([]byte, time.Duration, error) {
+	return keyset.New(maxDocuments, now, func(ctx context.Context, url string) ([]byte, time.Duration, error) {
 		d, err := o.client.Get(ctx, url, maxBytes)
 		if err != nil {
 			o.log.Warn("cannot fetch published keys", "url", url, "error", err)

@@ -48,6 +48,7 @@ func wantNotReady(t *testing.T, i *instance) {
 }
 
 func TestInstanceOnANewerSchemaIsNotReadyUntilItIsReplaced(t *testing.T) {
+	t.Parallel()
 	newest, err := migrations.Newest()
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +95,7 @@ func TestInstanceOnANewerSchemaIsNotReadyUntilItIsReplaced(t *testing.T) {
 
 // A rolling upgrade migrates the database while instances of the former release run.
 func TestInstanceStaysReadyOnTheSchemaOfTheNextRelease(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.New(t)
 	i := startInstance(t, dsn)
 	if _, err := connect(t, dsn).Exec(t.Context(), `UPDATE eventhook.schema_release SET previous = newest, newest = newest + 2;

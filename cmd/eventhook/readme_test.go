@@ -35,12 +35,7 @@ func TestREADMEFirstFiveMinutes(t *testing.T) {
 // The test runs the commands of the README with another port, in a gateway that may
 // send to this host.
 func TestREADMESubscriber(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	_ = free.Close()
+	_, port, _ := net.SplitHostPort(clitest.FreeAddress(t))
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
 	got := gateway.shell(t, strings.ReplaceAll(pageBlocks(t, "README.md", "### Deliver an event to a subscriber")[0], "9000", port))
 	clitest.WantInOrder(t, got,
@@ -72,8 +67,8 @@ func TestConfigurationAsCodePage(t *testing.T) {
 }
 
 // shell runs commands as a new user does: the program is in ./bin and the admin key in
-// ./data. Only the URL of the gateway is configured.
-func (i *instance) shell(t *testing.T, commands string) string {
+// ./data. Only the URL of the gateway and env are configured.
+func (i *instance) shell(t *testing.T, commands string, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -89,7 +84,7 @@ func (i *instance) shell(t *testing.T, commands string) string {
 		}
 	}
 	sh := exec.CommandContext(t.Context(), "sh", "-euc", commands)
-	sh.Dir, sh.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "EVENTHOOK_SERVER=" + i.url}
+	sh.Dir, sh.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "EVENTHOOK_SERVER=" + i.url}, env...)
 	var out bytes.Buffer
 	sh.Stdout, sh.Stderr = &out, &out
 	if err := sh.Run(); err != nil {

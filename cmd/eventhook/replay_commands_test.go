@@ -131,6 +131,7 @@ func runRequest(t *testing.T, gateway *instance) {
 // The numbers that the page expects: 12 subscriptions to payment.*, 3 disabled ones, 7 dead
 // deliveries.
 func TestTheBulkCommandsOfThePageOnReplay(t *testing.T) {
+	t.Setenv("STRIPE_SECRET", "whsec_an_example_0123456789")
 	gateway, receiver := startBilling(t)
 	for i := range 11 {
 		mustRun(t, fmt.Sprintf("subscription create other-%d --type payment.refunded --url %s", i, receiver.url))
@@ -155,6 +156,14 @@ func TestTheBulkCommandsOfThePageOnReplay(t *testing.T) {
 	clitest.WantInOrder(t, runPage(t, &page, "subscription pause --type 'payment.*' --expect 12"), "12")
 	clitest.WantInOrder(t, runPage(t, &page, "subscription enable --status disabled --expect 3"), "3")
 	clitest.WantInOrder(t, runPage(t, &page, "delivery retry --subscription billing --status dead --limit 1000 --expect 7"), "Retried: 7")
+	mustRun(t, "source create stripe --provider stripe --secret-env STRIPE_SECRET")
+	for range 4 {
+		mustRun(t, "send stripe --secret-env STRIPE_SECRET")
+	}
+	clitest.Eventually(t, "the events are unrouted", func() bool {
+		return strings.Count(mustRun(t, "event list --source stripe --status unrouted"), "unrouted") == 4
+	})
+	clitest.WantInOrder(t, runPage(t, &page, "event reprocess --status unrouted --source stripe --limit 100 --expect 4"), "Reprocessed: 4")
 	if len(page) > 0 {
 		t.Errorf("the commands %q of the page have not run", page)
 	}

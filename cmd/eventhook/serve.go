@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 	"github.com/eventhook/eventhook/internal/datadir"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
@@ -23,16 +25,19 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
-		Long: `Run the gateway until SIGTERM or Ctrl-C.
+		Long: `Run the gateway until SIGTERM or Ctrl-C. A second SIGTERM or Ctrl-C ends it at
+once. SIGHUP does not end it.
 
 Without DATABASE_URL the gateway runs a private PostgreSQL in --data-dir, and
 generates its keys there.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
+	s.add(cmd, "roles", "roles", "parts that this instance runs: "+strings.Join(configs.Roles(), ",")+" (default all)")
 	apply := cmd.Flags().String("apply", "", "YAML file or folder to apply at the start, as eventhook apply does")
 	makeSecrets := cmd.Flags().Bool("make-secrets", false, "generate secrets for each ${NAME} in --apply that is not set, and store them in --data-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		hangups := notifyHangups()
 		c, log, err := s.load(cmd)
 		if err != nil {
 			return err
@@ -42,9 +47,16 @@ generates its keys there.`,
 		}
 		tuneMemory()
 		divertStandardLog(log)
+		panics.EndProcess(log)
+		defer panics.End()
 		g, err := newGateway(cmd.Context(), c, log)
 		if err != nil {
 			return err
+		}
+		g.hangups = hangups
+		g.reread = func() (configs.Config, error) {
+			c, _, err := s.load(cmd)
+			return c, err
 		}
 		var generated *datadir.Secrets
 		if *apply != "" {
@@ -151,10 +163,13 @@ func (g *gateway) allowsLoopback() bool {
 // example commands.
 func (g *gateway) announce(w io.Writer, generated *datadir.Secrets) {
 	url := g.config.PublicURL
-	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   http://%s/metrics\n",
-		version, url, url, terminal.Address(g.management.Addr()))
-	if own := "http://" + terminal.Address(g.public.Addr()); own != url {
+	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   %s/metrics\n",
+		version, url, url, g.scheme()+terminal.Address(g.management.Addr()))
+	if own := g.scheme() + terminal.Address(g.public.Addr()); own != url {
 		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
+	}
+	if len(g.config.Roles) < len(configs.Roles()) {
+		_, _ = fmt.Fprintf(w, "  roles             %s; the paths of other roles answer 404\n", strings.Join(g.config.Roles, ", "))
 	}
 	if g.allowsLoopback() {
 		_, _ = fmt.Fprint(w, "  allowed           requests to this host; do not allow them on a shared gateway\n")

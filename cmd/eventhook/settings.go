@@ -14,7 +14,13 @@ import (
 // settings are the flags that select or override the configuration.
 type settings struct {
 	file  string
-	flags map[string]*string
+	flags map[string]settingFlag // by name
+}
+
+// settingFlag is a flag that overrides a key of the configuration.
+type settingFlag struct {
+	key   string
+	value *string
 }
 
 // configFlags are the flags that override keys of the configuration file and
@@ -30,12 +36,17 @@ var configFlags = []struct{ flag, key, usage string }{
 
 // addSettings defines the flags of the configuration.
 func addSettings(cmd *cobra.Command) *settings {
-	s := &settings{flags: map[string]*string{}}
+	s := &settings{flags: map[string]settingFlag{}}
 	cmd.Flags().StringVar(&s.file, "config", os.Getenv("EVENTHOOK_CONFIG"), "configuration file (YAML)")
 	for _, f := range configFlags {
-		s.flags[f.flag] = cmd.Flags().String(f.flag, "", f.usage)
+		s.add(cmd, f.flag, f.key, f.usage)
 	}
 	return s
+}
+
+// add defines a flag that overrides a key.
+func (s *settings) add(cmd *cobra.Command, name, key, usage string) {
+	s.flags[name] = settingFlag{key, cmd.Flags().String(name, "", usage)}
 }
 
 // names returns the names of the flags but --config.
@@ -49,9 +60,9 @@ func (s *settings) names() (names []string) {
 // load reads the configuration and creates the logger that it describes.
 func (s *settings) load(cmd *cobra.Command) (configs.Config, *slog.Logger, error) {
 	over := map[string]string{}
-	for _, f := range configFlags {
-		if cmd.Flags().Changed(f.flag) {
-			over[f.key] = *s.flags[f.flag]
+	for name, f := range s.flags {
+		if cmd.Flags().Changed(name) {
+			over[f.key] = *f.value
 		}
 	}
 	return loadConfig(configs.Sources{File: s.file, Environ: os.Environ(), Flags: over}, cmd.ErrOrStderr())

@@ -12,8 +12,10 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/internal/tracing"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/agents"
 	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/outbound/send"
@@ -32,6 +34,7 @@ type subscribers struct {
 	prober            *outbound.Prober
 	tester            *outbound.Tester
 	replays           *replay.Worker
+	agents            *agents.Service
 }
 
 // deliveryObserver reports settled deliveries to the metrics and the usage meter.
@@ -58,33 +61,36 @@ func (d localDispatcher) NotifyDue() { d.db.WakeDeliveries() }
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
-	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
-	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
+	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, now)
+	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, now)
 	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(),
-		UserAgent: g.out.client.UserAgent, Now: time.Now}
+		Tracer: g.sendTracer(), UserAgent: g.out.client.UserAgent, Now: now}
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(sends)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Send: sends, Log: g.log})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
-	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: time.Now,
+	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: now,
 		Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
+	s.agents = agents.New(c.Dispatch, agents.Deps{Queue: g.db, Directory: directory, Observer: observer, Log: g.log, Now: now, Chance: rand.Float64,
+		Destinations: agents.Directory{Subscriptions: s.subscriptionCache, Transports: subscriptions, Targets: s.targets}})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: directory, Observer: observer,
-		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
+		Queue: g.db, Directory: directory, Agents: s.agents, Observer: observer,
+		Log: g.log, Now: now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
 	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, CPULimiter: g.cpuLimiter, Store: g.tracedPublishes(g.db), Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: now,
 	})
 	s.replays = &replay.Worker{Store: g.db, CPULimiter: g.cpuLimiter,
-		Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: time.Now}
-	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
+		Retention: time.Duration(g.config.Retention.DeliveriesDays) * 24 * time.Hour, Log: g.log, Now: now}
+	g.metrics.WatchAgentClaims(s.agents.Waiting)
+	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: now}
 }
 
 // transforms returns the runner of the transforms of subscriptions. Its first run starts a
 // process.
 func (g *gateway) transforms() *transform.Runner {
 	processes := max(3, runtime.GOMAXPROCS(0)+1) // one for each processor, and one that a single tenant cannot take
-	return transform.NewRunner(transform.NewPools(processes), processes, g.cpuLimiter, time.Now)
+	return transform.NewRunner(transform.NewPools(processes), processes, g.cpuLimiter, now)
 }
 
 // apiPublisher publishes the events that callers of the API send.
@@ -99,6 +105,7 @@ func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, ev
 		case o.Event.Status == eventhook.EventDuplicate:
 			outcomes[i] = api.PublishResult{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
 		default:
+			tracing.Created(ctx, o.Event)
 			outcomes[i] = api.PublishResult{EventID: o.Event.ID, Deliveries: o.Count}
 		}
 	}

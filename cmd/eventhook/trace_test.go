@@ -43,7 +43,7 @@ func newTracedReceiver(t *testing.T) *tracedReceiver {
 
 // record checks that a request names one trace, and has a span of its own.
 func (r *tracedReceiver) record(t *testing.T, q *http.Request, body []byte) {
-	trace, flags := ingest.TraceOf(q.Header)
+	trace, _, flags := ingest.TraceOf(q.Header)
 	kind := "target"
 	if q.URL.Path != "/target" {
 		kind = q.Header.Get("X-Eventhook-Event-Type")
@@ -135,6 +135,7 @@ const tracedParent, tracedID = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba9
 // request of the http target, deliveries, the execution, the promise and the log; then the event
 // again, and a replay of the delivery.
 func TestOneTraceLeadsThroughEverything(t *testing.T) {
+	t.Parallel()
 	for claim, sent := range map[string][]string{"a trace of the sender": {tracedParent}, "a trace of the gateway": nil} {
 		t.Run(claim, func(t *testing.T) {
 			r := newTracedReceiver(t)

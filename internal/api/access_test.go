@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,6 +45,14 @@ var scopes = map[string]eventhook.Scope{
 	"DELETE /subscriptions":  eventhook.ScopeManage,
 	"GET /deliveries":        eventhook.ScopeRead,
 	"POST /deliveries":       eventhook.ScopeManage,
+	"GET /agents":            eventhook.ScopeRead,
+	"POST /agents":           eventhook.ScopeManage,
+	"PATCH /agents":          eventhook.ScopeManage,
+	"DELETE /agents":         eventhook.ScopeManage,
+
+	"POST /agents/claim":                  eventhook.ScopeDeliver,
+	"POST /agents/deliveries/results":     eventhook.ScopeDeliver,
+	"POST /agents/deliveries/{id}/result": eventhook.ScopeDeliver,
 
 	// Evaluates existing routes without side effects.
 	"POST /events/{id}/test": eventhook.ScopeRead,
@@ -240,6 +249,7 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 	claimed := r.claimOne()
 	promise := r.createPromise("order-1", http.StatusCreated)
 	subscription, delivery := r.delivered()
+	agent := fmt.Sprint(r.createAgent("berlin", "env:prod")["id"])
 	_, key := r.key("acme", eventhook.ScopeRead)
 	replay, _ := r.admin("POST", subscriptionPath(subscription)+"/replay", object{"since": "2020-01-01T00:00:00Z"}).want(http.StatusAccepted).object()["replay_id"].(string)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
@@ -269,6 +279,10 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		{"GET", "/subscriptions/" + subscription + "/public-key", nil},
 		{"GET", "/deliveries/" + delivery, nil},
 		{"POST", "/deliveries/" + delivery + "/retry", nil},
+		{"GET", "/agents/" + agent, nil},
+		{"PATCH", "/agents/" + agent, object{"name": "mine"}},
+		{"DELETE", "/agents/" + agent, nil},
+		{"POST", "/agents/" + agent + "/rotate-key", nil},
 		{"GET", "/work/" + claimed.ID, nil},
 		{"POST", "/work/" + claimed.ID + "/heartbeat", token},
 		{"POST", "/work/" + claimed.ID + "/complete", token},
@@ -302,7 +316,7 @@ func TestResourcesOfOtherTenantsAreNotFound(t *testing.T) {
 		r := r.subtest(t)
 		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
 	})
-	for _, list := range []string{"/events", "/work", "/promises", "/subscriptions", "/deliveries"} {
+	for _, list := range []string{"/events", "/work", "/promises", "/subscriptions", "/deliveries", "/agents"} {
 		t.Run("lists do not contain resources of other tenants: "+list, func(t *testing.T) {
 			r := r.subtest(t)
 			var got page

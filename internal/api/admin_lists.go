@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -134,10 +135,12 @@ func (s *server) listAllSubscriptions(ctx context.Context, _ caller, in *allSubs
 	}
 	found := newPage(pages, list, in.Limit, show, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID })
 	views := make([]*Subscription, len(found.Body.Items))
+	labels := make([]labelled, len(views))
 	for i := range views {
-		views[i] = &found.Body.Items[i].Subscription
+		v := &found.Body.Items[i].Subscription
+		views[i], labels[i] = v, labelled{list[i].TenantID, "", v.TargetLabels, &v.Warnings}
 	}
-	return found, s.warnOfTenants(ctx, views...)
+	return found, errors.Join(s.warnOfTenants(ctx, views...), s.warnOfLabels(ctx, labels))
 }
 
 // slugsOf returns the slugs of the tenants of a list.

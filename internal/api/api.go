@@ -29,8 +29,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/verify"
@@ -50,6 +52,10 @@ type Deps struct {
 	Sources    SourceStore
 	RouteStore RouteStore
 	EventTypes EventTypeStore
+	Agents     AgentStore
+	Heartbeats *AgentHeartbeats // of agents
+
+	AgentDeliveries AgentDeliveries
 
 	Configuration Configuration
 
@@ -91,6 +97,8 @@ type server struct {
 	slots      classSlots
 	bodies     map[reflect.Type]*huma.Schema // schemas of bodies that the framework decodes, by bodyOf; filled by Register
 
+	failureLines *rate.Limiter // limits log lines about requests that failed because a part was not available
+
 	accounts *snapshot.Cache[string, *usage.Account] // by tenant slug
 }
 
@@ -108,6 +116,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d), waitQueues: newWaitQueues(d.Stopping, d.Now),
 		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults()), bodies: map[reflect.Type]*huma.Schema{}}
 	s.slots = newClassSlots(s.budget.Limits)
+	const logLinesPerSecond, logLinesBurst = 5, 20
+	s.failureLines = rate.NewLimiter(logLinesPerSecond, logLinesBurst)
 	s.wrongKeys = newWrongKeyLimiter(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
 		s.KeyUses = NewKeyUses()
@@ -129,6 +139,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerEventTypes(api)
 	s.registerSubscriptions(api)
 	s.registerDeliveries(api)
+	s.registerAgents(api)
+	s.registerAgentDeliveries(api)
 	s.registerExplain(api)
 	s.registerProviders(api)
 	s.registerWork(api)
@@ -144,7 +156,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	return api
 }
 
-// HandleError responds to requests for unknown paths and methods.
+// HandleError responds to requests for unknown paths and methods, and to requests that panicked.
+// The response to a panic has the request id that was set in its header.
 func HandleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -155,6 +168,8 @@ func HandleError(err error, c echo.Context) {
 	}
 	p := &problem{Title: http.StatusText(status), Status: status}
 	switch status {
+	case http.StatusInternalServerError:
+		p.Detail, p.RequestID = internalError, c.Response().Header().Get(ingest.RequestIDHeader)
 	case http.StatusNotFound:
 		p.Detail = "No operation has this path."
 	case http.StatusMethodNotAllowed:
@@ -189,6 +204,7 @@ type operation struct {
 	alsoStatus int  // status of another success with the same response
 	alsoFails  int  // status of an error that other operations do not return
 	isRaw      bool // the response is bytes of any content type
+	isOfAgent  bool // only the key of an agent may call it
 	isAccept   bool // creates work, so a tenant that is not active is refused as for publishing
 }
 
@@ -271,7 +287,9 @@ func (o operation) failures() []int {
 // description returns the operation's description with the key that it requires.
 func (o operation) description() string {
 	needs := "Requires the admin key."
-	if o.scope != "" {
+	if o.isOfAgent {
+		needs = "Requires the key of an agent, which has the scope " + string(o.scope) + "."
+	} else if o.scope != "" {
 		needs = "Requires a key with the scope " + string(o.scope) + ", or the admin key."
 	}
 	return strings.TrimSpace(o.about + " " + needs)

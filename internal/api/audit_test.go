@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -158,7 +159,10 @@ func TestAuditLists(t *testing.T) {
 
 func TestRequestIDs(t *testing.T) {
 	var log bytes.Buffer
-	r := setUp(t, func(d *api.Deps) { d.Events, d.Log = brokenEvents{}, slog.New(slog.NewTextHandler(&log, nil)) })
+	var failure error
+	r := setUp(t, func(d *api.Deps) {
+		d.Events, d.Log = brokenEvents{err: &failure}, slog.New(slog.NewTextHandler(&log, nil))
+	})
 	for _, c := range []struct {
 		claim, key, sent string
 		status           int
@@ -181,9 +185,19 @@ func TestRequestIDs(t *testing.T) {
 		}
 		seen[id] = true
 	}
-	r.withHeader(adminKey, "GET", T("acme")+"/events", "", "X-Request-Id", "mine-3").want(http.StatusInternalServerError)
-	if !strings.Contains(log.String(), "request_id=mine-3") {
-		t.Errorf("logged %s, want the request id", &log)
+	for _, c := range []struct {
+		id     string
+		err    error
+		status int
+	}{
+		{"mine-3", errBroken, http.StatusInternalServerError},
+		{"mine-4", &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errors.New("refused")}, http.StatusServiceUnavailable},
+	} {
+		failure = c.err
+		a := r.withHeader(adminKey, "GET", T("acme")+"/events", "", "X-Request-Id", c.id).want(c.status)
+		if !strings.Contains(log.String(), "request_id="+c.id) || !strings.Contains(a.Body.String(), `"request_id":"`+c.id+`"`) {
+			t.Errorf("logged %s and answered %s, want the request id %s", &log, a.Body, c.id)
+		}
 	}
 }
 

@@ -195,8 +195,8 @@ func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.Ten
 // reach its handler.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		trace, flags := ingest.TraceOf(requestOf(ctx).Header)
-		by := caller{requestID: s.requestID(ctx), trace: trace, traceFlags: flags, address: s.addressOf(ctx),
+		trace, parent, flags := ingest.TraceOf(requestOf(ctx).Header)
+		by := caller{requestID: s.requestID(ctx), trace: trace, parentSpan: parent, traceFlags: flags, address: s.addressOf(ctx),
 			hops: eventhook.HopsOf(requestOf(ctx).Header[eventhook.HopsHeader])}
 		undecoded := decodePath(ctx)
 		err := s.authorizeCaller(ctx, &by)
@@ -234,10 +234,12 @@ func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
 	case err != nil:
 		return s.countRefusal("key_wrong", err)
 	}
+	by.keyHash = hash
 	if by.admin = h.admin != nil; by.admin {
 		by.keyName = h.admin.name
 	} else {
 		by.key, by.keyName = h.key.ID, h.key.Name
+		by.agent = eventhook.Agent{ID: h.key.AgentID, Labels: h.key.AgentLabels}
 		s.KeyUses.record(h.key.ID, s.Now())
 	}
 	if by.tenant, err = s.keys.permit(ctx.Context(), h, requirementOf(ctx)); err != nil {
@@ -259,12 +261,8 @@ func (s *server) countRefusal(reason string, err error) error {
 func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	op := ctx.Operation()
 	answer, status := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err), http.StatusInternalServerError
-	var faults []error
 	if p, ok := errors.AsType[*problem](answer); ok {
 		status = p.Status
-		for _, f := range p.Errors {
-			faults = append(faults, &huma.ErrorDetail{Location: f.Location, Message: f.Message})
-		}
 	}
 	if h, ok := errors.AsType[huma.HeadersError](answer); ok {
 		ctx.SetHeader("Retry-After", h.GetHeaders().Get("Retry-After"))
@@ -272,5 +270,5 @@ func (s *server) writeError(api huma.API, ctx huma.Context, err error) {
 	if status == http.StatusUnauthorized {
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 	}
-	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may have disconnected
+	_ = huma.WriteErr(api, ctx, status, answer.Error(), answer) // the client may have disconnected
 }

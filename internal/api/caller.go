@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
 )
 
 // caller describes the sender of an authorized request. The tenant is zero on admin
@@ -18,9 +19,12 @@ type caller struct {
 	admin       bool
 	key         eventhook.KeyID // zero for the admin key
 	keyName     string          // of the admin key, too
+	keyHash     keyHash         // of the key that authenticated the request
+	agent       eventhook.Agent // id and labels of the agent of the key; zero for other keys
 	address     netip.Addr
 	requestID   string
 	trace       string       // W3C trace id of the request; "" if it had none
+	parentSpan  string       // of the same header
 	traceFlags  string       // of the same header
 	hops        int          // gateways that the request went through
 	reservation *reservation // of the request budgets
@@ -29,7 +33,8 @@ type caller struct {
 // actor returns the caller as the audit log records it. An admin on a path of a
 // tenant acts on behalf of that tenant.
 func (c caller) actor() eventhook.Actor {
-	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID, TraceID: c.trace}
+	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID, TraceID: c.trace,
+		ParentSpan: c.parentSpan, TraceFlags: c.traceFlags}
 	switch {
 	case c.admin && (c.tenant.IsZero() || c.tenant == eventhook.OperatorTenant):
 		a.Type = eventhook.ActorAdmin
@@ -59,16 +64,11 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-const requestIDHeader = "X-Request-Id"
-
 // requestID returns the request id that the client sent, or a new one, and sets it
 // in the response.
 func (s *server) requestID(ctx huma.Context) string {
-	id := eventhook.SanitizeLabel(ctx.Header(requestIDHeader))
-	if id == "" {
-		id = eventhook.NewID[caller](s.Now()).String()
-	}
-	ctx.SetHeader(requestIDHeader, id)
+	id := ingest.RequestIDOf(requestOf(ctx).Header, s.Now())
+	ctx.SetHeader(ingest.RequestIDHeader, id)
 	return id
 }
 

@@ -20,6 +20,9 @@ type DeliveryStore interface {
 	ScanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (eventhook.DeliveryScan, error)
 	// Delivery returns a delivery with its attempts in chronological order.
 	Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error)
+	// DeliveryToSend returns a delivery with its event, which is nil if its data is past the
+	// retention period.
+	DeliveryToSend(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, error)
 	// EventDeliveries returns at most limit deliveries of an event, and their total
 	// number.
 	EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, limit int) (list []eventhook.Delivery, count int, err error)
@@ -49,6 +52,8 @@ type Delivery struct {
 	AttemptCount     int        `json:"attempt_count" doc:"Total number of attempts."`
 	RetryCount       int        `json:"retry_count" doc:"Failed attempts since the delivery was created or last retried or replayed by a user."`
 	NextAttemptAt    *time.Time `json:"next_attempt_at" doc:"Earliest time of the next attempt; null if no attempt is scheduled."`
+	AcquiredBy       *string    `json:"acquired_by" format:"uuid" doc:"While the delivery is being sent, the instance of the gateway (the instance at its /info) or the agent that sends it; otherwise null."`
+	AcquiredUntil    *time.Time `json:"acquired_until" doc:"While the delivery is being sent, the time at which another instance or agent takes it over; otherwise null."`
 	StatusCode       *int       `json:"status_code" doc:"Status code of the last attempt; null if the receiver did not answer."`
 	LastError        *string    `json:"last_error" doc:"Error of the last attempt."`
 	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published or received."`
@@ -75,7 +80,7 @@ func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]strin
 	v := Delivery{
 		ID: d.ID.String(), EventID: d.EventID.String(), EventType: d.EventType, SubscriptionName: optional(names[d.SubscriptionID]),
 		Status: string(d.Status), AttemptCount: d.Attempts, RetryCount: d.RetryCount, NextAttemptAt: nextAttempt(d), StatusCode: optionalNumber(d.StatusCode),
-		LastError: optional(d.LastError), CreatedAt: d.ID.Time(), CompletedAt: optionalUTC(d.CompletedAt),
+		AcquiredBy: optionalID(d.AcquiredBy), AcquiredUntil: optionalUTC(d.AcquiredUntil), LastError: optional(d.LastError), CreatedAt: d.ID.Time(), CompletedAt: optionalUTC(d.CompletedAt),
 	}
 	if d.IsOfRoute() {
 		v.RouteID, v.TargetIndex = new(d.RouteID.String()), new(d.TargetIndex)
@@ -136,6 +141,7 @@ func (s *server) registerDeliveries(api huma.API) {
 	list.about = "Newest first. With event_type: " + aboutScans
 	register(s, api, list, s.listDeliveries)
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
+	s.registerDeliveryRequest(api)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
 	one.about = "Makes the delivery due at once and resets its retries. A delivery that succeeded is sent again. " +
 		"If the delivery belongs to a route, its event returns to the status processing. " +

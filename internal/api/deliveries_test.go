@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -60,7 +61,7 @@ func TestGetDelivery(t *testing.T) {
 	want := object{
 		"id": d.ID.String(), "event_id": of.String(), "event_type": "order.made", "subscription_id": subscription, "subscription_name": "billing", "route_id": nil, "target_index": nil, "status": "failed",
 		"attempt_count": 3.0, "retry_count": 2.0, "next_attempt_at": "2026-03-10T15:01:00Z", "status_code": nil, "last_error": "no answer within 30 s",
-		"created_at": "2026-03-10T15:00:00Z", "completed_at": nil,
+		"created_at": "2026-03-10T15:00:00Z", "completed_at": nil, "acquired_by": nil, "acquired_until": nil,
 		"attempts": []any{
 			object{"started_at": "2026-03-10T15:00:00Z", "duration_ms": 1234.0, "status_code": 503.0, "error": "answered 503", "error_class": "http_5xx", "response_excerpt": "later"},
 			object{"started_at": "2026-03-10T15:00:01Z", "duration_ms": 30000.0, "status_code": nil, "error": "no answer within 30 s", "error_class": "timeout", "response_excerpt": nil},
@@ -77,11 +78,33 @@ func TestGetDelivery(t *testing.T) {
 	r.admin("GET", T("acme")+deliveries+"/"+of.String(), nil).want(http.StatusNotFound)
 }
 
-func TestDeliveryHidesItsLease(t *testing.T) {
+func TestTheRequestOfADeliveryIsShown(t *testing.T) {
+	r := setUp(t)
+	subscription := r.subscribe("order.*")
+	e := r.event(func(e *eventhook.Event) { e.EventType = "order.made" })
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(r.stored(subscription).ID)), TenantID: r.acme, SubscriptionID: r.stored(subscription).ID, EventID: e.ID,
+		EventType: "order.made", Status: eventhook.DeliveryDead, Attempts: 1}
+	r.storeDelivery(d)
+	path := T("acme") + deliveries + "/" + d.ID.String() + "/request"
+	got := r.admin("GET", path, nil).want(http.StatusOK).object()
+	body := base64.StdEncoding.EncodeToString([]byte("billing " + string(e.Body)))
+	want := object{"method": "POST", "headers": object{"Webhook-Id": e.ID.String(), "X-Two": "a, b"}, "body_base64": body}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r.admin("GET", T("acme")+deliveries+"/"+e.ID.String()+"/request", nil).want(http.StatusNotFound)
+	r.admin("GET", T("acme")+deliveries+"/1/request", nil).want(http.StatusBadRequest)
+	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
+	r.admin("GET", path, nil).want(http.StatusConflict)
+}
+
+func TestTheEndOfALeaseIsNoNextAttempt(t *testing.T) {
 	r := setUp(t)
 	id := r.deliverTo(r.subscribe("order.*"), withStatus(eventhook.DeliveryAcquired), func(d *eventhook.Delivery) { d.NextAttemptAt = new(noon) })
 	if got := r.admin("GET", T("acme")+deliveries+"/"+id, nil).want(http.StatusOK).object(); got["next_attempt_at"] != nil {
 		t.Errorf("a delivery that is being sent is due at %v, want null", got["next_attempt_at"])
+	} else if got["acquired_until"] != "2026-03-10T15:00:00Z" {
+		t.Errorf("a delivery is acquired until %v, want the end of its lease", got["acquired_until"])
 	}
 }
 

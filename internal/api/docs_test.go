@@ -89,7 +89,7 @@ func TestDocumentFollowsTheContract(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"detail", "errors", "status", "title"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"detail", "errors", "request_id", "status", "title"}, names); diff != "" {
 		t.Errorf("a problem's members (-want +got):\n%s", diff)
 	}
 	fault := r.openAPI.Components.Schemas.SchemaFromRef(got.Properties["errors"].Items.Ref)

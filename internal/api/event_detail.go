@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
 )
 
 type eventAnswer struct{ Body eventDetail }
@@ -24,6 +25,7 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p),
 		Actions: []actionView{}, ActionsCount: count,
 		Outcome: string(outcome.Outcome), Failures: []failureView{}}
+	d.Method, d.PathSuffix, d.Query = webhookRequest(&e, p)
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a, outcome))
 	}
@@ -35,6 +37,16 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 		return nil, err
 	}
 	return &eventAnswer{d}, nil
+}
+
+// webhookRequest returns the method, the path suffix and the query of a webhook. method is nil for other
+// events, and without a payload.
+func webhookRequest(e *eventhook.Event, p eventhook.Payload) (method *string, suffix, query string) {
+	if e.Origin != eventhook.OriginSource || p.Headers == nil {
+		return nil, "", ""
+	}
+	text, suffix, query := payload.HeaderBlock(p.Headers).Request()
+	return &text, suffix, query
 }
 
 func viewAction(a eventhook.Action, o eventhook.EventOutcome) actionView {

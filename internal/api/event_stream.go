@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 const (
@@ -78,7 +79,7 @@ func (s *server) streamEvents(_ context.Context, by caller, in *streamInput) (*h
 		defer release()
 		st := &eventStream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
 		if err := st.run(); err != nil && !errors.Is(err, errStreamEnded) && hc.Context().Err() == nil {
-			s.Log.Warn("event stream failed", "request_id", by.requestID, "error", err)
+			s.Log.Warn("event stream failed", "tenant", in.Tenant, "request_id", by.requestID, "trace_id", by.trace, "error", err)
 		}
 	}}, nil
 }
@@ -111,13 +112,13 @@ func (st *eventStream) run() error {
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
 	defer cancel()
-	watcher.Go(func() {
+	watcher.Go(panics.Guarded(func() {
 		select {
 		case <-st.Stopping:
 			cancel()
 		case <-ctx.Done():
 		}
-	})
+	}))
 	st.request.SetHeader("Content-Type", "text/event-stream")
 	st.request.SetHeader("Cache-Control", "no-store")
 	st.request.SetHeader("X-Accel-Buffering", "no") // nginx must not buffer the stream

@@ -75,8 +75,11 @@ type EventView struct {
 
 type eventDetail struct {
 	EventView
-	Headers map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
-	Body    json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
+	Method     *string           `json:"method" example:"POST" doc:"Method of the request; null if the event is no webhook or its payload is past the retention period."`
+	PathSuffix string            `json:"path_suffix" example:"/opened" doc:"Path of the request below the URL of the source, as it was sent; empty if the request had that URL."`
+	Query      string            `json:"query" example:"region=eu" doc:"Query of the request, without the question mark. Credentials are redacted."`
+	Headers    map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
+	Body       json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
 	// An event can have thousands of actions and deliveries.
 	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
@@ -218,7 +221,7 @@ func headerMap(block []byte) map[string]string {
 	headers := map[string]string{}
 	for line := range strings.SplitSeq(string(block), "\r\n") {
 		name, value, ok := strings.Cut(line, ": ")
-		if !ok {
+		if !ok || strings.HasPrefix(name, ":") {
 			continue
 		}
 		value = strings.ToValidUTF8(value, "\uFFFD")

@@ -35,6 +35,7 @@ func TestEventHasAllMembersOfTheContract(t *testing.T) {
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("in a list (-want +got):\n%s", diff)
 	}
+	want["method"], want["path_suffix"], want["query"] = "POST", "", ""
 	want["headers"] = map[string]any{"Content-Type": "application/json"}
 	want["body"] = map[string]any{"n": 1.0}
 	want["actions"], want["actions_count"], want["deliveries"], want["deliveries_count"] = []any{}, 0.0, []any{}, 0.0
@@ -164,6 +165,37 @@ func TestEventShowsBodyAndHeaders(t *testing.T) {
 				t.Errorf("payload: got the headers %v, want the encoding %q, and no Content-Encoding", got, wantEncoding)
 			}
 		})
+	}
+}
+
+func TestEventShowsItsRequest(t *testing.T) {
+	r := setUp(t)
+	type request struct {
+		Method            *string
+		PathSuffix, Query string
+		Headers           map[string]string
+	}
+	for _, c := range []struct {
+		claim, headers string
+		origin         eventhook.Origin
+		want           request
+	}{
+		{"a POST to the source", "X-A: b\r\n", eventhook.OriginSource, request{new("POST"), "", "", map[string]string{"X-A": "b"}}},
+		{"another request", ":method: GET\r\n:path: /a%20b?c=d?e\r\nX-A: b\r\n", eventhook.OriginSource,
+			request{new("GET"), "/a%20b", "c=d?e", map[string]string{"X-A": "b"}}},
+		{"a published event", "X-A: b\r\n", eventhook.OriginAPI, request{nil, "", "", map[string]string{"X-A": "b"}}},
+	} {
+		e := r.event(func(e *eventhook.Event) { e.Headers, e.Origin = []byte(c.headers), c.origin })
+		var got struct {
+			Method     *string           `json:"method"`
+			PathSuffix string            `json:"path_suffix"`
+			Query      string            `json:"query"`
+			Headers    map[string]string `json:"headers"`
+		}
+		r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
+		if diff := cmp.Diff(c.want, request(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ const (
 	exampleDeliveryID     = "0195d3aa-c600-74ba-b3d8-c506e7f8091a"
 	exampleRejectionID    = "0195d3ab-d700-75cb-84e9-d617f8091a2b"
 	exampleAuditID        = "0195d3ac-e800-76dc-95fa-e728091a2b3c"
+	exampleAgentID        = "0195d3ad-f900-77ed-a60b-f8390a1b2c3d"
 
+	exampleKey     = "ehk_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE"
 	exampleTraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 	exampleCursor  = "pXk2sVd0mAEBldOkYAB-VI1yb6CBkqO0"
 )
@@ -45,7 +47,7 @@ func exampleTime(seconds int) time.Time {
 func examples() map[string]example {
 	all := map[string]example{}
 	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(),
-		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
+		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -112,7 +114,7 @@ func adminExamples() map[string]example {
 	key := keyView{ID: exampleKeyID, Name: "ci", Prefix: "ehk_Zm9v", Scopes: []string{"read", "publish"}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0)),
 		LastUsedAt: new(exampleTime(30)), CreatedAt: exampleTime(0)}
 	newKey := key
-	newKey.LastUsedAt, newKey.Key = nil, "ehk_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE"
+	newKey.LastUsedAt, newKey.Key = nil, exampleKey
 
 	entry := auditEntryView{ID: exampleAuditID, At: exampleTime(20), Tenant: new("acme"), Actor: auditActor{Type: "api_key", ID: new(exampleKeyID), Name: "ci"},
 		Action: "source.updated", Resource: auditResource{Type: "source", ID: new(exampleSourceID), Name: "github"},

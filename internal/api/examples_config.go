@@ -9,7 +9,7 @@ import (
 // exampleRoute turns pushes into build tasks.
 func exampleRoute() Route {
 	return Route{ID: exampleRouteID, Name: "pushes", Priority: 10, IsEnabled: true, FilterEventTypes: []string{"push"},
-		Filter: jsonObject(`{"body.ref":"refs/heads/main"}`), Targets: []Target{exampleTarget(`{"type":"task","task_kind":"build","queue":"ci"}`)},
+		Filter: jsonObject(`{"body.ref":"refs/heads/main"}`), Targets: []Target{exampleTarget(`{"type":"task","task_kind":"build","queue":"ci"}`)}, Warnings: []string{},
 		Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
 }
 
@@ -150,7 +150,7 @@ func subscriptionExamples() map[string]example {
 			x.Status, x.DisabledBy, x.DisabledReason = "disabled", new("user"), new("a user disabled it")
 		})},
 		"test-subscription": {response: SubscriptionTested{true, examplePublishedID, exampleDeliveryID, exampleAttempt()}},
-		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true}`,
+		"replay-subscription": {request: `{"since": "2026-03-10T08:00:00Z", "until": "2026-03-10T09:00:00Z", "missing": true, "expected_count": 16}`,
 			response: ReplayStarted{exampleReplayID, 16}},
 		"pause-subscriptions": {request: `{"filter": {"event_type": "payment.*"}, "limit": 100, "expected_count": 1}`,
 			response: bulkChanged},

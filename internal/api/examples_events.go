@@ -29,7 +29,7 @@ func exampleEvent() EventView {
 const examplePush = `{"ref":"refs/heads/main","after":"9fceb02"}`
 
 func eventExamples() map[string]example {
-	detail := eventDetail{EventView: exampleEvent(), Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
+	detail := eventDetail{EventView: exampleEvent(), Method: new("POST"), Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
 		Body: json.RawMessage(examplePush), ActionsCount: 1, Deliveries: []Delivery{}, Outcome: "succeeded", Failures: []failureView{},
 		Actions: []actionView{{ID: exampleActionID, RouteID: exampleRouteID, RouteName: "pushes", TargetType: "task", Status: "success", Attempts: 1,
 			TaskExecutionID: new(exampleExecutionID), EffectStatus: new("completed"), StartedAt: exampleTime(10),
@@ -38,7 +38,7 @@ func eventExamples() map[string]example {
 		"list-events":       {query: "status=failed&event_type=push", response: examplePage(exampleEvent())},
 		"get-event":         {response: detail},
 		"get-event-payload": {response: examplePush},
-		"reprocess-events": {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100}`,
+		"reprocess-events": {request: `{"filter": {"status": ["failed", "dead"], "source": "github"}, "limit": 100, "expected_count": 1}`,
 			response: EventsReprocessed{ReprocessedCount: 1, EventIDs: []string{exampleEventID}}},
 		"search-events": {request: `{"filter": {"body.ref": "refs/heads/main"}, "received_after": "2026-03-01T00:00:00Z", "limit": 50}`,
 			response: EventsFound{Items: []EventView{exampleEvent()}, Scanned: 1200, ScannedUntil: new(exampleTime(0))}},
@@ -69,10 +69,11 @@ func deliveryExamples() map[string]example {
 	waiting := exampleDelivery()
 	waiting.Status, waiting.RetryCount, waiting.CompletedAt, waiting.NextAttemptAt = "pending", 0, nil, new(exampleTime(40))
 	return map[string]example{
-		"list-deliveries":  {query: "status=dead&subscription_id=" + exampleSubscriptionID, response: examplePage(exampleDelivery())},
-		"get-delivery":     {response: DeliveryDetail{exampleDelivery(), []DeliveryAttempt{timedOut, exampleAttempt()}}},
-		"retry-delivery":   {response: DeliveryDetail{waiting, []DeliveryAttempt{timedOut, exampleAttempt()}}},
-		"retry-deliveries": {request: `{"filter": {"subscription_id": "` + exampleSubscriptionID + `", "status": ["dead"]}, "limit": 100, "expected_count": 1}`, response: DeliveriesRetried{1, []string{exampleDeliveryID}}},
+		"list-deliveries":      {query: "status=dead&subscription_id=" + exampleSubscriptionID, response: examplePage(exampleDelivery())},
+		"get-delivery-request": {response: deliveryRequest{"POST", map[string]string{"Content-Type": "application/json", "Webhook-Id": exampleEventID}, []byte(`{"event_type":"push"}`)}},
+		"get-delivery":         {response: DeliveryDetail{exampleDelivery(), []DeliveryAttempt{timedOut, exampleAttempt()}}},
+		"retry-delivery":       {response: DeliveryDetail{waiting, []DeliveryAttempt{timedOut, exampleAttempt()}}},
+		"retry-deliveries":     {request: `{"filter": {"subscription_id": "` + exampleSubscriptionID + `", "status": ["dead"]}, "limit": 100, "expected_count": 1}`, response: DeliveriesRetried{1, []string{exampleDeliveryID}}},
 	}
 }
 

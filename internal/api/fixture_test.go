@@ -42,7 +42,11 @@ var (
 	_ api.SourceStore    = (*pg.DB)(nil)
 	_ api.RouteStore     = (*pg.DB)(nil)
 	_ api.EventTypeStore = (*pg.DB)(nil)
-	_ api.UsageStore     = (*pg.DB)(nil)
+	_ api.AgentStore     = (*pg.DB)(nil)
+
+	_ api.AgentSightingStore = (*pg.DB)(nil)
+
+	_ api.UsageStore = (*pg.DB)(nil)
 )
 
 // TestMain sets a time zone far from UTC, which responses must not show.
@@ -119,7 +123,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	r.replays = replays{db, &replay.Worker{Store: db, Retention: 14 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}}
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
-		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
+		Sources: db, RouteStore: db, EventTypes: db, Usage: db, Agents: db, Heartbeats: r.heartbeats(),
 		Subscriptions: r.subscribers, Deliveries: r.subscribers, Replays: r.replays, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Configuration: r.configuration, Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		OnWorkerAct: func(act string, n int) {
@@ -140,6 +144,19 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	}}))
 	r.openAPI = api.Register(r.router, deps).OpenAPI()
 	return r
+}
+
+// heartbeats returns the running heartbeats of agents.
+func (r *fixture) heartbeats() *api.AgentHeartbeats {
+	h := api.NewAgentHeartbeats(r.db, r.clock.Now)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = h.Run(ctx) })
+	r.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return h
 }
 
 // subtest returns the fixture for a subtest.
@@ -501,9 +518,15 @@ func (brokenKeys) Tenant(context.Context, string) (eventhook.Tenant, error) {
 }
 
 // brokenEvents is an EventStore whose database does not respond.
-type brokenEvents struct{ api.EventStore }
+type brokenEvents struct {
+	api.EventStore
+	err *error // of Events; nil: errBroken
+}
 
-func (brokenEvents) Events(context.Context, eventhook.TenantID, eventhook.EventFilter) ([]eventhook.Event, error) {
+func (b brokenEvents) Events(context.Context, eventhook.TenantID, eventhook.EventFilter) ([]eventhook.Event, error) {
+	if b.err != nil {
+		return nil, *b.err
+	}
 	return nil, errBroken
 }
 

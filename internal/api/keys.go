@@ -28,12 +28,13 @@ type keyView struct {
 	ExpiresAt  *time.Time `json:"expires_at" doc:"Expiry time; null if the key does not expire. Closing a tenant expires its keys."`
 	LastUsedAt *time.Time `json:"last_used_at" doc:"Time of last use, up to a minute behind; null if the key was never used."`
 	CreatedAt  time.Time  `json:"created_at"`
+	AgentID    *string    `json:"agent_id" format:"uuid" doc:"Agent that the key belongs to; null for a key of the tenant."`
 	Key        string     `json:"key,omitempty" doc:"The key. Returned only when the key is created."`
 }
 
 func viewKey(k eventhook.APIKey) keyView {
 	v := keyView{ID: k.ID.String(), Name: k.Name, Prefix: k.Prefix, Scopes: []string{}, ExpiresAt: optionalUTC(k.ExpiresAt),
-		LastUsedAt: optionalUTC(k.LastUsedAt), CreatedAt: utc(k.CreatedAt)}
+		LastUsedAt: optionalUTC(k.LastUsedAt), CreatedAt: utc(k.CreatedAt), AgentID: optionalID(k.AgentID)}
 	for _, s := range k.Scopes {
 		v.Scopes = append(v.Scopes, string(s))
 	}
@@ -97,10 +98,9 @@ func (s *server) createKey(ctx context.Context, by caller, in *createKeyRequest)
 	if err != nil {
 		return nil, err
 	}
-	key := NewKey()
-	hash := sha256.Sum256([]byte(key))
-	k.TenantID, k.Prefix = t.ID, key[:len(KeyPrefix)+4]
-	if k, err = s.Admin.CreateKey(ctx, by.onBehalf(), k, hash[:]); err != nil {
+	key, stored := newStoredKey()
+	k.TenantID, k.Prefix = t.ID, stored.Prefix
+	if k, err = s.Admin.CreateKey(ctx, by.onBehalf(), k, stored.Hash); err != nil {
 		return nil, err
 	}
 	out := &keyAnswer{viewKey(k)}
@@ -148,6 +148,13 @@ func NewKey() string {
 	raw := make([]byte, keyBytes)
 	_, _ = rand.Read(raw) // never fails, see crypto/rand
 	return KeyPrefix + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// newStoredKey returns a random API key and the form in which it is stored.
+func newStoredKey() (key string, stored eventhook.NewKey) {
+	key = NewKey()
+	hash := sha256.Sum256([]byte(key))
+	return key, eventhook.NewKey{Prefix: key[:len(KeyPrefix)+4], Hash: hash[:]}
 }
 
 type keyPath struct {

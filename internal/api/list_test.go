@@ -36,6 +36,7 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 	return map[string]func(int) string{
 		T("acme") + "/events":                 func(int) string { return r.event().ID.String() },
 		T("acme") + "/work":                   func(int) string { tick(); return r.execution(eventhook.Task, "build") },
+		T("acme") + "/agents":                 func(n int) string { tick(); return fmt.Sprint(r.createAgent(fmt.Sprint("a", n), "env:prod")["id"]) },
 		T("acme") + "/promises":               func(n int) string { tick(); return r.createPromise(fmt.Sprint("p", n), http.StatusCreated).ID },
 		T("acme") + "/sources/crm/rejections": func(int) string { tick(); return r.rejection().ID.String() },
 		T("acme") + "/sources": func(n int) string {

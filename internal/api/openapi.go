@@ -25,6 +25,7 @@ PATCH changes only the given members. Unknown members and query parameters are e
 // tags describes the groups of operations, in alphabetical order.
 var tags = []*huma.Tag{
 	{Name: "admin", Description: "Tenants, their API keys and the audit log of all tenants. Requires the admin key."},
+	{Name: "agents", Description: "Agents are programs in networks that the gateway cannot reach. They claim the deliveries to destinations with their labels and send them."},
 	{Name: "audit", Description: "Changes to a tenant's configuration."},
 	{Name: "deliveries", Description: "Deliveries of events to subscriptions and to http targets of routes, with their attempts."},
 	{Name: "event-types", Description: "The catalogue of event types that a tenant publishes, with optional JSON Schemas."},
@@ -88,7 +89,7 @@ func examplePath(path, name string) string {
 	}
 	before, _, _ := strings.Cut(path, "/{"+name+"}")
 	return map[string]string{"keys": exampleKeyID, "events": exampleEventID, "routes": exampleRouteID, "work": exampleExecutionID, "promises": examplePromiseID,
-		"subscriptions": exampleSubscriptionID, "deliveries": exampleDeliveryID,
+		"subscriptions": exampleSubscriptionID, "agents": exampleAgentID, "deliveries": exampleDeliveryID,
 		"replays": exampleReplayID}[before[strings.LastIndexByte(before, '/')+1:]]
 }
 

@@ -226,7 +226,8 @@ func (r *fixture) existingIDs() map[string]string {
 	subscription, delivery := r.delivered()
 	promise := r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "p"}).object()
 	return map[string]string{"keys": key.ID.String(), "events": e.ID.String(), "routes": r.route.ID.String(), "work": eventhook.NewID[eventhook.Execution](noon).String(),
-		"promises": fmt.Sprint(promise["id"]), "subscriptions": subscription, "deliveries": delivery}
+		"promises": fmt.Sprint(promise["id"]), "subscriptions": subscription, "deliveries": delivery,
+		"agents": fmt.Sprint(r.createAgent("berlin", "env:prod")["id"])}
 }
 
 // TestGeneratedRequestsAreNeverA500 sends valid and invalid requests generated from the

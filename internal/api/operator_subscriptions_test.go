@@ -74,6 +74,8 @@ func TestOperatorSubscriptions(t *testing.T) {
 	if !slices.Contains(p.locations(), "body.tenants") {
 		t.Errorf("tenants of a tenant's subscription: got faults at %v, want body.tenants", p.locations())
 	}
+	labelled := object{"target_labels": []string{"site:berlin"}}
+	r.wantFaults(r.admin("PATCH", at, labelled), http.StatusUnprocessableEntity, []string{"body.target_labels"})
 	r.admin("DELETE", at, nil).want(http.StatusNoContent)
 	r.admin("GET", at, nil).want(http.StatusNotFound)
 }

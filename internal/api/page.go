@@ -114,6 +114,15 @@ func newPage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id f
 	return out
 }
 
+// pointers returns pointers to the items of a list.
+func pointers[T any](list []T) []*T {
+	all := make([]*T, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	return all
+}
+
 // scannedPage builds a page from a list with up to limit+1 items that a store found by
 // examining rows. next is the id before which the store continues, zero at the end: a page
 // can have fewer items than the limit and yet a next page.

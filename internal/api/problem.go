@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ type problem struct {
 	Status int     `json:"status" doc:"Status code of the response."`
 	Detail string  `json:"detail,omitempty" doc:"What is wrong and what to do."`
 	Errors []fault `json:"errors,omitempty" doc:"All faults of an invalid request."`
+
+	RequestID string `json:"request_id,omitempty" doc:"Of a status from 500: the X-Request-Id of the request, which the gateway's log has too."`
 }
 
 type fault struct {
@@ -161,7 +164,8 @@ var statuses = map[eventhook.Kind]int{
 }
 
 // problem converts an error of an operation to an error response. An error without a
-// kind is logged, and the response does not reveal it.
+// kind is logged, and the response does not reveal it, nor the cause of an error with a kind. The
+// response and the log line of a failure of the gateway have the same request id.
 func (s *server) problem(ctx context.Context, op operation, err error) error {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -169,16 +173,27 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {
-			s.Log.Error("request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID,
-				"trace_id", callerOf(ctx).trace, "error", err)
+			s.logFailure(ctx, op, slog.LevelError, err)
 		}
-		return newProblem(http.StatusInternalServerError, internalError)
+		return &problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
+			Detail: internalError, RequestID: callerOf(ctx).requestID}
 	}
 	p := problemOf(e)
+	if p.Status >= http.StatusInternalServerError {
+		p.RequestID = callerOf(ctx).requestID
+		if e.Cause != nil && s.failureLines.AllowN(s.Now(), 1) {
+			s.logFailure(ctx, op, slog.LevelWarn, err)
+		}
+	}
 	if seconds := retrySeconds(e); seconds > 0 {
 		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {strconv.Itoa(seconds)}})
 	}
 	return p
+}
+
+func (s *server) logFailure(ctx context.Context, op operation, level slog.Level, err error) {
+	s.Log.Log(ctx, level, "request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID,
+		"trace_id", callerOf(ctx).trace, "error", err)
 }
 
 func problemOf(e *eventhook.Error) *problem {

@@ -12,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/internal/usage"
 )
@@ -178,7 +177,7 @@ type parsedEvent struct {
 func (s *server) newEvent(by caller, x parsedEvent) *eventhook.Event {
 	trace, flags := by.trace, by.traceFlags
 	if x.traceparent != "" {
-		trace, flags = ingest.Trace(x.traceparent)
+		trace, _, flags = eventhook.ParseTraceparent(x.traceparent)
 	}
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,

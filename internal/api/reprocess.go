@@ -15,6 +15,8 @@ type EventReprocess struct {
 	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"Events to reprocess. If given, filter is ignored."`
 	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"Events to reprocess. If more match than limit, the newest are reprocessed."`
 	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of events; required with filter."`
+	// ExpectedCount is compared before anything is reprocessed.
+	ExpectedCount *int `json:"expected_count,omitempty" minimum:"0" maximum:"10000" doc:"Number of events that event_ids names or filter matches, regardless of limit. If it is another number, nothing is reprocessed: 409 with that number."`
 }
 
 // EventReprocessFilter filters events. An omitted member does not filter.
@@ -110,6 +112,7 @@ func (b EventReprocess) checkStatuses(rules *eventhook.Faults) {
 // selection returns the selected events. If an id cannot be parsed, the error is
 // KindMalformed, whatever other faults there are.
 func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.EventSelection, err error) {
+	which.ExpectedCount = b.ExpectedCount
 	var ids, rules eventhook.Faults
 	for i, text := range b.EventIDs {
 		which.IDs = append(which.IDs, idAt[eventhook.Event](&ids, fmt.Sprintf("body.event_ids[%d]", i), text))

@@ -38,16 +38,20 @@ type budgetHarness struct {
 	size    int // bytes of the body of every event
 }
 
-func newBudgetHarness(t *testing.T, limits api.Limits) *budgetHarness {
+func newBudgetHarness(t *testing.T, limits api.Limits, change ...func(*api.Deps)) *budgetHarness {
 	s := &budgetHarness{t: t, router: echo.New(), keys: map[string]eventhook.Tenant{}, unblock: make(chan struct{}), refused: map[string]int{}}
-	api.Register(s.router, api.Deps{
+	deps := api.Deps{
 		Events: s, Work: s, Keys: s, Limits: limits, OnWorkerAct: func(string, int) {}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		OnRefusal: func(reason string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.refused[reason]++
 		},
-	})
+	}
+	for _, f := range change {
+		f(&deps)
+	}
+	api.Register(s.router, deps)
 	return s
 }
 

@@ -23,6 +23,8 @@ const (
 	bulks class = "bulks"
 	// trials evaluate expressions of a tenant, or send a request to one of its receivers.
 	trials class = "trials"
+	// agentClaims are the claims of agents, while they do not wait.
+	agentClaims class = "agent_claims"
 	// large are requests with a body larger than smallBody, in addition to the class of
 	// their operation. A request that waits holds almost no memory.
 	large class = "large"
@@ -50,6 +52,7 @@ type classSlots map[class]*roundrobin.Slots[eventhook.TenantID]
 func newClassSlots(l Limits) classSlots {
 	const (
 		trialSlots, trialsPerTenant = 32, 2
+		claimSlots, claimsPerTenant = 32, 8
 		largeSlots, largePerTenant  = 64, 2 // memory has its own limit
 	)
 	slots := func(atOnce, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
@@ -64,7 +67,9 @@ func newClassSlots(l Limits) classSlots {
 		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, worksPerTenant, l.TenantRequests),
 		bulks:  slots(bulkSlots, bulksPerTenant),
 		trials: slots(trialSlots, trialsPerTenant),
-		large:  slots(largeSlots, largePerTenant),
+		// Claims that have waited come at once, when the time of their next look is over.
+		agentClaims: roundrobin.NewSlots[eventhook.TenantID](claimSlots, claimsPerTenant, maxTenantWaits),
+		large:       slots(largeSlots, largePerTenant),
 	}
 }
 

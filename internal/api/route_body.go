@@ -22,6 +22,7 @@ type Route struct {
 	Transform        *Transform `json:"transform,omitempty" doc:"Computes the input of the targets; absent if none."`
 	Targets          []Target   `json:"targets" doc:"Targets of the route. Secrets are shown as [redacted]."`
 	SecretsLost      bool       `json:"secrets_lost,omitempty" doc:"True if the secrets of the targets cannot be decrypted because the encryption key is missing. These targets fail until the secrets are set again or the key is restored."`
+	Warnings         []string   `json:"warnings,omitempty" doc:"Settings that are allowed but not recommended; absent if none."`
 	Version          int64      `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt        time.Time  `json:"created_at"`
 	UpdatedAt        time.Time  `json:"updated_at"`

@@ -47,11 +47,11 @@ func (s *server) reorderRoutes(ctx context.Context, by caller, in *reorderReques
 	if err != nil {
 		return nil, err
 	}
-	out := &orderAnswer{RouteList{Items: []Route{}}}
-	for _, r := range routes {
-		out.Body.Items = append(out.Body.Items, viewRoute(r))
+	out := &orderAnswer{RouteList{Items: make([]Route, len(routes))}}
+	for i, r := range routes {
+		out.Body.Items[i] = viewRoute(r)
 	}
-	return out, nil
+	return out, s.warnOfTargets(ctx, by.tenant, pointers(out.Body.Items)...)
 }
 
 // parseOrder parses an order, in which a route must not occur twice. If an id cannot be

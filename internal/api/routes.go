@@ -96,7 +96,11 @@ func (s *server) createRoute(ctx context.Context, by caller, in *createRouteRequ
 	if err != nil {
 		return nil, err
 	}
-	return &createdRoute{pathTo(in.Tenant, "sources", in.Slug, "routes", r.ID.String()), etag(r.Version), viewRoute(r)}, nil
+	created := &createdRoute{pathTo(in.Tenant, "sources", in.Slug, "routes", r.ID.String()), etag(r.Version), viewRoute(r)}
+	if err := s.warnOfTargets(ctx, by.tenant, &created.Body); err != nil {
+		s.Log.Warn("cannot check the agents of a new route", "route", r.ID, "error", err)
+	}
+	return created, nil
 }
 
 type routesQuery struct {
@@ -118,7 +122,8 @@ func (s *server) listRoutes(ctx context.Context, by caller, in *routesQuery) (*p
 	if err != nil {
 		return nil, err
 	}
-	return newPage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID }), nil
+	out := newPage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID })
+	return out, s.warnOfTargets(ctx, by.tenant, pointers(out.Body.Items)...)
 }
 
 // RoutePath is the part of a path that identifies a route.
@@ -140,12 +145,17 @@ func (s *server) findRoute(ctx context.Context, in *RoutePath) (eventhook.Route,
 	return s.RouteStore.Route(ctx, source.ID, id)
 }
 
-func (s *server) getRoute(ctx context.Context, _ caller, in *RoutePath) (*routeAnswer, error) {
+func (s *server) getRoute(ctx context.Context, by caller, in *RoutePath) (*routeAnswer, error) {
 	r, err := s.findRoute(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
+	return s.answerRoute(ctx, by, r)
+}
+
+func (s *server) answerRoute(ctx context.Context, by caller, r eventhook.Route) (*routeAnswer, error) {
+	answer := &routeAnswer{etag(r.Version), viewRoute(r)}
+	return answer, s.warnOfTargets(ctx, by.tenant, &answer.Body)
 }
 
 type updateRouteRequest struct {
@@ -176,7 +186,7 @@ func (s *server) updateRouteVersion(ctx context.Context, by caller, in *updateRo
 		r, err := s.tryUpdateRoute(ctx, by, in, wanted)
 		switch {
 		case err == nil:
-			return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
+			return s.answerRoute(ctx, by, r)
 		case wanted != 0 || !errors.Is(err, eventhook.ErrStale):
 			return nil, err
 		}

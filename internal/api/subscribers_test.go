@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +136,11 @@ func (f *subscribers) truncate(table string) {
 	if _, err := f.conn.Exec(context.Background(), `TRUNCATE eventhook.`+table); err != nil {
 		f.t.Error(err)
 	}
+}
+
+// Preview returns the body of the event.
+func (f *subscribers) Preview(_ context.Context, s eventhook.Subscription, d eventhook.Delivery) (http.Header, []byte, error) {
+	return http.Header{"Webhook-Id": {d.EventID.String()}, "X-Two": {"a", "b"}}, append([]byte(s.Name+" "), d.Event.Body...), nil
 }
 
 func (f *subscribers) Validate(_ context.Context, s eventhook.Subscription) eventhook.Attempt {

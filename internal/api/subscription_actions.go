@@ -19,6 +19,9 @@ type Tester interface {
 	// Test sends a test event and stores the event and its delivery. A failed attempt
 	// is not an error.
 	Test(ctx context.Context, s eventhook.Subscription, by eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error)
+	// Preview returns the headers and the body of the request of a delivery, without
+	// signatures and credentials. It sends nothing.
+	Preview(ctx context.Context, s eventhook.Subscription, d eventhook.Delivery) (http.Header, []byte, error)
 }
 
 func (s *server) registerSubscriptionActions(api huma.API) {

@@ -61,12 +61,21 @@ func TestBulkActsRequireTheExpectedCount(t *testing.T) {
 	d := r.deliverTo(one, withStatus(eventhook.DeliveryDead))
 	r.deliverTo(one, withStatus(eventhook.DeliveryFailed))
 	r.deliverTo(one)
+	r.clock.Advance(time.Second)
+	dead, ids := r.dead(), []string{r.dead().ID.String()}
+	ids = append(ids, ids[0], dead.ID.String())
+	replay := "/subscriptions/" + one + "/replay"
+	since := "2026-01-01T00:00:00Z"
 	for path, body := range map[string]object{
 		"/subscriptions/pause":   {"filter": object{}, "limit": 1, "expected_count": 1},
 		"/subscriptions/disable": {"filter": object{"status": "active"}, "limit": 9, "expected_count": 3},
 		"/deliveries/retry":      {"filter": object{}, "limit": 1, "expected_count": 1},
+		"/events/reprocess":      {"filter": object{}, "limit": 1, "expected_count": 1},
+		"/events/reprocess?":     {"event_ids": ids, "expected_count": 3},
+		"/events/reprocess??":    {"mode": "again", "filter": object{"status": "dead"}, "limit": 1000, "expected_count": 1000},
+		replay:                   {"since": since, "status": []string{"dead", "failed"}, "expected_count": 0},
 	} {
-		p := r.admin("POST", T("acme")+path, body).want(http.StatusConflict).problem()
+		p := r.admin("POST", T("acme")+strings.TrimRight(path, "?"), body).want(http.StatusConflict).problem()
 		if !strings.Contains(p.Detail, "matches 2 ") {
 			t.Errorf("%s: got %q, want the real count", path, p.Detail)
 		}
@@ -80,6 +89,13 @@ func TestBulkActsRequireTheExpectedCount(t *testing.T) {
 	got := r.admin("POST", T("acme")+deliveries+"/retry", object{"filter": object{"subscription_id": one}, "limit": 1, "expected_count": 2}).want(http.StatusOK).object()
 	if got["retried_count"] != 1.0 {
 		t.Errorf("got %v, want one retried delivery, as the limit says", got)
+	}
+	r.admin("POST", T("acme")+replay, object{"since": since, "status": []string{"success"}, "expected_count": 1}).want(http.StatusAccepted)
+	if got := r.admin("GET", T("acme")+replay+"s", nil).want(http.StatusOK).object()["items"].([]any); len(got) != 1 {
+		t.Errorf("%d replays, want only that of the right count", len(got))
+	}
+	if got := r.reprocess(object{"filter": object{"status": "dead"}, "limit": 1, "expected_count": 2}); got.Count != 1 {
+		t.Errorf("reprocessed %d events, want one, as the limit says", got.Count)
 	}
 	r.admin("POST", T("acme")+"/subscriptions/pause", object{"limit": 1}).want(http.StatusUnprocessableEntity)
 	for body, want := range map[string][]string{

@@ -73,7 +73,7 @@ func changesDestination(have, want eventhook.Subscription) bool {
 	if !want.SecretsLost && !have.URL.Equal(want.URL) && !eventhook.SameOrigin(have.URL.Reveal(), want.URL.Reveal()) {
 		return true
 	}
-	return slices.ContainsFunc(want.TargetLabels, func(label string) bool { return !slices.Contains(have.TargetLabels, label) })
+	return eventhook.AddsLabel(have.TargetLabels, want.TargetLabels)
 }
 
 // hasNewValue reports whether a member of a patch is null or has a value other than

@@ -52,6 +52,8 @@ type SubscriptionReplay struct {
 	EventTypes []string `json:"event_types,omitempty" example:"[\"payment.*\"]" doc:"Replay only events of these types or patterns; default all types of the subscription."`
 	Missing    bool     `json:"missing,omitempty" doc:"Also send events that have no delivery to the subscription, because it was disabled or did not exist yet."`
 	Limit      int      `json:"limit,omitempty" minimum:"1" maximum:"1000000" doc:"Maximum number of deliveries, oldest event first; default no limit."`
+	// ExpectedCount is compared with the estimate.
+	ExpectedCount *int `json:"expected_count,omitempty" minimum:"0" maximum:"10000" doc:"Number of events that the replay must be estimated to send: the estimated of the response. If the estimate is another number, no replay is started: 409 with that number."`
 }
 
 // request returns the request and its faults.
@@ -94,6 +96,9 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 		return nil, errNotEnabled
 	}
 	estimated, err := s.Replays.Estimate(ctx, x, want)
+	if err == nil {
+		err = eventhook.CheckExpectedCount(body.ExpectedCount, int(estimated), "events")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -113,8 +113,8 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	}
 	view := SubscriptionCreated{s.viewSubscription(created).withOutage(eventhook.Outage{}), want.Signing[0].Secret.Reveal()}
 	view.URL = want.URL.Reveal()
-	if err := s.warnOfTenants(ctx, &view.Subscription); err != nil {
-		s.Log.Warn("cannot check the tenants of a new subscription", "subscription", created.ID, "error", err)
+	if err := s.warn(ctx, by.tenant, &view.Subscription); err != nil {
+		s.Log.Warn("cannot check the tenants or the agents of a new subscription", "subscription", created.ID, "error", err)
 	}
 	return &createdSubscription{pathTo(in.Tenant, "subscriptions", view.ID), etag(created.Version), view}, nil
 }
@@ -165,7 +165,8 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	if err != nil {
 		return nil, err
 	}
-	return newPage(pages, list, in.Limit, s.viewSubscription, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID }), nil
+	out := newPage(pages, list, in.Limit, s.viewSubscription, func(x eventhook.Subscription) eventhook.SubscriptionID { return x.ID })
+	return out, s.warnOfAgents(ctx, by.tenant, pointers(out.Body.Items)...)
 }
 
 // SubscriptionPath is the part of a path that identifies a subscription.
@@ -189,7 +190,12 @@ func (s *server) answerSubscription(ctx context.Context, x eventhook.Subscriptio
 		return nil, err
 	}
 	answer := &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}
-	return answer, s.warnOfTenants(ctx, &answer.Body)
+	return answer, s.warn(ctx, x.TenantID, &answer.Body)
+}
+
+// warn adds the warnings about other resources to subscriptions of a tenant.
+func (s *server) warn(ctx context.Context, tenant eventhook.TenantID, views ...*Subscription) error {
+	return errors.Join(s.warnOfTenants(ctx, views...), s.warnOfAgents(ctx, tenant, views...))
 }
 
 func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {

@@ -100,6 +100,7 @@ func TestCreateSubscriptionWithAllMembers(t *testing.T) {
 		"retry": object{"schedule_seconds": []int{1, 60}, "jitter": "full"}, "timeout_seconds": 5, "disable_after_failures": 0, "max_in_flight": 3, "rate_per_second": 7,
 		"signatures": []string{"v1", "v1a"},
 	}
+	r.createAgent("berlin", "env:prod")
 	a := r.admin("POST", T("acme")+subscriptions, body).want(http.StatusCreated)
 	got := a.object()
 	for name, want := range map[string]any{

@@ -60,6 +60,7 @@ type workItem struct {
 	Attempt        int             `json:"attempt" doc:"Number of this attempt, starting at 1."`
 	Priority       int             `json:"priority" doc:"Priority in the queue, -100 to 100."`
 	TraceID        string          `json:"trace_id" doc:"W3C trace id of the request that led to the execution."`
+	Traceparent    string          `json:"traceparent" doc:"W3C trace context in which the worker continues the trace: its parent is the span that created the execution."`
 	LeaseToken     int64           `json:"lease_token" doc:"Token of the lease, required by complete, fail, suspend and heartbeat."`
 	LeaseUntil     time.Time       `json:"lease_until" doc:"When the lease expires, unless a heartbeat extends it."`
 	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
@@ -224,7 +225,7 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 	for _, x := range list {
 		item := workItem{
 			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
-			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, Priority: x.Priority, TraceID: x.Trace(),
+			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, Priority: x.Priority, TraceID: x.Trace(), Traceparent: x.Traceparent(),
 			LeaseToken: x.Lease.Token,
 			LeaseUntil: utc(x.Lease.Until), State: x.State,
 		}

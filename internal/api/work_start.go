@@ -59,7 +59,7 @@ func (s *server) startWork(ctx context.Context, by caller, in *startWorkRequest)
 	}
 	x, started, err := s.startWithinQuota(ctx, in.Tenant, eventhook.Execution{TenantID: by.tenant, Type: eventhook.ExecutionType(body.Type),
 		Kind: body.Kind, Queue: cmp.Or(body.Queue, eventhook.DefaultQueue), Input: body.Input, IdempotencyKey: body.IdempotencyKey, Priority: body.Priority,
-		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: by.trace})
+		DueAt: body.RunAt, MaxAttempts: cmp.Or(body.MaxAttempts, eventhook.DefaultMaxAttempts), TraceID: by.trace, TraceFlags: by.traceFlags})
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,16 @@ func (r *fixture) act(i item, act string, body map[string]any) *answer {
 	return r.admin("POST", T("acme")+"/work/"+i.ID+"/"+act, body)
 }
 
+// spanOf returns the id of the span in which an execution was created.
+func spanOf(t *testing.T, execution any) string {
+	t.Helper()
+	id, err := eventhook.ParseID[eventhook.Execution](fmt.Sprint(execution))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.SpanID().String()
+}
+
 func TestClaimedWorkHasAllMembers(t *testing.T) {
 	r := setUp(t)
 	e := r.event(func(e *eventhook.Event) { e.Body = []byte(`{"order":7}`) })
@@ -37,7 +47,8 @@ func TestClaimedWorkHasAllMembers(t *testing.T) {
 	answered.into(&got)
 	want := []map[string]any{{
 		"id": got.Items[0]["id"], "type": "task", "kind": "build", "queue": "default", "event_id": e.ID.String(), "idempotency_key": "k",
-		"input": map[string]any{"order": 7.0}, "attempt": 1.0, "priority": 0.0, "trace_id": e.Trace(), "lease_token": 1.0, "lease_until": "2026-03-10T15:01:30.001Z",
+		"input": map[string]any{"order": 7.0}, "attempt": 1.0, "priority": 0.0, "trace_id": e.Trace(), "lease_token": 1.0,
+		"traceparent": "00-" + e.Trace() + "-" + spanOf(t, got.Items[0]["id"]) + "-01", "lease_until": "2026-03-10T15:01:30.001Z",
 	}}
 	if diff := cmp.Diff(want, got.Items); diff != "" {
 		t.Errorf("claimed (-want +got):\n%s", diff)

@@ -1,9 +1,10 @@
-// Package backoff computes the pauses between retries of a database statement, and
-// waits for them.
+// Package backoff computes the pauses between retries, of database statements and of calls to a
+// gateway, and waits for them.
 package backoff
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -21,6 +22,26 @@ func (d *Doubling) Next() time.Duration {
 	pause := d.next
 	d.next = min(2*pause, d.longest)
 	return pause
+}
+
+// Calls computes the pauses between retries of a call to a gateway: 500 ms, doubling up to 30 s,
+// less a jitter of up to one half, which spreads the retries of several callers. The zero Calls is
+// ready for use. Not safe for concurrent use.
+type Calls struct{ Tries int }
+
+const (
+	firstPause    = 500 * time.Millisecond
+	longestPause  = 30 * time.Second
+	maxRetryAfter = 10 * time.Minute
+)
+
+// Next returns the pause before the next retry. It is at least retryAfter, up to 10 minutes.
+func (c *Calls) Next(retryAfter time.Duration) time.Duration {
+	const maxDoublings = 10
+	full := min(firstPause<<min(c.Tries, maxDoublings), longestPause)
+	c.Tries++
+	pause := full/2 + rand.N(full/2) //nolint:gosec,mnd // jitter, not a secret; a half
+	return max(pause, min(retryAfter, maxRetryAfter))
 }
 
 // Sleep waits for a duration. It returns false if ctx ended first.

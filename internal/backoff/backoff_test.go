@@ -21,6 +21,25 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 	}
 }
 
+func TestPausesOfCallsDoubleWithJitterAndRespectRetryAfter(t *testing.T) {
+	var c backoff.Calls
+	for _, ms := range []int{500, 1000, 2000, 4000, 8000, 16000, 30000, 30000} {
+		full := time.Duration(ms) * time.Millisecond
+		if got := c.Next(0); got < full/2 || got >= full {
+			t.Errorf("got %s, want %s less up to a half", got, full)
+		}
+	}
+	c.Tries = 1000
+	if got := c.Next(0); got < 15*time.Second || got >= 30*time.Second {
+		t.Errorf("after 1000 tries: got %s, want up to 30 s", got)
+	}
+	for asked, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: 10 * time.Minute} {
+		if got := c.Next(asked); got != want {
+			t.Errorf("a Retry-After of %s: got %s, want %s", asked, got, want)
+		}
+	}
+}
+
 func TestSleepEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

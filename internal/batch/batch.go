@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/wake"
 )
 
@@ -187,7 +188,7 @@ func (c *Committer[T]) Waiting() int {
 func (c *Committer[T]) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for range c.bounds.Writers {
-		writers.Go(func() { c.write(ctx) })
+		writers.Go(panics.Guarded(func() { c.write(ctx) }))
 	}
 	writers.Wait()
 	c.mu.Lock()

@@ -189,6 +189,7 @@ func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
 		err := printFields(w, field{"delivery", d.ID}, field{"event", d.EventID}, field{"event type", d.EventType},
 			field{"to", destinationName(d.SubscriptionName, d.TargetIndex)}, field{"subscription", textOf(d.SubscriptionID)}, field{"route", textOf(d.RouteID)},
 			field{"status", string(d.Status)}, field{"published", terminal.Time(d.CreatedAt)}, field{"next attempt", timeOr(d.NextAttemptAt, "")},
+			field{"sent by", textOf(d.AcquiredBy)}, field{"sent until", timeOr(d.AcquiredUntil, "")},
 			field{"completed", timeOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
 		if err != nil || len(d.Attempts) == 0 {
 			return err

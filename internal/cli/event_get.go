@@ -118,7 +118,7 @@ func showEvent(w io.Writer, e client.EventDetail) error {
 	if ip := textOf(e.SourceIP); ip != "" {
 		from += ", from " + ip
 	}
-	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"origin", from}, field{"received", terminal.Time(e.ReceivedAt)},
+	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"origin", from}, field{"request", requestText(e)}, field{"received", terminal.Time(e.ReceivedAt)},
 		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, cmp.Or(e.ContentType, "unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
 		field{"status", statusText(e.Origin, e.Status)}, field{"outcome", outcomeText(e)},
 		field{"reprocessed from", textOf(e.ReprocessedFrom)}, field{"duplicate of", textOf(e.DuplicateOf)},
@@ -126,7 +126,17 @@ func showEvent(w io.Writer, e client.EventDetail) error {
 		field{"retries", retriesText(e)}, field{"last error", textOf(e.LastError)}, field{"trace", e.TraceID})
 }
 
-// outcomeText returns what the event has led to, and the first failure.
+// requestText returns the method, the path suffix and the query of a webhook, or "" for a POST to
+// the URL of the source.
+func requestText(e client.EventDetail) string {
+	path := requestPath(e)
+	if method := textOf(e.Method); path != "" || method != "" && method != http.MethodPost {
+		return terminal.Printable(method + " " + cmp.Or(path, "/"))
+	}
+	return ""
+}
+
+// outcomeText returns the outcome of an event and the first failure.
 func outcomeText(e client.EventDetail) string {
 	text := string(e.Outcome)
 	if len(e.Failures) == 0 {

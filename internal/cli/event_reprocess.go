@@ -17,6 +17,7 @@ type reprocessFlags struct {
 	source   string
 	limit    int64
 	again    bool
+	expect   expectFlag
 	spanFlags
 }
 
@@ -60,6 +61,7 @@ apply, and all tasks, workflows, events and requests are created again.`
 	flags.BoolVar(&f.again, "again", false, "process each event a second time, as a new event")
 	flags.StringVar(&f.source, "source", "", "slug of a source")
 	f.addTo(flags, "received")
+	f.expect.addTo(cmd)
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of events; required without ids")
 	return cmd
 }
@@ -71,7 +73,7 @@ func (f *reprocessFlags) selection(ids []string, now time.Time) (client.EventRep
 	case len(ids) > 0 && (filtered || f.limit != 0):
 		return client.EventReprocess{}, input.Usagef("ids cannot be combined with --status, --source, --since, --until or --limit")
 	case len(ids) > 0:
-		return client.EventReprocess{EventIDs: ids, Mode: f.mode()}, nil
+		return client.EventReprocess{EventIDs: ids, Mode: f.mode(), ExpectedCount: f.expect.count()}, nil
 	case f.limit == 0:
 		return client.EventReprocess{}, input.Usagef("events are required: give ids, or --limit with --status, --source, --since or --until")
 	}
@@ -83,7 +85,7 @@ func (f *reprocessFlags) selection(ids []string, now time.Time) (client.EventRep
 	for _, status := range f.statuses {
 		filter.Status = append(filter.Status, client.EventStatus(status))
 	}
-	return client.EventReprocess{Filter: filter, Limit: &f.limit, Mode: f.mode()}, nil
+	return client.EventReprocess{Filter: filter, Limit: &f.limit, Mode: f.mode(), ExpectedCount: f.expect.count()}, nil
 }
 
 // mode returns the mode of the request; nil: the default.

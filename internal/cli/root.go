@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,32 +28,40 @@ const (
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
 		newTenant(version), newAPIKey(version), newSource(version), newRoute(version), newEvent(version), newEventType(version),
-		newPublish(version), newExpression(version), newSubscription(version), newDelivery(version), newWork(version),
-		newPromise(version), newAudit(version),
+		newPublish(version), newExpression(version), newSubscription(version), newDelivery(version), newAgents(version), newWork(version),
+		newPromise(version), newAudit(version), newTop(version), newListen(version),
 	}
 }
 
 // Run executes the command line args of the program eventhook with the given
 // subcommands, and returns the exit code. SIGINT and SIGTERM cancel the context of
-// the command. A second signal ends the process at once.
+// the command. A second signal ends the process at once, with ExitFailed.
 func Run(commands []*cobra.Command, args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	printError := func(_ *cobra.Command, w io.Writer, err error) { terminal.PrintError(w, err) }
+	return RunWith(printError, commands, args, stdout, stderr)
+}
+
+// PrintError prints the error of a command.
+type PrintError func(cmd *cobra.Command, stderr io.Writer, err error)
+
+// RunWith is Run with a function that prints the error of the command.
+func RunWith(printError PrintError, commands []*cobra.Command, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signalContext(stderr)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	root := newRoot(commands)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !errors.Is(err, terminal.ErrPrinted) {
-		terminal.PrintError(stderr, err)
+		printError(cmd, stderr, err)
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
-// exitCode returns the exit code of a command that returned err. An error with
+// ExitCode returns the exit code of a command that returned err. An error with
 // a method ExitCode chooses the code itself.
-func exitCode(err error) int {
+func ExitCode(err error) int {
 	if err == nil {
 		return 0
 	}

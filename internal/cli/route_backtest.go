@@ -80,7 +80,7 @@ func (s *session) proposal(cmd *cobra.Command, source string, b *body, args []st
 func (d document) withoutReadOnly() document {
 	for name, value := range d {
 		switch name {
-		case "id", "version", "created_at", "updated_at":
+		case "id", "version", "created_at", "updated_at", "secrets_lost", "warnings":
 			delete(d, name)
 		}
 		if value == nil {

@@ -53,9 +53,7 @@ func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobr
 func (r *remote) addTo(flags *pflag.FlagSet) {
 	r.addConnectionTo(flags)
 	flags.StringVarP(&r.output, "output", "o", "table", "table, or json: the unchanged answer of the API")
-	if r.ofTenant {
-		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
-	}
+	r.addTenantTo(flags)
 	if r.takesOperator {
 		flags.BoolVar(&r.isOperator, operatorFlag, false,
 			"operator subscriptions, which receive events of all tenants; requires the admin key")
@@ -66,6 +64,13 @@ func (r *remote) addTo(flags *pflag.FlagSet) {
 func (r *remote) addConnectionTo(flags *pflag.FlagSet) {
 	flags.StringVar(&r.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
 	flags.StringVar(&r.key, "key", "", "API key; prefer EVENTHOOK_KEY, which process lists do not show")
+}
+
+// addTenantTo defines --tenant if the command requires a tenant.
+func (r *remote) addTenantTo(flags *pflag.FlagSet) {
+	if r.ofTenant {
+		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
+	}
 }
 
 // verb returns a command that calls the gateway. It connects before it calls run.
@@ -137,7 +142,7 @@ func (r *remote) connect(cmd *cobra.Command) (*session, error) {
 // keepBody makes a call store the body of its answer in s.raw, for -o json.
 func (s *session) keepBody() client.CallOption { return client.KeepBody(&s.raw) }
 
-// withAdvice adds to an error what the user can do.
+// withAdvice adds advice for the user to an error.
 func (s *session) withAdvice(err error) error {
 	if client.StatusOf(err) == http.StatusUnauthorized {
 		return fmt.Errorf("%w\nThe API key is from %s", err, s.key.from)

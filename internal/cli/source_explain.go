@@ -105,7 +105,14 @@ func (s *session) eventOf(ctx context.Context, arg, source string) (e client.Eve
 
 // requestOf returns the request that an event arrived with, without its credentials.
 func (s *session) requestOf(ctx context.Context, e client.EventDetail) (client.ExplainRequest, error) {
-	request := client.ExplainRequest{Headers: map[string]any{}, At: &e.ReceivedAt}
+	request := client.ExplainRequest{Headers: map[string]any{}, At: &e.ReceivedAt, Method: e.Method}
+	if below := requestPath(e); below != "" && e.Source != nil {
+		source, err := s.GetSource(ctx, s.tenant, *e.Source)
+		if err != nil {
+			return request, err
+		}
+		request.URL = new(source.IngestURL + below)
+	}
 	for name, value := range e.Headers {
 		request.Headers[name] = value
 	}
@@ -115,6 +122,14 @@ func (s *session) requestOf(ctx context.Context, e client.EventDetail) (client.E
 	}
 	request.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
 	return request, err
+}
+
+// requestPath returns the path suffix and the query of the request of an event.
+func requestPath(e client.EventDetail) string {
+	if e.Query == "" {
+		return e.PathSuffix
+	}
+	return e.PathSuffix + "?" + e.Query
 }
 
 func showExplanation(w io.Writer, x client.Explanation) error {

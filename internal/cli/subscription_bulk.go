@@ -34,7 +34,12 @@ type expectFlag struct{ expect int64 }
 const noExpectation = -1
 
 func (f *expectFlag) addTo(cmd *cobra.Command) {
-	cmd.Flags().Int64Var(&f.expect, "expect", noExpectation, "number that must match, regardless of --limit; otherwise nothing is changed")
+	f.define(cmd, "number that must match, regardless of --limit; otherwise nothing is changed")
+}
+
+// define defines the flag for a command to which the text of addTo does not apply.
+func (f *expectFlag) define(cmd *cobra.Command, usage string) {
+	cmd.Flags().Int64Var(&f.expect, "expect", noExpectation, usage)
 }
 
 // count returns the expected number, or nil.

@@ -19,6 +19,7 @@ type replayFlags struct {
 	statuses, types []string
 	missing, wait   bool
 	limit           int64
+	expect          expectFlag
 }
 
 func newSubscriptionReplay(r *remote) *cobra.Command {
@@ -57,6 +58,7 @@ func (f *replayFlags) addTo(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.types, "type", nil, "event type, or a pattern such as 'payment.*'; all types of the subscription by default")
 	flags.BoolVar(&f.missing, "missing", false, "also send events that have no delivery to the subscription")
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of deliveries, oldest events first; no limit by default")
+	f.expect.define(cmd, "estimated number of events; if it is another number, nothing is replayed")
 	flags.BoolVar(&f.wait, "wait", false, "wait until all deliveries of the replay have ended")
 }
 
@@ -68,7 +70,7 @@ func (f *replayFlags) request() (client.SubscriptionReplay, error) {
 	case since == nil:
 		return client.SubscriptionReplay{}, input.Usagef("--since is required: a time, or a duration such as 24h")
 	}
-	request := client.SubscriptionReplay{Since: *since, Until: until, Status: statusFlags(f.statuses), EventTypes: f.types}
+	request := client.SubscriptionReplay{Since: *since, Until: until, Status: statusFlags(f.statuses), EventTypes: f.types, ExpectedCount: f.expect.count()}
 	if f.missing {
 		request.Missing = &f.missing
 	}

@@ -89,6 +89,9 @@ type Settlement struct {
 	// IsSettled is set when the settlement was stored and its deliveries were handed over. Settling
 	// it again does nothing.
 	IsSettled bool
+	// PlanBegan and PlanTook say when the event was planned, if planning is traced.
+	PlanBegan time.Time
+	PlanTook  time.Duration
 	// EffectBytes is the approximate number of bytes that the effects write into the database.
 	EffectBytes int
 

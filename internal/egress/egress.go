@@ -41,12 +41,18 @@ type Policy struct {
 	Proxy *url.URL
 	// RootCAs are the trusted roots of server certificates; nil: the roots of the system.
 	RootCAs *x509.CertPool
+	// Allow, unless nil, alone decides which addresses are dialled. Its context has the values of
+	// the request for which a connection is made; later requests to the same scheme, host and port
+	// may use the connection.
+	Allow func(ctx context.Context, a netip.Addr) bool
+	// Resolver resolves names; nil: the resolver of the system.
+	Resolver *net.Resolver
 
 	certificates []tls.Certificate // presented to servers that ask for one
 }
 
-// allows reports whether an address may be dialled.
-func (p Policy) allows(a netip.Addr) bool {
+// Allows reports whether AllowPrivate and AllowedCIDRs allow an address.
+func (p Policy) Allows(a netip.Addr) bool {
 	a = embeddedIPv4(a)
 	scope := scopeOf(a)
 	return scope == publicScope || scope == privateScope && p.AllowPrivate || contains(p.AllowedCIDRs, a)
@@ -54,12 +60,15 @@ func (p Policy) allows(a netip.Addr) bool {
 
 // control is a ControlContext of net.Dialer, which runs for each address before it is
 // dialled.
-func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+func (p Policy) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || !p.allows(to.Addr()) {
+	switch {
+	case err != nil:
 		return ErrRefused
+	case p.Allow != nil && p.Allow(ctx, to.Addr()), p.Allow == nil && p.Allows(to.Addr()):
+		return nil
 	}
-	return nil
+	return ErrRefused
 }
 
 // Client makes requests within a Policy. It is safe for concurrent use once
@@ -77,13 +86,12 @@ type Client struct {
 // New returns a Client. It makes no connection.
 func New(p Policy) *Client {
 	p.AllowedCIDRs = slices.Clone(p.AllowedCIDRs)
-	return newClient(p, p.dialer(nil).DialContext)
+	return newClient(p, p.dialer().DialContext)
 }
 
-// dialer returns a dialer that checks each address, except the address of the proxy. A nil
-// resolver is the resolver of the system.
-func (p Policy) dialer(r *net.Resolver) *net.Dialer {
-	d := &net.Dialer{Timeout: connectTimeout, Resolver: r}
+// dialer returns a dialer that checks each address, except the address of the proxy.
+func (p Policy) dialer() *net.Dialer {
+	d := &net.Dialer{Timeout: connectTimeout, Resolver: p.Resolver}
 	if p.Proxy == nil {
 		d.ControlContext = p.control
 	}

@@ -297,7 +297,7 @@ func TestHandshakeTimesOut(t *testing.T) {
 
 func TestDialTimesOut(t *testing.T) {
 	for _, p := range []Policy{{}, {Proxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}}} {
-		if got := p.dialer(nil).Timeout; got != connectTimeout {
+		if got := p.dialer().Timeout; got != connectTimeout {
 			t.Errorf("proxy %v: dial timeout %s, want %s", p.Proxy, got, connectTimeout)
 		}
 	}

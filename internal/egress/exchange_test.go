@@ -186,8 +186,8 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			asked.Store(0)
 			allowed := netip.MustParseAddr("127.0.0.1") // as if it were public
-			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}}
-			client := newClient(p, p.dialer(resolver(allowed, netip.MustParseAddr(second))).DialContext)
+			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}, Resolver: resolver(allowed, netip.MustParseAddr(second))}
+			client := New(p)
 			target := "http://rebind.example:" + port
 			if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
 				t.Fatalf("first request: got %d, %v", status, err)
@@ -197,6 +197,19 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 				t.Errorf("second request: got %v and %d answered requests, want it refused", err, asked.Load())
 			}
 		})
+	}
+}
+
+// Allow decides by the request's context and the address, and replaces the other rules.
+func TestAllowDecidesPerRequest(t *testing.T) {
+	type key struct{}
+	address, _ := plain(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+	c := New(Policy{AllowPrivate: true, Allow: func(ctx context.Context, a netip.Addr) bool { return ctx.Value(key{}) == a.String() }})
+	for value, isAllowed := range map[string]bool{"127.0.0.1": true, "10.0.0.1": false} {
+		_, _, err := c.Send(context.WithValue(t.Context(), key{}, value), post(t, address, "body"))
+		if (err == nil) != isAllowed || errors.Is(err, ErrRefused) == isAllowed {
+			t.Errorf("%s is allowed: got %v, want success %t", value, err, isAllowed)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *Client) LookUpAndCheckHost(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil || slices.ContainsFunc(found, func(a netip.Addr) bool { return c.policy.allows(a) }) {
+	if err != nil || slices.ContainsFunc(found, func(a netip.Addr) bool { return c.policy.Allows(a) }) {
 		return nil
 	}
 	return requestInfo{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)

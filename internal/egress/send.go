@@ -110,7 +110,7 @@ func readBeginning(response *http.Response, maxBytes int, cancel func()) (beginn
 func (c *Client) CheckHost(u *url.URL) error {
 	all, isAddress := literalAddresses(strings.ToLower(strings.TrimSuffix(dialledHost(u.Hostname()), ".")))
 	switch {
-	case !isAddress || slices.ContainsFunc(all, c.policy.allows):
+	case !isAddress || slices.ContainsFunc(all, c.policy.Allows):
 		return nil
 	case len(all) == 0:
 		return requestInfo{host: u.Host}.errorf(classBlocked, noAddress, ErrRefused)

@@ -100,6 +100,17 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
+// connOf returns the checked connection of a request, nil with HTTP/2.
+func connOf(r *http.Request) *conn {
+	switch c := r.Context().Value(connKey{}).(type) {
+	case *conn:
+		return c
+	case *tlsConn:
+		return &c.conn
+	}
+	return nil
+}
+
 // framingProblem is the answer to a request whose end is ambiguous.
 const framingProblem = `{"title":"Bad Request","status":400,"detail":"The end of the request is ambiguous: ` +
 	`Content-Length must be one short line with a number, and must not be combined with Transfer-Encoding."}`
@@ -108,7 +119,7 @@ const framingProblem = `{"title":"Bad Request","status":400,"detail":"The end of
 // connection after a chunked request.
 func refuseAmbiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(connKey{}).(*conn)
+		c := connOf(r)
 		if len(r.TransferEncoding) > 0 || c != nil && c.isUnclear {
 			w.Header().Set("Connection", "close")
 		}

@@ -1,6 +1,7 @@
 package httpguard
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/certfile/certfiletest"
 	"github.com/eventhook/eventhook/internal/httpguard/httpguardtest"
 )
 
@@ -34,6 +36,123 @@ func serveRaw(t *testing.T, h http.Handler) func(request string) []string {
 	return func(request string) []string { return httpguardtest.Send(t, l.Addr().String(), request) }
 }
 
+// serveTLS serves a handler with TLS as both listeners of the gateway do, and returns the
+// address.
+func serveTLS(t *testing.T, h http.Handler, handshake time.Duration) (address string) {
+	t.Helper()
+	address, _ = startTLS(t, h, handshake)
+	return address
+}
+
+// startTLS is serveTLS for a test that also closes the server.
+func startTLS(t *testing.T, h http.Handler, handshake time.Duration) (address string, s *http.Server) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := certfiletest.New(t, "test", time.Now().Add(time.Hour))
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewTLSListener(inner, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}, handshake)
+	s = &http.Server{Handler: Handler(time.Now, h), ConnContext: ConnContext, ReadHeaderTimeout: time.Hour,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return inner.Addr().String(), s
+}
+
+func overTLS(t *testing.T) *http.Client {
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func TestTLSListenerServesBothVersionsAndRefusesPlainHTTP(t *testing.T) {
+	address := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, r.Proto, " ", r.TLS != nil && r.TLS.HandshakeComplete)
+	}), time.Minute)
+	for _, c := range []struct {
+		want string
+		send func() []string
+	}{
+		{"200 HTTP/1.1 true", func() []string {
+			return httpguardtest.SendTLS(t, address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		}},
+		{"400 This listener serves HTTPS; the request used HTTP.", func() []string {
+			return httpguardtest.Send(t, address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		}},
+	} {
+		if got := strings.Join(c.send(), ", "); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	response, err := overTLS(t).Get("https://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, _ := io.ReadAll(response.Body); string(body) != "HTTP/2.0 true" {
+		t.Errorf("HTTP/2 is answered %s", body)
+	}
+}
+
+// A client that sends nothing occupies the listener until the timeout of the handshake, which is
+// an hour here. Closing the server ends the handshake.
+func TestTLSListenerWaitsForNoHandshake(t *testing.T) {
+	address, server := startTLS(t, echoPath, time.Hour)
+	silent, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	if got := httpguardtest.SendTLS(t, address, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); len(got) != 1 || got[0] != "200 /a 0" {
+		t.Errorf("got %q, want 200", got)
+	}
+	_ = server.Close() // hangs if the handshake does not end
+}
+
+func TestTLSListenerEndsSlowHandshakes(t *testing.T) {
+	silent, err := net.Dial("tcp", serveTLS(t, echoPath, time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("the server answered a client that sent nothing")
+	}
+}
+
+// A refusal resets its stream. The connection serves the other requests.
+func TestRefusalOverHTTP2KeepsTheConnection(t *testing.T) {
+	connections := 0
+	address := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.RemoteAddr, http.StatusUnauthorized)
+	}), time.Minute)
+	client, was := overTLS(t), ""
+	for range 3 {
+		body, unsent := io.Pipe()
+		response, err := client.Post("https://"+address, "application/json", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, _ := io.ReadAll(response.Body)
+		_, _ = response.Body.Close(), unsent.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("answered %d, want 401", response.StatusCode)
+		}
+		if string(from) != was {
+			connections++
+		}
+		was = string(from)
+	}
+	if n := connections; n != 1 {
+		t.Errorf("three refusals needed %d connections, want 1", n)
+	}
+}
+
 // echoPath reads the body and answers with the path and the length of the body.
 var echoPath = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -41,7 +160,7 @@ var echoPath = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 })
 
 func TestRequestSmuggling(t *testing.T) {
-	send := serveRaw(t, echoPath)
+	plain, address := serveRaw(t, echoPath), serveTLS(t, echoPath, time.Minute)
 	const refused = "400 " + framingProblem
 	const smuggled = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	const last = "GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -70,14 +189,20 @@ func TestRequestSmuggling(t *testing.T) {
 		{"a body that looks like a header", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n\nTransfer-Encoding: chunked\r\n\r\n" + last, "200 /a 30, 200 /last 0"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := strings.Join(send(c.request), ", ")
-			if first, _, isLate := strings.Cut(c.want, ", "+refused); isLate && got == refused {
-				got = first + ", " + refused // both requests were read at once, so the first is not served either
-			}
-			if got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			testSmuggling(t, strings.Join(plain(c.request), ", "), c.want)
+			testSmuggling(t, strings.Join(httpguardtest.SendTLS(t, address, c.request), ", "), c.want)
 		})
+	}
+}
+
+func testSmuggling(t *testing.T, got, want string) {
+	t.Helper()
+	const refused = ", 400 " + framingProblem
+	if first, _, isLate := strings.Cut(want, refused); isLate && ", "+got == refused {
+		got = first + refused // both requests were read at once, so the first is not served either
+	}
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

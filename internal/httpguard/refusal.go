@@ -16,7 +16,7 @@ const drainTime = 250 * time.Millisecond
 // 256 KiB of the body, until the read timeout.
 func refusePromptly(now func() time.Time, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
+		if r.ContentLength == 0 || r.ProtoMajor > 1 { // HTTP/2 resets the stream of a refused request
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -22,6 +22,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -185,7 +186,12 @@ func (c *Cache) run(ctx context.Context, url string, started *call) {
 
 // load waits until the queue starts the fetch, fetches the document and parses it.
 // It returns errBusy if the queue does not start the fetch within queueTimeout.
-func (c *Cache) load(ctx context.Context, url string, start <-chan struct{}) ([]verify.Key, time.Duration, error) {
+func (c *Cache) load(ctx context.Context, url string, start <-chan struct{}) (keys []verify.Key, age time.Duration, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panics.Recovered(panics.Load, reason)
+		}
+	}()
 	timeout := time.NewTimer(queueTimeout)
 	defer timeout.Stop()
 	select {
@@ -199,7 +205,7 @@ func (c *Cache) load(ctx context.Context, url string, start <-chan struct{}) ([]
 	if err != nil {
 		return nil, 0, err
 	}
-	keys, err := verify.ParseKeys(string(body))
+	keys, err = verify.ParseKeys(string(body))
 	return keys, age, err
 }
 

@@ -6,9 +6,11 @@ package payload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"iter"
 	"mime"
+	"net/http"
 	"net/textproto"
 	"strings"
 	"time"
@@ -23,8 +25,25 @@ import (
 // implements it.
 type Header interface{ Get(name string) string }
 
-// HeaderBlock is an HTTP/1.1 header block, the form in which events store headers.
+// HeaderBlock is an HTTP/1.1 header block, the form in which events store headers. The fields
+// MethodField and PathField come before the headers, and All omits them.
 type HeaderBlock []byte
+
+// Pseudo-header fields of a HeaderBlock, with the names that HTTP/2 gives them (RFC 9113, section
+// 8.3.1). No request has a header with such a name.
+const (
+	MethodField = ":method" // absent for POST
+	// PathField has the path suffix and the query of the request: the path below the URL of the
+	// source, and after it the query with its question mark. It is absent if both are empty.
+	PathField = ":path"
+)
+
+// Request returns the method of the request, its path below the URL of the source, and its query
+// without the question mark.
+func (b HeaderBlock) Request() (method, suffix, query string) {
+	suffix, query, _ = strings.Cut(b.Get(PathField), "?")
+	return cmp.Or(b.Get(MethodField), http.MethodPost), suffix, query
+}
 
 // Get implements Header. It returns the value of the first line with the name.
 func (b HeaderBlock) Get(name string) string {

@@ -89,13 +89,16 @@ func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
 
 // AuditEntries lists audit entries, newest first. Each combination of filters has an index of
 // its own.
-func (db *DB) AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error) {
+func (db *DB) AuditEntries(ctx context.Context, f eventhook.AuditFilter) (list []eventhook.AuditEntry, err error) {
 	sql, args := auditQuery(f)
-	rows, err := db.lists.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, translate("list audit entries", err)
-	}
-	list, err := pgx.CollectRows(rows, scanAudit)
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		rows, err := lists.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, scanAudit)
+		return err
+	})
 	return list, translate("list audit entries", err)
 }
 

@@ -9,12 +9,17 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const keyColumns = `k.id, k.tenant_id, k.name, k.prefix, k.scopes, k.expires_at, k.last_used_at, k.created_at`
+const keyColumns = `k.id, k.tenant_id, k.name, k.prefix, k.scopes, k.expires_at, k.last_used_at, k.created_at, k.agent_id`
 
 func scanKey(row pgx.Row, more ...any) (k eventhook.APIKey, err error) {
 	var scopes []string
-	dest := append([]any{(*[16]byte)(&k.ID), (*[16]byte)(&k.TenantID), &k.Name, &k.Prefix, &scopes, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt}, more...)
+	var agent *[16]byte
+	dest := append([]any{(*[16]byte)(&k.ID), (*[16]byte)(&k.TenantID), &k.Name, &k.Prefix, &scopes, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt,
+		&agent}, more...)
 	err = row.Scan(dest...)
+	if agent != nil {
+		k.AgentID = *agent
+	}
 	for _, s := range scopes {
 		k.Scopes = append(k.Scopes, eventhook.Scope(s))
 	}
@@ -27,20 +32,28 @@ type keyRecord struct {
 	Prefix    string            `json:"prefix"`
 	Scopes    []eventhook.Scope `json:"scopes"`
 	ExpiresAt *time.Time        `json:"expires_at,omitempty"`
+	AgentID   string            `json:"agent_id,omitempty"`
 }
 
 func recordOfKey(k eventhook.APIKey) keyRecord {
-	return keyRecord{k.Name, k.Prefix, k.Scopes, k.ExpiresAt}
+	r := keyRecord{Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, ExpiresAt: k.ExpiresAt}
+	if !k.AgentID.IsZero() {
+		r.AgentID = k.AgentID.String()
+	}
+	return r
 }
 
 // KeyByHash returns the API key with a hash, and the id, slug and status of its tenant. The
 // error is KindUnauthorized if there is no such key, it has expired, or its tenant is closed.
 // Unique index.
 func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t eventhook.Tenant, err error) {
-	row := db.work.QueryRow(ctx, `SELECT `+keyColumns+`, t.slug, t.status FROM eventhook.api_key k JOIN eventhook.tenant t ON t.id = k.tenant_id
+	row := db.work.QueryRow(ctx, `SELECT `+keyColumns+`, t.slug, t.status, a.labels
+		FROM eventhook.api_key k JOIN eventhook.tenant t ON t.id = k.tenant_id LEFT JOIN eventhook.agent a ON a.id = k.agent_id
 		WHERE k.hash = $1 AND (k.expires_at IS NULL OR k.expires_at > $2) AND t.status <> 'closed'`, hash, db.now())
 	var status string
-	k, err = scanKey(row, &t.Slug, &status)
+	var labels []string
+	k, err = scanKey(row, &t.Slug, &status, &labels)
+	k.AgentLabels = labels
 	t.ID, t.Status = k.TenantID, eventhook.TenantStatus(status)
 	if eventhook.KindOf(notFound(err, "key")) == eventhook.KindNotFound {
 		return k, t, &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "the API key is not valid"}
@@ -51,23 +64,25 @@ func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t
 // CreateKey stores the hash of an API key; the key itself is never stored. The error is
 // KindConflict if the tenant is closed.
 func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error) {
+	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
+	return k, db.mutate(ctx, "create key", by, k.TenantID, func(m *mutation) error { return m.createKey(ctx, k, hash) })
+}
+
+// createKey inserts a key, which has its id.
+func (m *mutation) createKey(ctx context.Context, k eventhook.APIKey, hash []byte) error {
 	scopes := make([]string, len(k.Scopes))
 	for i, s := range k.Scopes {
 		scopes[i] = string(s)
 	}
-	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
-	err := db.mutate(ctx, "create key", by, k.TenantID, func(m *mutation) error {
-		_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at, created_at)
-			VALUES (@id, @tenant, @name, @prefix, @hash, @scopes, @expires_at, @created_at)`,
-			pgx.StrictNamedArgs{"id": [16]byte(k.ID), "tenant": [16]byte(k.TenantID), "name": k.Name, "prefix": k.Prefix, "hash": hash,
-				"scopes": scopes, "expires_at": k.ExpiresAt, "created_at": k.CreatedAt})
-		if err != nil {
-			return err
-		}
-		_, err = m.record("api_key.created", resource{"api_key", k.ID.String(), k.Name}, nil, recordOfKey(k))
+	err := m.exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, agent_id, name, prefix, hash, scopes, expires_at, created_at)
+		VALUES (@id, @tenant, @agent, @name, @prefix, @hash, @scopes, @expires_at, @created_at)`,
+		pgx.StrictNamedArgs{"id": [16]byte(k.ID), "tenant": [16]byte(k.TenantID), "agent": uuidArg(k.AgentID), "name": k.Name,
+			"prefix": k.Prefix, "hash": hash, "scopes": scopes, "expires_at": k.ExpiresAt, "created_at": k.CreatedAt})
+	if err != nil {
 		return err
-	})
-	return k, err
+	}
+	_, err = m.record("api_key.created", resource{"api_key", k.ID.String(), k.Name}, nil, recordOfKey(k))
+	return err
 }
 
 // Keys lists a tenant's API keys, newest first. Index api_key_tenant.
@@ -89,9 +104,13 @@ func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhoo
 		if err != nil {
 			return notFound(err, "key")
 		}
-		_, err = m.record("api_key.deleted", resource{"api_key", k.ID.String(), k.Name}, recordOfKey(k), nil)
-		return err
+		return m.recordDeletedKey(k)
 	})
+}
+
+func (m *mutation) recordDeletedKey(k eventhook.APIKey) error {
+	_, err := m.record("api_key.deleted", resource{"api_key", k.ID.String(), k.Name}, recordOfKey(k), nil)
+	return err
 }
 
 // recordKeyUseSQL only moves last_used_at forward. It locks keys in the order of

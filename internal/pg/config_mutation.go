@@ -23,6 +23,8 @@ type mutation struct {
 	by      eventhook.Actor
 	tenant  eventhook.Tenant
 	entries []eventhook.AuditEntry
+	// disabled counts the subscriptions that the flushed entries disable.
+	disabled map[eventhook.DisabledBy]int
 	// created holds the subscriptions that this mutation creates: they receive the system
 	// events of later mutations only.
 	created map[eventhook.SubscriptionID]bool
@@ -138,6 +140,7 @@ func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 		return m.flush(ctx)
 	})
 	if err == nil {
+		m.countDisabled()
 		m.committed()
 	}
 	return err
@@ -174,6 +177,7 @@ func (m *mutation) flush(ctx context.Context) error {
 	}
 	entries := m.entries
 	m.entries = nil
+	m.noteDisabled(entries)
 	return m.db.insertAudit(ctx, m.tx, m.by, entries)
 }
 

@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,7 +30,7 @@ func (db *DB) UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenan
 			return err
 		}
 		matched, changed = len(list), nil
-		if err := checkExpected(which.ExpectedCount, matched, "subscriptions"); err != nil {
+		if err := eventhook.CheckExpectedCount(which.ExpectedCount, matched, "subscriptions"); err != nil {
 			return err
 		}
 		m.batch = &pgx.Batch{}
@@ -80,15 +79,4 @@ func (m *mutation) recordBulkUpdate(ctx context.Context, action string, changed 
 	}
 	m.entries = nil
 	return recordBulk(m, action, "subscription", "subscriptions", changed)
-}
-
-// checkExpected returns a KindConflict with the number of matches if the caller expects
-// another one.
-func checkExpected(expected *int, matched int, what string) error {
-	if expected == nil || *expected == matched {
-		return nil
-	}
-	return &eventhook.Error{Kind: eventhook.KindConflict,
-		Message: fmt.Sprintf("The filter matches %d %s, not %d. Nothing was changed.", matched, what, *expected),
-		Faults:  []eventhook.Fault{{Location: "body.expected_count", Message: fmt.Sprintf("is %d, but %d match", *expected, matched)}}}
 }

@@ -15,10 +15,24 @@ func (db *DB) TenantSlugs(ctx context.Context, ids []eventhook.TenantID) (map[ev
 	if err != nil {
 		return nil, translate(act, err)
 	}
+	return collectSlugs(act, rows)
+}
+
+// NewestTenantSlugs returns the slugs of the newest tenants, up to a limit. Primary key, backwards.
+func (db *DB) NewestTenantSlugs(ctx context.Context, limit int) (map[eventhook.TenantID]string, error) {
+	const act = "read the slugs of the newest tenants"
+	rows, err := db.lists.Query(ctx, `SELECT id, slug FROM eventhook.tenant ORDER BY id DESC LIMIT $1`, limit)
+	if err != nil {
+		return nil, translate(act, err)
+	}
+	return collectSlugs(act, rows)
+}
+
+func collectSlugs(act string, rows pgx.Rows) (map[eventhook.TenantID]string, error) {
 	slugs := map[eventhook.TenantID]string{}
 	var id eventhook.TenantID
 	var slug string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &slug}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &slug}, func() error {
 		slugs[id] = slug
 		return nil
 	})

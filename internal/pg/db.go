@@ -14,12 +14,12 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +41,13 @@ type Sealer interface {
 
 // Options configure a DB.
 type Options struct {
+	// PoolerURL is the address of a connection pooler in transaction mode for the same database,
+	// for lists of the management API. If it is empty, lists use the URL of Open.
+	PoolerURL string
+	// ReadURL is the URL of a streaming replica for lists, "" for none. Lists are read from the
+	// primary while the replica is more than ReadMaxLag behind; see WatchReplica.
+	ReadURL     string
+	ReadMaxLag  time.Duration
 	AcceptConns int           // connections that only accept events
 	WorkConns   int           // connections for everything else but lists
 	ListConns   int           // connections for lists of the management API
@@ -68,11 +75,13 @@ type Options struct {
 
 // DB is the gateway's store. It has three pools of connections: one for accepting events,
 // which never waits for other work; one for lists of the management API, whose statements
-// have a timeout; and one for all other work.
+// have a timeout; and one for all other work. Lists may have a fourth, on a replica.
 type DB struct {
+	instance    eventhook.InstanceID
 	accept      *pgxpool.Pool
 	work        *pgxpool.Pool
-	lists       *pgxpool.Pool
+	lists       *listPool
+	replica     *replica // nil if there is none
 	hub         hub
 	feed        *eventFeed
 	claims      *roundrobin.Queues[eventhook.TenantID, struct{}]
@@ -89,7 +98,8 @@ type DB struct {
 	schema     int64                           // Options.Schema
 	schemaErr  atomic.Pointer[eventhook.Error] // nil while the schema is supported, or before it was read
 	sealing    atomic.Pointer[sealing]         // nil before it was read
-	unreadable atomic.Int64                    // secrets that did not open
+	observer   Observer
+	unreadable atomic.Int64 // secrets that did not open
 
 	acceptBufs         sync.Pool // of *acceptColumns
 	publishBufs        sync.Pool // of *columns
@@ -111,7 +121,8 @@ type DB struct {
 	lockWait time.Duration // the constant lockWait; shorter in tests
 }
 
-// Open creates a DB. It fails if the URL is not valid. It does not connect to the server;
+// Open creates a DB. The URL is that of PostgreSQL itself: a pooler in transaction mode does not
+// provide the sessions that Open's pools need. Open fails if a URL is not valid. It does not connect to the server;
 // see Ping.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Now == nil {
@@ -131,17 +142,17 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.OrderKey == nil {
 		o.OrderKey = func(string, *eventhook.Event) eventhook.OrderKey { return eventhook.OrderKey{} }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, orderKey: o.OrderKey,
-		faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
+	db := &DB{instance: eventhook.NewID[eventhook.Instance](o.Now()), keyTTL: o.KeyTTL, sealer: o.Sealer, schema: o.Schema, describe: o.Describe, matches: o.Matches, orderKey: o.OrderKey,
+		faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, observer: unobserved{}, lockWait: lockWait}
 	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimSlotShare, 1))
 	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeSlotShare, maxWaitingChanges)
 	db.lifecycle = db.newLifecycleFlags()
-	db.hub.self = eventhook.NewID[DB](o.Now()).String()
-	db.acceptBufs.New = func() any { return newAcceptColumns() }
-	db.publishBufs.New = func() any { return newPublishColumns() }
-	db.settleBufs.New = func() any { return newSettleColumns() }
+	db.hub.self = db.instance.String()
+	db.acceptBufs.New = func() any { return newAcceptColumns(db.instance) }
+	db.publishBufs.New = func() any { return newPublishColumns(db.instance) }
+	db.settleBufs.New = func() any { return newSettleColumns(db.instance) }
 	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
 	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableWithGenericPlans)
@@ -153,10 +164,14 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		db.accept.Close()
 		return nil, err
 	}
-	db.lists, err = pool(ctx, url, o.ListConns, nil, slices.Concat(indexScansOnly, []string{"enable_bitmapscan = off", "statement_timeout = '5s'"}))
+	db.lists, err = newListPool(ctx, cmp.Or(o.PoolerURL, url), o.ListConns, o.PoolerURL != "")
 	if err != nil {
 		db.accept.Close()
 		db.work.Close()
+		return nil, err
+	}
+	if db.replica, err = newReplica(ctx, o, now); err != nil {
+		db.Close()
 		return nil, err
 	}
 	return db, nil
@@ -183,15 +198,10 @@ var durableWithGenericPlans = []string{"synchronous_commit = on", "plan_cache_mo
 var tcpKeepalives = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
 
 func pool(ctx context.Context, url string, conns int, statements []*statement, settings []string) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := poolConfig(url, conns)
 	if err != nil {
-		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
+		return nil, err
 	}
-	config.MaxConns = int32(max(conns, 1))
-	config.MaxConnLifetimeJitter = time.Minute
-	config.ConnConfig.ConnectTimeout = 5 * time.Second
-	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
-	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		for _, setting := range slices.Concat(settings, tcpKeepalives) {
 			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {
@@ -212,11 +222,30 @@ func pool(ctx context.Context, url string, conns int, statements []*statement, s
 	return p, nil
 }
 
+func poolConfig(url string, conns int) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
+	}
+	config.MaxConns = int32(max(conns, 1))
+	config.MaxConnLifetimeJitter = time.Minute
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	return config, nil
+}
+
+// Instance returns the id under which this instance leases deliveries. Each DB has another one.
+func (db *DB) Instance() eventhook.InstanceID { return db.instance }
+
 // Close waits for connections in use and closes all connections.
 func (db *DB) Close() {
 	db.accept.Close()
 	db.work.Close()
 	db.lists.Close()
+	if db.replica != nil {
+		db.replica.pool.Close()
+	}
 }
 
 // inTx runs do in one transaction. It commits if do returns nil, else it rolls back
@@ -245,85 +274,3 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 // workStatements are prepared on each connection of the work pool.
 var workStatements = slices.Concat(effectStatements,
 	[]*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, openOutagesSQL, lockEventsSQL, concludeEventsSQL})
-
-var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is the address of a connection pooler in transaction mode " +
-	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +
-	"for LISTEN, prepared statements and settings: connect to PostgreSQL directly, or set the pool_mode of the pooler to session"}
-
-// poolerChecks is how often RefusePooler compares sessions. A pooler need not assign the
-// session that was returned last.
-const poolerChecks = 4
-
-// RefusePooler returns an error of KindInvalid if a URL is that of a connection pooler in
-// transaction or statement mode. It opens two connections and compares the processes of
-// PostgreSQL that serve them. Without such a pooler, the connections have different
-// processes, and no process changes. RefusePooler returns nil if it cannot connect.
-func RefusePooler(ctx context.Context, url string) error {
-	const timeout = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	idle, err := probeConn(ctx, url)
-	if err != nil {
-		return nil
-	}
-	defer closeProbe(idle)
-	busy, err := probeConn(ctx, url)
-	if err != nil {
-		return nil
-	}
-	defer closeProbe(busy)
-	for range poolerChecks {
-		isShared, err := hasSharedSessions(ctx, idle, busy)
-		switch {
-		case isShared:
-			return errPooler
-		case err != nil:
-			return nil
-		}
-	}
-	return nil
-}
-
-// hasSharedSessions reports whether the process that serves idle also serves a
-// transaction of busy, or whether the process that serves idle changes.
-func hasSharedSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
-	before, err := backendPID(ctx, idle)
-	if err != nil {
-		return false, err
-	}
-	if _, err := busy.Exec(ctx, "BEGIN"); err != nil {
-		return strings.Contains(err.Error(), "statement pooling mode"), err // the text of PgBouncer
-	}
-	inside, err := backendPID(ctx, busy)
-	if err != nil || inside == before {
-		return err == nil, err
-	}
-	after, err := backendPID(ctx, idle)
-	if err != nil {
-		return false, err
-	}
-	_, err = busy.Exec(ctx, "ROLLBACK")
-	return after != before, err
-}
-
-// probeConn connects without prepared statements, which a pooler may refuse.
-func probeConn(ctx context.Context, url string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	return pgx.ConnectConfig(ctx, config)
-}
-
-func closeProbe(conn *pgx.Conn) {
-	const timeout = time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	_ = conn.Close(ctx)
-}
-
-func backendPID(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {
-	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-	return pid, err
-}

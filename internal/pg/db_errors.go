@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,15 @@ const (
 	codeDeadlock        = "40P01"
 	codeLockTimeout     = "55P03"
 	codeForeignKey      = "23503"
+
+	codeReadOnly           = "25006"
+	codeNoPrivilege        = "42501"
+	codeWrongRole          = "28000"
+	codeWrongPassword      = "28P01"
+	codeNoDatabase         = "3D000"
+	codeDiskFull           = "53100"
+	codeTooManyConnections = "53300"
+	codeStarting           = "57P03"
 
 	codeInvalidSchema     = "3F000"
 	codeUndefinedTable    = "42P01"
@@ -56,18 +66,52 @@ func translate(act string, err error) error {
 }
 
 // isDown reports whether the database could not be reached, or is stopping or
-// starting: SQLSTATE class 08, codes that begin with 57P, and 53300 (too many
-// connections).
+// starting: SQLSTATE class 08, and codes that begin with 57P. It also reports true while the
+// database has no free connection, has a full disk, or is read-only.
 func isDown(err error) bool {
 	if pgErr, ok := asPgError(err); ok {
-		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == "53300"
+		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == codeTooManyConnections || pgErr.Code == codeDiskFull || pgErr.Code == codeReadOnly
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
 	_, ok := errors.AsType[*net.OpError](err)
-	return ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	return ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, pgconn.ErrConnClosed)
 }
+
+// IsOutage reports whether an error of a DB may mean that the database cannot be used: it cannot be
+// reached, stops or starts, or allows no writes. A full disk is no outage: the database may refuse
+// some writes only.
+func IsOutage(err error) bool {
+	return isDown(err) && !IsDiskFull(err) || errors.Is(err, errReadOnly)
+}
+
+// IsDiskFull reports whether a statement failed because the disk of the database is full. Until an
+// operator has added space, nearly every statement that writes fails so.
+func IsDiskFull(err error) bool { return hasCode(err, codeDiskFull) }
+
+// Usable connects to the database, apart from the pools, and returns nil if it allows writes. It
+// takes two seconds at most.
+func (db *DB) Usable(ctx context.Context) error {
+	const timeout = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, db.work.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer closeProbe(conn)
+	var isReadOnly bool
+	if err := conn.QueryRow(ctx, `SELECT current_setting('transaction_read_only')::boolean`).Scan(&isReadOnly); err != nil {
+		return err
+	}
+	if isReadOnly {
+		return errReadOnly
+	}
+	return nil
+}
+
+var errReadOnly = errors.New("the database is read-only")
 
 func hasCode(err error, codes ...string) bool {
 	pgErr, ok := asPgError(err)

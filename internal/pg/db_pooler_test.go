@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -108,12 +106,12 @@ func readMessage(from io.Reader) ([]byte, error) {
 	return message, err
 }
 
-func TestAPoolerInTransactionModeIsRefused(t *testing.T) {
+func TestIsPoolerFindsPoolersInTransactionMode(t *testing.T) {
 	dsn := pgtest.New(t)
 	for _, c := range []struct {
-		claim   string
-		url     string
-		refused bool
+		claim    string
+		url      string
+		isPooler bool
 	}{
 		{"PostgreSQL itself", dsn, false},
 		{"a pooler that lends a session for a transaction", startPooler(t, dsn, 1, true), true},
@@ -121,12 +119,8 @@ func TestAPoolerInTransactionModeIsRefused(t *testing.T) {
 		{"a pooler that lends a session to a client", startPooler(t, dsn, 2, false), false},
 		{"an address without a server", "postgres://127.0.0.1:1/none?sslmode=disable&connect_timeout=1", false},
 	} {
-		err := RefusePooler(t.Context(), c.url)
-		if (err != nil) != c.refused {
-			t.Errorf("%s: got %v, want a refusal: %t", c.claim, err, c.refused)
-		}
-		if c.refused && (eventhook.KindOf(err) != eventhook.KindInvalid || !strings.Contains(err.Error(), "pool_mode")) {
-			t.Errorf("%s: got %v, want an invalid configuration that names the cause", c.claim, err)
+		if got := IsPooler(t.Context(), c.url); got != c.isPooler {
+			t.Errorf("%s: got %t, want %t", c.claim, got, c.isPooler)
 		}
 	}
 }

@@ -62,8 +62,8 @@ type statement struct {
 
 type parameter struct {
 	name      string // "now", or "events.id" for a column of a row set
-	typ       string // of a column's elements, "" for a single moment
-	oid       uint32 // of a column's elements, 0 for a single moment
+	typ       string // of a column's elements, "" for a single value
+	oid       uint32 // of a column's elements, 0 for a single value
 	first     int    // the position of the first column of the same row set
 	hasHandle bool
 }
@@ -153,6 +153,7 @@ type (
 	int8Column   struct{ column }
 	timeColumn   struct{ column }
 	singleMoment struct{ column }
+	singleID     struct{ column }
 )
 
 // columnTypes are the types that a column of a row set can have.
@@ -170,6 +171,7 @@ func (s *statement) int4(name string) int4Column     { return int4Column{s.handl
 func (s *statement) int8(name string) int8Column     { return int8Column{s.handle(name, "int8")} }
 func (s *statement) time(name string) timeColumn     { return timeColumn{s.handle(name, "timestamptz")} }
 func (s *statement) moment(name string) singleMoment { return singleMoment{s.handle(name, "")} }
+func (s *statement) id(name string) singleID         { return singleID{s.handle(name, "")} }
 
 func (s *statement) handle(name, typ string) column {
 	at := s.find(name)
@@ -189,7 +191,7 @@ type columns struct {
 	encoded [][]byte
 }
 
-// array is a column of a row set as a PostgreSQL array, or a single moment.
+// array is a column of a row set as a PostgreSQL array, or a single value.
 type array struct {
 	buf  []byte
 	rows uint32
@@ -206,7 +208,7 @@ func newColumns(s *statement) *columns {
 	return c
 }
 
-// reset removes all rows and moments. It frees buffers that an unusually large batch
+// reset removes all rows and single values. It frees buffers that an unusually large batch
 // has grown.
 func (c *columns) reset() {
 	const maxBuffer = 4 << 20
@@ -228,7 +230,7 @@ func (c *columns) reset() {
 
 // values returns the parameters of s, and their formats, until the next reset. s is
 // the statement of the columns or one that it extends. values panics if a column has
-// another number of rows than the first column of its row set, or if a moment is not set.
+// another number of rows than the first column of its row set, or if a single value is not set.
 func (c *columns) values(s *statement) (params [][]byte, formats []int16) {
 	for i, p := range s.params {
 		a := &c.arrays[i]
@@ -342,6 +344,12 @@ func (c *columns) time(h timeColumn, v time.Time) {
 func (c *columns) moment(h singleMoment, v time.Time) {
 	a := &c.arrays[h.at]
 	a.buf = appendMoment(a.buf[:0], v)
+}
+
+// id sets a single id.
+func (c *columns) id(h singleID, v [16]byte) {
+	a := &c.arrays[h.at]
+	a.buf = append(a.buf[:0], v[:]...)
 }
 
 // appendMoment appends a timestamptz: microseconds since 2000-01-01.

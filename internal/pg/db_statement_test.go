@@ -75,7 +75,7 @@ func BenchmarkEncodeEvents(b *testing.B) {
 		e.Headers, e.Body = make([]byte, 200), make([]byte, 1024)
 		batch[i] = &effects.Arrival{Event: e}
 	}
-	c := newAcceptColumns()
+	c := newAcceptColumns(eventhook.InstanceID{})
 	b.ReportAllocs()
 	for b.Loop() {
 		c.encodeEvents(batch, noon)

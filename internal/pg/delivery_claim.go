@@ -60,8 +60,9 @@ func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID
 // skips deliveries that another instance is claiming. It takes the deliveries of the
 // destinations in rounds and stops when the bodies of their events reach $5 bytes, which bounds
 // memory; an event with several destinations counts once for each. The output of a transform
-// counts as much as its event, since the two are about equally large. $4 is now. Index
-// delivery_due, then primary keys, in one partition each.
+// counts as much as its event, since the two are about equally large. $4 is now. since is when a
+// delivery became due, or the end of the last outage if that was later; NULL during an outage.
+// Index delivery_due, then primary keys, in one partition each.
 const claimDeliveriesSQL = claimPrefix + `d.due_at <= $4 ORDER BY d.due_at` + claimSuffix
 
 // claimTriedSQL leases deliveries that were attempted before, the oldest first. It reads past
@@ -72,10 +73,12 @@ const claimTriedSQL = claimPrefix + `(d.due_at <= $4) IS TRUE AND d.status = 'fa
 const (
 	claimPrefix = `
 WITH due AS MATERIALIZED (
-    SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
+    SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at,
+        CASE WHEN h.circuit_opened_at IS NULL THEN greatest(d.due_at, d.restarted_at, h.outage_ended_at) END AS since
     FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, max_count, lease, n)
+    LEFT JOIN eventhook.subscription_health h ON h.subscription_id = u.destination_id
     CROSS JOIN LATERAL (
-        SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
+        SELECT d.tenant_id, d.id, d.event_id, d.due_at, d.restarted_at FROM eventhook.delivery d
         WHERE d.destination_id = u.destination_id AND `
 	claimSuffix = ` LIMIT u.max_count FOR UPDATE SKIP LOCKED) d
 ), sized AS MATERIALIZED (
@@ -83,15 +86,15 @@ WITH due AS MATERIALIZED (
         coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
     FROM due d
 ), c AS MATERIALIZED (
-    SELECT tenant_id, id, lease FROM (
-        SELECT tenant_id, id, lease, size, sum(size::bigint) OVER (ORDER BY round, n ROWS UNBOUNDED PRECEDING) - size AS before FROM sized) s
+    SELECT tenant_id, id, lease, since FROM (
+        SELECT tenant_id, id, lease, since, size, sum(size::bigint) OVER (ORDER BY round, n ROWS UNBOUNDED PRECEDING) - size AS before FROM sized) s
     WHERE before < $5
 )
 UPDATE eventhook.delivery d
-SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
+SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1, acquired_by = $6, agent_leases = NULL
 FROM c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
-RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, d.order_key, d.released_by IS NOT NULL`
+RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, d.order_key, d.released_by IS NOT NULL, c.since`
 )
 
 // ClaimDeliveries leases due deliveries of the claimed destinations, in the order that each
@@ -130,7 +133,7 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 	for i, c := range claims {
 		destinations[i], counts[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, destinations, counts, leases, db.now(), maxClaimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, counts, leases, db.now(), maxClaimBytes, [16]byte(db.instance))
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +142,13 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 		var to destinationColumns
 		var hasBody bool
 		var order *[16]byte
+		var since *time.Time
 		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, &hasBody, (*[16]byte)(&d.EventID), &d.EventType,
-			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt, &order, &d.IsReleased)
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt, &order, &d.IsReleased, &since)
 		to.set(d)
+		if since != nil {
+			d.DueSince = *since
+		}
 		if order != nil {
 			d.OrderKey = *order
 		}
@@ -166,36 +173,6 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 	}
 	_, err := db.work.Exec(ctx, releaseDeliveriesSQL, tenants, ids, tokens, db.now())
 	return translate("release deliveries", err)
-}
-
-// deliveryAgeSQL skips through delivery_due from destination to destination, up to 1000 of
-// them, and reads the first row of each. It omits deliveries that the gateway does not send
-// now: deliveries to subscriptions that are paused, disabled or served by agents, and
-// deliveries of disabled routes. Recovered deliveries are due at the time of their events, and
-// held ones became due during the outage: neither waits longer than since its release.
-const deliveryAgeSQL = `
-WITH RECURSIVE first AS (
-    (SELECT destination_id, route_id, tenant_id, due_at, restarted_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
-     ORDER BY destination_id, due_at LIMIT 1)
-    UNION ALL
-    SELECT d.destination_id, d.route_id, d.tenant_id, d.due_at, d.restarted_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
-        SELECT destination_id, route_id, tenant_id, due_at, restarted_at FROM eventhook.delivery
-        WHERE due_at IS NOT NULL AND destination_id > f.destination_id
-        ORDER BY destination_id, due_at LIMIT 1) d
-    WHERE f.n < 1000
-)
-SELECT min(greatest(f.due_at, f.restarted_at, h.outage_ended_at)) FROM first f
-LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
-LEFT JOIN eventhook.subscription_health h ON h.subscription_id = f.destination_id
-LEFT JOIN eventhook.route r ON r.id = f.route_id
-WHERE f.due_at < 'infinity' AND (s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0
-    OR r.is_enabled AND f.tenant_id <> ALL(` + closingTenants + `))`
-
-// DeliveryQueueAge returns the age of the oldest due delivery that the gateway itself sends, or
-// 0 if no such delivery is due. The age counts from the last restart of the delivery and from
-// the end of its subscription's last outage, if these are later.
-func (db *DB) DeliveryQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, deliveryAgeSQL)
 }
 
 // reserveSendsSQL reserves the next sends of subscriptions with a rate limit: from now on, or

@@ -144,6 +144,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	var announcements []announced
 	var disabled []eventhook.Subscription
 	var reasons map[eventhook.SubscriptionID]disabling
+	recovered := 0
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		batch, err := renewStale(ctx, tx, batch, db.now())
 		if err != nil || len(batch) == 0 {
@@ -162,7 +163,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		if err := openOutages(ctx, tx.Conn().PgConn(), batch, db.now()); err != nil {
 			return err
 		}
-		if err := endOutages(ctx, tx, succeededIn(batch, done.lost), counts, db.now()); err != nil {
+		if recovered, err = endOutages(ctx, tx, succeededIn(batch, done.lost), counts, db.now()); err != nil {
 			return err
 		}
 		var late []eventhook.SubscriptionID
@@ -189,7 +190,9 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	for _, a := range announcements {
 		db.notifyAnnounced(a)
 	}
+	db.observer.OutagesRecovered(recovered)
 	for _, s := range disabled {
+		db.observer.SubscriptionsDisabled(reasons[s.ID].by, 1)
 		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason,
 			"by", reasons[s.ID].by)
 	}
@@ -291,7 +294,9 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
 		e := newSystemEvent(locked[id].tenant, deliveryFailedType, body)
-		e.TraceID = reported[len(reported)-1].Delivery.Trace()
+		if cause := reported[len(reported)-1].Delivery.Event; cause != nil {
+			e.TraceID, e.Envelope.TraceFlags, e.Envelope.ParentSpan = cause.Trace(), cause.TraceFlags(), cause.Span().String()
+		}
 		events = append(events, e)
 	}
 	return db.announceIn(ctx, tx, events, nil)

@@ -80,6 +80,7 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	}
 	n, err := db.markDead(ctx, expireDeliveriesSQL, pgx.StrictNamedArgs{"now": now, "reason": "older than " + formatHours(olderThan),
 		"before": [16]byte(bound), "oldest": now.Add(-olderThan), "limit": maxExpired})
+	db.observer.DeliveriesExpired(held + n)
 	return held + n, translate("expire deliveries", err)
 }
 

@@ -160,7 +160,8 @@ type rowWithMore struct {
 func (r rowWithMore) Scan(to ...any) error { return r.Row.Scan(append(to, r.more...)...) }
 
 const deliveryColumns = `d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
-    CASE WHEN d.status IN ('pending', 'failed') THEN nullif(d.due_at, 'infinity') END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
+    CASE WHEN d.status IN ('pending', 'failed') THEN nullif(d.due_at, 'infinity') END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at,
+    CASE WHEN d.status = 'acquired' THEN d.acquired_by END, CASE WHEN d.status = 'acquired' THEN d.due_at END`
 
 func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 	return scanDeliveryAnd(row)
@@ -170,8 +171,13 @@ func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery, err error) {
 	var status string
 	var to destinationColumns
+	var holder *[16]byte
 	err = row.Scan(append([]any{(*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, (*[16]byte)(&d.EventID), &d.EventType,
-		&status, &d.Attempts, &d.RetryCount, &d.NextAttemptAt, &d.StatusCode, &d.LastError, &d.CompletedAt, &d.RestartedAt}, more...)...)
+		&status, &d.Attempts, &d.RetryCount, &d.NextAttemptAt, &d.StatusCode, &d.LastError, &d.CompletedAt, &d.RestartedAt, &holder, &d.AcquiredUntil},
+		more...)...)
+	if holder != nil {
+		d.AcquiredBy = *holder
+	}
 	d.Status = eventhook.DeliveryStatus(status)
 	to.set(&d)
 	return d, err
@@ -193,6 +199,23 @@ func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventh
 	}
 	attempts, err := parseHistory(history)
 	return d, attempts, err
+}
+
+// DeliveryToSend returns one of the tenant's deliveries with its event. The event is nil if its data
+// is past the retention period. The error is KindNotFound if the tenant has no such delivery.
+// Primary keys.
+func (db *DB) DeliveryToSend(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, error) {
+	d, _, err := db.Delivery(ctx, tenant, id)
+	if err != nil {
+		return d, err
+	}
+	if err := db.readPublished(ctx, []*eventhook.Delivery{&d}); err != nil {
+		return d, err
+	}
+	if d.Event.Headers == nil {
+		d.Event = nil
+	}
+	return d, nil
 }
 
 // eventDeliveriesSQL reads the range of the primary key that holds the event's deliveries and
@@ -350,9 +373,12 @@ func destinationsArg(route eventhook.RouteID) any {
 // Deliveries lists a tenant's deliveries, newest first. With any single filter, and with a
 // subscription and a state together, the cost does not depend on the number of stored
 // deliveries.
-func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
+func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) (list []eventhook.Delivery, err error) {
 	from, before := deliveryBounds(f)
-	list, err := listDeliveries(ctx, db.lists, tenant, f, from, before)
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		list, err = listDeliveries(ctx, lists, tenant, f, from, before)
+		return err
+	})
 	return list, translate("list deliveries", err)
 }
 

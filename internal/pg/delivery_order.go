@@ -22,9 +22,10 @@ import (
 // rows of a batch get their places in its order. The snapshot of the statement must be newer
 // than the locks of lockOrderSQL. Index delivery_order, and the primary key of events.
 var insertOrderedSQL = newStatement("insert_ordered", `
-INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, status, lease_token, due_at, order_key, order_seq)
+INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, status, lease_token, acquired_by, due_at, order_key, order_seq)
 SELECT id, tenant_id, destination_id, event_id, event_type,
     CASE WHEN is_first AND due_at IS NOT NULL THEN 'acquired' ELSE 'pending' END, CASE WHEN is_first AND due_at IS NOT NULL THEN 1 ELSE 0 END,
+    CASE WHEN is_first AND due_at IS NOT NULL THEN @instance::uuid END,
     CASE WHEN is_first THEN coalesce(due_at, @now::timestamptz) ELSE 'infinity' END, order_key, nextval('eventhook.delivery_order_seq')
 FROM (
     SELECT deliveries.*, open.id IS NULL AND row_number() OVER (PARTITION BY destination_id, order_key ORDER BY n) = 1 AS is_first
@@ -46,6 +47,7 @@ var (
 	insertOrderedDueAt       = insertOrderedSQL.time("deliveries.due_at")
 	insertOrderedKey         = insertOrderedSQL.uuid("deliveries.order_key")
 	insertOrderedNow         = insertOrderedSQL.moment("now")
+	insertOrderedInstance    = insertOrderedSQL.id("instance")
 )
 
 // orderStatements are prepared on each connection that stores deliveries.
@@ -53,13 +55,14 @@ var orderStatements = []*statement{lockOrderSQL, insertOrderedSQL, deferFlushSQL
 
 // orderedColumns are the parameters of the statements that store ordered deliveries.
 type orderedColumns struct {
+	instance         eventhook.InstanceID // the holder of leased deliveries
 	keys, deliveries *columns
 	slots            orderSlots
 	list             []*eventhook.Delivery
 }
 
-func newOrderedColumns() orderedColumns {
-	return orderedColumns{keys: newColumns(lockOrderSQL), deliveries: newColumns(insertOrderedSQL)}
+func newOrderedColumns(instance eventhook.InstanceID) orderedColumns {
+	return orderedColumns{instance: instance, keys: newColumns(lockOrderSQL), deliveries: newColumns(insertOrderedSQL)}
 }
 
 func (c *orderedColumns) reset() {
@@ -91,6 +94,7 @@ func (c *orderedColumns) store(send statementSender, now time.Time) {
 	}
 	c.slots.send(send, c.keys)
 	c.deliveries.moment(insertOrderedNow, now)
+	c.deliveries.id(insertOrderedInstance, c.instance)
 	send(insertOrderedSQL, c.deliveries)
 }
 
@@ -124,12 +128,12 @@ func (c *orderedColumns) conclude(rows [][][]byte) {
 	c.list = nil
 }
 
-// insertOrdered stores ordered deliveries in a transaction of pgx.
+// insertOrdered stores ordered deliveries, which are not leased, in a transaction of pgx.
 func insertOrdered(ctx context.Context, tx pgx.Tx, list []*eventhook.Delivery, now time.Time) error {
 	if len(list) == 0 {
 		return nil
 	}
-	c, b := newOrderedColumns(), &pgconn.Batch{}
+	c, b := newOrderedColumns(eventhook.InstanceID{}), &pgconn.Batch{}
 	c.reset()
 	for _, d := range list {
 		c.add(d.TenantID, d.EventID, d.EventType, d)

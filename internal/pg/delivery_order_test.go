@@ -109,7 +109,7 @@ func TestADeliveryThatWaitsIsListedAsPendingWithoutATime(t *testing.T) {
 	f.must(err)
 	same(t, "open deliveries", stats.Waiting, 2)
 	f.clock.Advance(time.Minute)
-	age, err := f.db.DeliveryQueueAge(t.Context())
+	age, err := ageDelivery(t, f.db)
 	f.must(err)
 	if age < time.Minute || age > time.Hour {
 		t.Errorf("the queue's age is %s, want about a minute", age)

@@ -51,7 +51,7 @@ func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	err = pgx.BeginTxFunc(ctx, db.lists, snapshot, func(tx pgx.Tx) error {
 		matched, err := countMatching(ctx, tx, tenant, which, statuses)
 		if err == nil {
-			err = checkExpected(which.ExpectedCount, matched, "deliveries")
+			err = eventhook.CheckExpectedCount(which.ExpectedCount, matched, "deliveries")
 		}
 		if err == nil {
 			rows, err = selectedDeliveries(ctx, tx, tenant, which, statuses)

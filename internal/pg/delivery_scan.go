@@ -14,24 +14,32 @@ import (
 // return fewer than f.Limit although more match; Next continues.
 func (db *DB) ScanDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		found, err = lists.scanDeliveries(ctx, tenant, f, scan{scanLimits: listScan, limit: f.Limit, now: db.now})
+		return err
+	})
+	return found, translate("list deliveries", err)
+}
+
+func (p *listPool) scanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter,
+	s scan) (found eventhook.DeliveryScan, err error) {
 	l := newDeliveryScan(tenant, f)
-	s := scan{scanLimits: listScan, limit: f.Limit, now: db.now}
 	if tenant.IsZero() {
 		s.window = firstWindow
 	}
 	sql := l.rows.sql(tenant.IsZero())
 	s.read = func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error) {
 		l.args["from"], l.args["before"], l.args["rows"] = from, before, rows
-		return db.readScanStep(ctx, sql, l.args)
+		return p.readScanStep(ctx, sql, l.args)
 	}
 	from, before := deliveryBounds(f)
 	out, err := s.run(ctx, from, before)
 	if err != nil {
-		return found, translate("list deliveries", err)
+		return found, err
 	}
 	found.Next = out.next
-	found.Deliveries, err = db.deliveriesByKey(ctx, out.rows)
-	return found, translate("list deliveries", err)
+	found.Deliveries, err = p.deliveriesByKey(ctx, out.rows)
+	return found, err
 }
 
 // deliveryScan has the conditions of a scan and their parameters, without the bounds.
@@ -98,12 +106,12 @@ SELECT ` + deliveryColumns + ` FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_
 JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
 ORDER BY d.id DESC`
 
-func (db *DB) deliveriesByKey(ctx context.Context, keys []rowKey) ([]eventhook.Delivery, error) {
+func (p *listPool) deliveriesByKey(ctx context.Context, keys []rowKey) ([]eventhook.Delivery, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	tenants, ids := keysOf(keys)
-	rows, err := db.lists.Query(ctx, deliveriesByKeySQL, tenants, ids)
+	rows, err := p.Query(ctx, deliveriesByKeySQL, tenants, ids)
 	if err != nil {
 		return nil, err
 	}

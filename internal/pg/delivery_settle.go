@@ -20,7 +20,8 @@ import (
 // continues after its lease has expired changes nothing. It appends a line to the delivery's
 // history and drops the oldest lines of a history that has become long. A success resets the
 // subscription's count of dead deliveries in a row and ends its outage; without either, the
-// statement reads an index and writes nothing. Primary key lookups, one partition each.
+// statement reads an index and writes nothing. It returns the ids of the settled deliveries, and a
+// NULL for each recovery that begins. Primary key lookups, one partition each.
 var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
@@ -42,8 +43,9 @@ WITH settled AS (
     UPDATE eventhook.subscription_health h SET dead_in_row = 0, dead_since = NULL, `+endOutageSet+`
     FROM failing f WHERE h.subscription_id = f.subscription_id
 ), recovery AS (`+insertRecoveries("@now", "@now")+`
+    RETURNING id
 )
-SELECT id FROM settled`)
+SELECT id FROM settled UNION ALL SELECT NULL FROM recovery`)
 
 var (
 	settleDeliveryTenant     = settleDeliveriesSQL.uuid("settlements.tenant_id")
@@ -132,10 +134,12 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 }
 
-// settleResult holds the settlements whose lease was lost and the events that were concluded.
+// settleResult holds the settlements whose lease was lost, the events that were concluded, and the
+// number of recoveries that began.
 type settleResult struct {
-	lost   []*outbound.DeliverySettlement
-	events []concluded
+	lost      []*outbound.DeliverySettlement
+	events    []concluded
+	recovered int
 }
 
 // setEventStatuses sets EventStatus of one settlement for each concluded event.
@@ -176,7 +180,10 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 		return done, err
 	}
 	defer conn.Release()
-	return db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true)
+	if done, err = db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true); err == nil {
+		db.observer.OutagesRecovered(done.recovered)
+	}
+	return done, err
 }
 
 // settleOnConn settles deliveries and concludes the events of those that belong to routes. If
@@ -204,7 +211,7 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1-after].Rows)
 	}
-	done.lost = lostSettlements(batch, results[before].Rows)
+	done.lost, done.recovered = readSettled(batch, results[before].Rows)
 	if after > 0 {
 		setNextIsDue(batch, results[len(results)-1].Rows)
 	}
@@ -243,21 +250,29 @@ func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySett
 	return true
 }
 
-// lostSettlements returns the settlements for which the database returned no row.
-func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
-	if len(rows) == len(batch) {
-		return nil
+// readSettled returns the settlements for which settleDeliveriesSQL returned no row, and the number
+// of recoveries that began.
+func readSettled(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement, recovered int) {
+	for _, row := range rows {
+		if row[0] == nil {
+			recovered++
+		}
+	}
+	if len(rows)-recovered == len(batch) {
+		return nil, recovered
 	}
 	settled := make(map[eventhook.DeliveryID]bool, len(rows))
 	for _, row := range rows {
-		settled[eventhook.DeliveryID(row[0])] = true
+		if row[0] != nil {
+			settled[eventhook.DeliveryID(row[0])] = true
+		}
 	}
 	for _, s := range batch {
 		if !settled[s.Delivery.ID] {
 			lost = append(lost, s)
 		}
 	}
-	return lost
+	return lost, recovered
 }
 
 func encodeSettlement(c *columns, s *outbound.DeliverySettlement, resets bool) {

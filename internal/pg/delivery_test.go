@@ -160,7 +160,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	i := slices.IndexFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == s.ID })
 	same(t, "the delivery", *list[i], eventhook.Delivery{
 		ID: p.Deliveries[0].ID, TenantID: f.tenant, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: p.Event.ID, EventType: "payment.made",
-		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.Now().Add(lease)},
+		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.Now().Add(lease)}, DueSince: f.clock.Now(),
 		Event: &eventhook.Event{
 			ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
 			ContentType: "application/json", BodySize: 16, TraceID: p.Event.TraceID, RequestID: "req-1", CorrelationID: "order-7",
@@ -674,7 +674,7 @@ func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 	f := setUp(t)
 	age := func() time.Duration {
 		t.Helper()
-		got, err := f.db.DeliveryQueueAge(t.Context())
+		got, err := ageDelivery(t, f.db)
 		f.must(err)
 		return got
 	}
@@ -698,7 +698,7 @@ func TestDeliveryQueueAgeCountsFromTheEndOfAnOutage(t *testing.T) {
 	o := newOutage(t)
 	age := func() time.Duration {
 		t.Helper()
-		got, err := o.db.DeliveryQueueAge(t.Context())
+		got, err := ageDelivery(t, o.db)
 		o.must(err)
 		return got
 	}

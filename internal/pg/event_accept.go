@@ -114,8 +114,8 @@ type acceptColumns struct {
 	effectColumns
 }
 
-func newAcceptColumns() *acceptColumns {
-	return &acceptColumns{newColumns(acceptSignedSQL), newEffectColumns()}
+func newAcceptColumns(instance eventhook.InstanceID) *acceptColumns {
+	return &acceptColumns{newColumns(acceptSignedSQL), newEffectColumns(instance)}
 }
 
 // Accept stores the batch in one transaction: its keys, events and bodies, and the

@@ -318,6 +318,11 @@ func TestConcurrentBatchesClaimEachTargetKeyOnce(t *testing.T) {
 		}
 		slices.Reverse(batches[1])
 		concurrently(func() { f.accept(f.db, batches[0]...) }, func() { f.accept(f.other, batches[1]...) })
+		for _, a := range slices.Concat(batches[0], batches[1]) {
+			if a.IsPlanRefused { // a batch that waits too long for the other leaves its plans to the processor
+				f.settle(f.db, a.Plan)
+			}
+		}
 	}
 	same(t, "executions", f.count("execution", "true"), 160)
 	same(t, "delivered", f.count("event", "status = 'delivered'"), 320)

@@ -32,7 +32,7 @@ FROM c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''), coalesce(e.correlation_id, ''),
-    coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), ''), e.reprocessed_from`
+    coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), ''), e.reprocessed_from, e.rerouted_at IS NOT NULL`
 
 // readPayloadsSQL reads payloads. It uses a join instead of ANY of an array, so that each
 // id is looked up in its own partition only. Primary key.
@@ -62,7 +62,7 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 		var origin string
 		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.LostLeases, &e.RetryCount, &e.BodySize, &origin,
 			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug,
-			&reprocessed)
+			&reprocessed, &e.IsReprocessed)
 		e.Origin = eventhook.Origin(origin)
 		if reprocessed != nil {
 			e.ReprocessedFrom = *reprocessed
@@ -112,24 +112,4 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 	}
 	_, err := db.work.Exec(ctx, releaseEventsSQL, tenants, ids, tokens, due)
 	return translate("release events", err)
-}
-
-// closingTenants lists the closed tenants whose open work has not ended yet. It counts in no
-// queue metric. The table has one row per closed tenant.
-const closingTenants = `ARRAY(SELECT tenant_id FROM eventhook.tenant_cleanup WHERE close_completed_at IS NULL)`
-
-// EventQueueAge returns the age of the oldest due event, 0 if no event is due.
-func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL AND tenant_id <> ALL(`+closingTenants+`)`)
-}
-
-func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {
-	var oldest *time.Time
-	if err := db.work.QueryRow(ctx, sql).Scan(&oldest); err != nil {
-		return 0, translate("read queue age", err)
-	}
-	if oldest == nil {
-		return 0, nil
-	}
-	return max(0, db.now().Sub(*oldest)), nil
 }

@@ -123,10 +123,10 @@ func TestQueueAges(t *testing.T) {
 	f := setUp(t)
 	want := func(claim string, events, executions time.Duration) {
 		t.Helper()
-		got, err := f.db.EventQueueAge(t.Context())
+		got, err := ageEvent(t, f.db)
 		f.must(err)
 		same(t, claim+": events", got, events)
-		got, err = f.db.ExecutionQueueAge(t.Context())
+		got, err = ageExecution(t, f.db)
 		f.must(err)
 		same(t, claim+": executions", got, executions)
 	}

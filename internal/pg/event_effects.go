@@ -35,11 +35,11 @@ var (
 
 var insertExecutionsSQL = newStatement("insert_executions", `
 INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, input_size, priority, type, status, queue, kind,
-    idempotency_key, trace_id, input)
+    idempotency_key, trace_id, trace_flags, input)
 SELECT id, tenant_id, event_id, @now::timestamptz + `+behindByPriority+`, @now::timestamptz, max_attempts, input_size, priority, type, 'pending', queue, kind,
-    key, trace_id, convert_from(input, 'UTF8')::json
+    key, trace_id, trace_flags, convert_from(input, 'UTF8')::json
 FROM @executions(id uuid, tenant_id uuid, event_id uuid, max_attempts int4, priority int2, type text, queue text, kind text, key text, trace_id text,
-                 input bytea, input_size int4)`)
+                 trace_flags text, input bytea, input_size int4)`)
 
 var (
 	insertExecutionID          = insertExecutionsSQL.uuid("executions.id")
@@ -52,6 +52,7 @@ var (
 	insertExecutionKey         = insertExecutionsSQL.text("executions.key")
 	insertExecutionPriority    = insertExecutionsSQL.int2("executions.priority")
 	insertExecutionTraceID     = insertExecutionsSQL.text("executions.trace_id")
+	insertExecutionTraceFlags  = insertExecutionsSQL.text("executions.trace_flags")
 	insertExecutionInput       = insertExecutionsSQL.bytes("executions.input")
 	insertExecutionInputSize   = insertExecutionsSQL.int4("executions.input_size")
 	insertExecutionNow         = insertExecutionsSQL.moment("now")
@@ -99,9 +100,10 @@ var (
 // otherwise. If a delivery exists, it is a request of an event that is reprocessed. Then a
 // dead delivery is replayed, and any other delivery does not change.
 var insertDeliveriesSQL = newStatement("insert_deliveries", `
-INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token, route_id, target_index, has_body)
+INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token, acquired_by, route_id, target_index, has_body)
 SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
-    CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END, route_id, target_index, has_body
+    CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END,
+    CASE WHEN due_at IS NOT NULL THEN @instance::uuid END, route_id, target_index, has_body
 FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, due_at timestamptz,
                  route_id uuid, target_index int2, has_body bool)
 ON CONFLICT (tenant_id, id) DO UPDATE
@@ -120,6 +122,7 @@ var (
 	insertDeliveryTargetIndex = insertDeliveriesSQL.int2("deliveries.target_index")
 	insertDeliveryHasBody     = insertDeliveriesSQL.bool("deliveries.has_body")
 	insertDeliveryNow         = insertDeliveriesSQL.moment("now")
+	insertDeliveryInstance    = insertDeliveriesSQL.id("instance")
 )
 
 // setActionsSQL replaces the actions of events that were stored before claimKeysSQL found
@@ -144,7 +147,7 @@ type effectColumns struct {
 	ordered                                                    orderedColumns
 }
 
-func newEffectColumns() effectColumns {
+func newEffectColumns(instance eventhook.InstanceID) effectColumns {
 	return effectColumns{
 		keys:       newColumns(claimKeysSQL),
 		executions: newColumns(insertExecutionsSQL),
@@ -152,7 +155,7 @@ func newEffectColumns() effectColumns {
 		payloads:   newColumns(insertPayloadsSQL),
 		deliveries: newColumns(insertDeliveriesSQL),
 		actions:    newColumns(setActionsSQL),
-		ordered:    newOrderedColumns(),
+		ordered:    newOrderedColumns(instance),
 	}
 }
 
@@ -194,6 +197,7 @@ func (c *effectColumns) store(send statementSender, batch []*effects.Settlement,
 	c.executions.moment(insertExecutionNow, now)
 	c.published.moment(insertPublishedNow, now)
 	c.deliveries.moment(insertDeliveryNow, now)
+	c.deliveries.id(insertDeliveryInstance, c.ordered.instance)
 	send.rows(insertExecutionsSQL, c.executions)
 	send.rows(insertPublishedSQL, c.published)
 	send.rows(insertPayloadsSQL, c.payloads)
@@ -226,6 +230,7 @@ func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event
 	to.int2(insertExecutionPriority, x.Priority)
 	to.optionalText(insertExecutionKey, x.IdempotencyKey)
 	to.optionalText(insertExecutionTraceID, x.TraceID)
+	to.optionalText(insertExecutionTraceFlags, storedFlags(x))
 	to.optionalBytes(insertExecutionInput, x.Input)
 	if x.Input != nil {
 		to.int4(insertExecutionInputSize, len(x.Input))

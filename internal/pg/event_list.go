@@ -21,19 +21,23 @@ const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.or
 // filter alone, and of a source with a status, does not depend on the number of events.
 // A combination of filters costs as much as reading all events of the most selective one.
 // An event is found by its key until the key expires.
-func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error) {
-	return readEvents(ctx, db, tenant, f, eventColumns, scanEvent)
+func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) (list []eventhook.Event, err error) {
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		list, err = readEvents(ctx, lists, tenant, f, eventColumns, scanEvent)
+		return err
+	})
+	return list, err
 }
 
 // readEvents lists events and reads some columns of each.
-func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f eventhook.EventFilter, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
+func readEvents[T any](ctx context.Context, lists *listPool, tenant eventhook.TenantID, f eventhook.EventFilter, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
 	if f.Status != "" && statusSQL[f.Status] == "" {
 		return nil, nil // no such status
 	}
 	source := f.SourceID
 	if f.Source != "" {
 		// Unique index on the slug.
-		err := db.lists.QueryRow(ctx, `SELECT id FROM eventhook.source WHERE tenant_id = $1 AND slug = $2`, [16]byte(tenant), f.Source).Scan((*[16]byte)(&source))
+		err := lists.QueryRow(ctx, `SELECT id FROM eventhook.source WHERE tenant_id = $1 AND slug = $2`, [16]byte(tenant), f.Source).Scan((*[16]byte)(&source))
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && !f.SourceID.IsZero() && f.SourceID != source {
 			return nil, nil
 		}
@@ -41,21 +45,21 @@ func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f
 			return nil, translate("list events", err)
 		}
 	}
-	list, err := readList(ctx, db, newEventList(tenant, source, f), columns, scan)
+	list, err := readList(ctx, lists, newEventList(tenant, source, f), columns, scan)
 	return list, translate("list events", err)
 }
 
 // readList reads a list in one round trip. A mixed list is planned for its values at each
 // call. Other lists are planned once, because planning takes longer than reading.
-func readList[T any](ctx context.Context, db *DB, l eventList, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
+func readList[T any](ctx context.Context, lists *listPool, l eventList, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
 	if l.isMixed {
-		rows, err := db.lists.Query(ctx, l.sql(columns), pgx.QueryExecModeCacheDescribe, l.args)
+		rows, err := lists.Query(ctx, l.sql(columns), pgx.QueryExecModeCacheDescribe, l.args)
 		if err != nil {
 			return nil, err
 		}
 		return pgx.CollectRows(rows, scan)
 	}
-	return readPlannedOnce(ctx, db.lists, l.sql(columns), scan, l.args)
+	return readPlannedOnce(ctx, lists, l.sql(columns), scan, l.args)
 }
 
 // batcher is a pool or a transaction.
@@ -180,7 +184,7 @@ const maxPastBytes = 8 << 20
 // event are nil if its payload is past its retention. Index event_source, then the
 // primary key of payloads.
 func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, since time.Time, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error) {
-	list, err := readEvents(ctx, db, tenant, eventhook.EventFilter{SourceID: source, ReceivedAfter: since, Before: before, Limit: limit}, routedColumns, scanRouted)
+	list, err := readEvents(ctx, db.lists, tenant, eventhook.EventFilter{SourceID: source, ReceivedAfter: since, Before: before, Limit: limit}, routedColumns, scanRouted)
 	if err != nil {
 		return nil, next, err
 	}

@@ -58,9 +58,10 @@ WITH sent AS MATERIALIZED (
     SELECT id, headers, body, envelope::json FROM @events(id uuid, headers bytea, body bytea, envelope text)
     WHERE (id IN (SELECT id FROM stored)) IS TRUE
 ), stored_deliveries AS (
-    INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
+    INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token, acquired_by)
     SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
-        CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
+        CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END,
+        CASE WHEN due_at IS NOT NULL THEN @instance::uuid END
     FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, due_at timestamptz)
     WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
 )
@@ -92,8 +93,9 @@ var (
 	publishDeliveryEventType   = publishSQL.text("deliveries.event_type")
 	publishDeliveryDueAt       = publishSQL.time("deliveries.due_at")
 
-	publishNow     = publishSQL.moment("now")
-	publishExpires = publishSQL.moment("expires")
+	publishNow      = publishSQL.moment("now")
+	publishExpires  = publishSQL.moment("expires")
+	publishInstance = publishSQL.id("instance")
 )
 
 // Publish stores the batch in one transaction: events, bodies, keys and deliveries. When
@@ -150,6 +152,7 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	}
 	c.moment(publishNow, now)
 	c.moment(publishExpires, db.keyExpiry(now))
+	c.id(publishInstance, db.instance)
 	batchSender(b)(publishSQL, c.columns)
 	c.ordered.store(batchSender(b), now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
@@ -170,8 +173,8 @@ type publishColumns struct {
 	ordered orderedColumns
 }
 
-func newPublishColumns() *publishColumns {
-	return &publishColumns{newColumns(publishSQL), newOrderedColumns()}
+func newPublishColumns(instance eventhook.InstanceID) *publishColumns {
+	return &publishColumns{newColumns(publishSQL), newOrderedColumns(instance)}
 }
 
 func (c *publishColumns) encode(batch []*outbound.PublishItem) error {

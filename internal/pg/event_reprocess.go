@@ -63,11 +63,16 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 
 // selectEvents returns the ids of the events that a selection may include. It prefers the
 // newest, since these are most likely to have their payloads. A selection without statuses
-// includes the statuses byDefault.
+// includes the statuses byDefault. If selection.ExpectedCount is not their number, the error is
+// KindConflict.
 func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection,
 	byDefault []eventhook.EventStatus) ([]eventhook.EventID, error) {
 	if len(selection.IDs) > 0 {
-		return selection.IDs, nil
+		return selection.IDs, eventhook.CheckExpectedCount(selection.ExpectedCount, len(withoutRepetitions(selection.IDs)), "events")
+	}
+	f := selection.Filter
+	if selection.ExpectedCount != nil {
+		f.Limit = eventhook.MaxExpectedEvents + 1
 	}
 	var all []eventhook.EventID
 	statuses := slices.Compact(slices.Sorted(slices.Values(selection.Statuses)))
@@ -75,13 +80,15 @@ func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selec
 		statuses = byDefault
 	}
 	for _, status := range statuses {
-		f := selection.Filter
 		f.Status, f.Before = status, eventhook.EventID{}
-		ids, err := readEvents(ctx, db, tenant, f, `e.id`, scanEventID)
+		ids, err := readEvents(ctx, db.lists, tenant, f, `e.id`, scanEventID)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, ids...)
+	}
+	if err := eventhook.CheckExpectedCount(selection.ExpectedCount, len(all), "events"); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, compareNewestFirst)
 	return all[:min(len(all), selection.Filter.Limit)], nil

@@ -72,27 +72,35 @@ func (db *DB) ScanEvents(ctx context.Context, tenant eventhook.TenantID, f event
 
 func (db *DB) scanEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter,
 	limits scanLimits) (found eventhook.EventScan, err error) {
-	sources, err := db.sourcesNamed(ctx, tenant, f)
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		found, err = lists.scanEvents(ctx, tenant, f, scan{scanLimits: limits, limit: f.Limit, now: db.now})
+		return err
+	})
+	return found, err
+}
+
+func (p *listPool) scanEvents(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter,
+	s scan) (found eventhook.EventScan, err error) {
+	sources, err := p.sourcesNamed(ctx, tenant, f)
 	if err != nil || f.Status != "" && statusSQL[f.Status] == "" || f.Source != "" && len(sources) == 0 {
 		return found, err
 	}
 	l := newEventScan(tenant, sources, f)
 	from, before := l.args["from"].([16]byte), l.args["before"].([16]byte) //nolint:forcetypeassert // set by newEventList
-	s := scan{scanLimits: limits, limit: f.Limit, now: db.now}
 	if tenant.IsZero() {
 		s.window = firstWindow
 	}
 	sql := scanRows{"event", "e", l.where, l.matches}.sql(tenant.IsZero())
 	s.read = func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error) {
 		l.args["from"], l.args["before"], l.args["rows"] = from, before, rows
-		return db.readScanStep(ctx, sql, l.args)
+		return p.readScanStep(ctx, sql, l.args)
 	}
 	out, err := s.run(ctx, from, before)
 	if err != nil {
 		return found, err
 	}
 	found.Scanned, found.Next = out.examined, out.next
-	found.Events, err = db.eventsByKey(ctx, out.rows)
+	found.Events, err = p.eventsByKey(ctx, out.rows)
 	return found, err
 }
 
@@ -125,14 +133,14 @@ func newEventScan(tenant eventhook.TenantID, sources []eventhook.SourceID, f eve
 
 // sourcesNamed returns the ids of the sources that a filter names: by id, or by their
 // slug, which several tenants may use.
-func (db *DB) sourcesNamed(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.SourceID, error) {
+func (p *listPool) sourcesNamed(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.SourceID, error) {
 	if f.Source == "" {
 		if f.SourceID.IsZero() {
 			return nil, nil
 		}
 		return []eventhook.SourceID{f.SourceID}, nil
 	}
-	rows, err := db.lists.Query(ctx, `SELECT id FROM eventhook.source
+	rows, err := p.Query(ctx, `SELECT id FROM eventhook.source
 		WHERE slug = $1 AND ($2::uuid IS NULL OR tenant_id = $2) AND ($3::uuid IS NULL OR id = $3)`, f.Source, uuidArg(tenant), uuidArg(f.SourceID))
 	if err != nil {
 		return nil, err
@@ -146,12 +154,12 @@ SELECT ` + eventColumns + ` FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id,
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id LEFT JOIN eventhook.source s ON s.id = e.source_id
 ORDER BY e.id DESC`
 
-func (db *DB) eventsByKey(ctx context.Context, keys []rowKey) ([]eventhook.Event, error) {
+func (p *listPool) eventsByKey(ctx context.Context, keys []rowKey) ([]eventhook.Event, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	tenants, ids := keysOf(keys)
-	rows, err := db.lists.Query(ctx, eventsByKeySQL, tenants, ids)
+	rows, err := p.Query(ctx, eventsByKeySQL, tenants, ids)
 	if err != nil {
 		return nil, err
 	}

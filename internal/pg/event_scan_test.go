@@ -3,6 +3,7 @@ package pg
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,28 +32,30 @@ func TestScansAgreeWithTheData(t *testing.T) {
 		f.clock.Advance(37 * time.Minute)
 	}
 	slices.Reverse(all)
-	derived := all[7].Trace()
+	derived := all[6].Trace() // it has no trace id of its own
+	filters := []eventhook.EventFilter{{}, {EventType: "invoice.*"}, {EventType: "invoice.paid"}, {TraceID: trace}, {TraceID: derived}, {RequestID: "r-1"},
+		{Status: eventhook.EventDead}, {EventType: "invoice.*", TraceID: trace, RequestID: "r-1"}}
 	for _, tenant := range []eventhook.TenantID{{}, f.tenant, umbrella} {
-		for _, typ := range []string{"", "invoice.*", "invoice.paid"} {
-			for _, id := range []string{"", trace, derived} {
-				for _, request := range []string{"", "r-1"} {
-					for _, status := range []eventhook.EventStatus{"", eventhook.EventDead} {
-						filter := eventhook.EventFilter{EventType: typ, TraceID: id, RequestID: request, Status: status, ReceivedAfter: noon.Add(time.Hour), Limit: 4}
-						var want []eventhook.EventID
-						prefix, isPattern := eventhook.TypePrefix(typ)
-						for _, e := range all {
-							hasType := typ == "" || e.EventType == typ || isPattern && len(e.EventType) >= len(prefix) && e.EventType[:len(prefix)] == prefix
-							if hasType && (tenant.IsZero() || e.TenantID == tenant) && (id == "" || e.Trace() == id) && (request == "" || e.RequestID == request) &&
-								(status == "" || e.Status == status) && e.ID.Time().After(noon.Add(time.Hour)) {
-								want = append(want, e.ID)
-							}
-						}
-						same(t, fmt.Sprintf("%v %+v", tenant, filter), f.scanAll(tenant, filter, scanLimits{step: 7, rows: 1 << 20, time: time.Hour}), want)
-					}
+		for _, filter := range filters {
+			filter.ReceivedAfter, filter.Limit = noon.Add(time.Hour), 4
+			var want []eventhook.EventID
+			for _, e := range all {
+				if (tenant.IsZero() || e.TenantID == tenant) && e.ID.Time().After(filter.ReceivedAfter) && matchesUnindexed(&e, filter) {
+					want = append(want, e.ID)
 				}
 			}
+			same(t, fmt.Sprintf("%v %+v", tenant, filter), f.scanAll(tenant, filter, scanLimits{step: 7, rows: 1 << 20, time: time.Hour}), want)
 		}
 	}
+}
+
+// matchesUnindexed reports whether an event matches the filters that no index serves, its type and
+// its status.
+func matchesUnindexed(e *eventhook.Event, f eventhook.EventFilter) bool {
+	prefix, isPattern := eventhook.TypePrefix(f.EventType)
+	hasType := f.EventType == "" || e.EventType == f.EventType || isPattern && strings.HasPrefix(e.EventType, prefix)
+	return hasType && (f.TraceID == "" || e.Trace() == f.TraceID) && (f.RequestID == "" || e.RequestID == f.RequestID) &&
+		(f.Status == "" || e.Status == f.Status)
 }
 
 // scanAll reads all pages of a list.

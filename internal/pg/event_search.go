@@ -15,7 +15,7 @@ const maxSearchPageBytes = 8 << 20
 // payloads; headers of an event are nil if its payload is past its retention. Primary keys.
 func (db *DB) EventsToSearch(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter,
 	needsPayload bool) (events []*eventhook.Event, next eventhook.EventID, err error) {
-	list, err := readEvents(ctx, db, tenant, f, routedColumns, scanRouted)
+	list, err := readEvents(ctx, db.lists, tenant, f, routedColumns, scanRouted)
 	if err != nil || len(list) == 0 {
 		return nil, next, err
 	}
@@ -40,6 +40,6 @@ func (db *DB) EventsByID(ctx context.Context, tenant eventhook.TenantID, ids []e
 	for i, id := range ids {
 		keys[i] = rowKey{tenant, id}
 	}
-	list, err := db.eventsByKey(ctx, keys)
+	list, err := db.lists.eventsByKey(ctx, keys)
 	return list, translate("read events", err)
 }

@@ -58,12 +58,12 @@ type settleColumns struct {
 	effectColumns
 }
 
-func newSettleColumns() *settleColumns {
+func newSettleColumns(instance eventhook.InstanceID) *settleColumns {
 	return &settleColumns{
 		events:        newColumns(settleEventsSQL),
 		generations:   newColumns(generationsSQL),
 		waiting:       newColumns(concludeEventsSQL),
-		effectColumns: newEffectColumns(),
+		effectColumns: newEffectColumns(instance),
 	}
 }
 

@@ -155,6 +155,7 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	}
 	e := newSystemEvent(m.tenant.ID, of.Action, body)
 	e.RequestID, e.CorrelationID, e.TraceID = m.by.RequestID, m.correlation, of.TraceID
+	e.Envelope.TraceFlags, e.Envelope.ParentSpan = m.by.TraceFlags, m.by.ParentSpan
 	e.Envelope.Actor, err = json.Marshal(actor)
 	return e, err
 }

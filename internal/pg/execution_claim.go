@@ -125,6 +125,9 @@ func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimedEx
 			return nil, err
 		}
 		live := slices.DeleteFunc(slices.Clone(list), func(x claimedExecution) bool { return x.Status == eventhook.ExecutionDead })
+		if lost := len(list) - len(live); lost > 0 {
+			db.observer.ExecutionsLost(lost)
+		}
 		switch {
 		case len(live) > 0:
 			return live, nil

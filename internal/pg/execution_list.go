@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,7 +9,7 @@ import (
 )
 
 const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, '') AS idempotency_key,
-    e.attempt, e.max_attempts, e.priority, coalesce(e.trace_id, '') AS trace_id, e.input, e.state, e.output, coalesce(e.error, '') AS error, e.lease_token, e.due_at,
+    e.attempt, e.max_attempts, e.priority, coalesce(e.trace_id, '') AS trace_id, coalesce(e.trace_flags, '') AS trace_flags, e.input, e.state, e.output, coalesce(e.error, '') AS error, e.lease_token, e.due_at,
     e.created_at, e.completed_at`
 
 // Execution returns one of the tenant's executions, or KindNotFound.
@@ -29,7 +28,7 @@ func scanExecution(row pgx.CollectableRow, more ...any) (x eventhook.Execution, 
 	var typ, status string
 	var event *[16]byte
 	err = row.Scan(append([]any{(*[16]byte)(&x.ID), (*[16]byte)(&x.TenantID), &typ, &x.Kind, &x.Queue, &status, &event, &x.IdempotencyKey,
-		&x.Attempt, &x.MaxAttempts, &x.Priority, &x.TraceID, (*[]byte)(&x.Input), (*[]byte)(&x.State), (*[]byte)(&x.Output), &x.Error,
+		&x.Attempt, &x.MaxAttempts, &x.Priority, &x.TraceID, &x.TraceFlags, (*[]byte)(&x.Input), (*[]byte)(&x.State), (*[]byte)(&x.Output), &x.Error,
 		&x.Lease.Token, &x.DueAt, &x.CreatedAt, &x.CompletedAt}, more...)...)
 	x.Type, x.Status = eventhook.ExecutionType(typ), eventhook.ExecutionStatus(status)
 	if event != nil {
@@ -91,26 +90,6 @@ func (db *DB) readAwaited(ctx context.Context, list []eventhook.Execution) error
 		x.Promises = append(x.Promises, p)
 	}
 	return translate("read awaited promises", rows.Err())
-}
-
-// executionAgeSQL skips from queue to queue in index execution_due and reads the first
-// row of each. Its cost grows with the number of queues that have due work, not with the
-// number of executions.
-const executionAgeSQL = `
-WITH RECURSIVE first AS (
-    (SELECT tenant_id, queue, due_at FROM eventhook.execution WHERE due_at IS NOT NULL
-     ORDER BY tenant_id, queue, due_at LIMIT 1)
-    UNION ALL
-    SELECT n.* FROM first f CROSS JOIN LATERAL (
-        SELECT tenant_id, queue, due_at FROM eventhook.execution
-        WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
-        ORDER BY tenant_id, queue, due_at LIMIT 1) n
-)
-SELECT min(due_at) FROM first WHERE tenant_id <> ALL(` + closingTenants + `)`
-
-// ExecutionQueueAge returns the age of the oldest due execution, 0 if no execution is due.
-func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, executionAgeSQL)
 }
 
 // The statements that list executions have named parameters: @tenant, @before (the id
@@ -195,13 +174,15 @@ func executionListSQL(f eventhook.ExecutionFilter) string {
 }
 
 // Executions lists a tenant's executions, newest first.
-func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) ([]eventhook.Execution, error) {
-	rows, err := db.lists.Query(ctx, executionListSQL(f),
-		executionListArgs(tenant, f))
-	if err != nil {
-		return nil, translate("list executions", err)
-	}
-	list, err := collectPage(rows, oneExecution)
+func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) (list []eventhook.Execution, err error) {
+	err = db.list(ctx, func(ctx context.Context, lists *listPool) error {
+		rows, err := lists.Query(ctx, executionListSQL(f), executionListArgs(tenant, f))
+		if err != nil {
+			return err
+		}
+		list, err = collectPage(rows, oneExecution)
+		return err
+	})
 	return list, translate("list executions", err)
 }
 

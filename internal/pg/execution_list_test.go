@@ -122,7 +122,7 @@ func (f *fixture) listPages(filter eventhook.ExecutionFilter) (n int, plan strin
 	f.Helper()
 	work := f.db.work
 	defer func() { f.db.work = work }()
-	f.db.work = f.db.lists
+	f.db.work = f.db.lists.Pool
 	filter.Limit = cmp.Or(filter.Limit, 50)
 	return f.pagesRead(executionListSQL(filter), executionListArgs(f.tenant, filter))
 }

@@ -23,12 +23,21 @@ WITH active AS MATERIALIZED (
     RETURNING made
 ), started AS (
     INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, input_size, priority, type, status, queue, kind,
-        idempotency_key, trace_id, input)
+        idempotency_key, trace_id, trace_flags, input)
     SELECT @id::uuid, id, @due_at::timestamptz + greatest(-@priority::int2, 0) * interval '1 minute', @now, @max_attempts, @input_size, @priority::int2,
-        @type, 'pending', @queue, @kind, @key, @trace_id, @input::json
+        @type, 'pending', @queue, @kind, @key, @trace_id, @trace_flags, @input::json
     FROM active WHERE NOT EXISTS (SELECT FROM claimed WHERE made <> @id::uuid)
 )
 SELECT coalesce((SELECT made FROM claimed), @id::uuid) FROM active`
+
+// storedFlags returns the flags of an execution for its row, in which NULL stands for a sampled
+// trace.
+func storedFlags(x *eventhook.Execution) string {
+	if x.TraceFlags == "01" {
+		return ""
+	}
+	return x.TraceFlags
+}
 
 var (
 	errNotActive = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is not active and starts no work."}
@@ -52,7 +61,7 @@ func (db *DB) StartWork(ctx context.Context, x eventhook.Execution) (_ eventhook
 		"due_at": *x.DueAt,
 		"scope":  keyScope(&x), "key": textArg(x.IdempotencyKey), "expires_at": now.Add(cmp.Or(x.KeyTTL, eventhook.TargetKeyTTL)),
 		"type": string(x.Type), "kind": x.Kind, "queue": x.Queue, "max_attempts": x.MaxAttempts, "priority": x.Priority,
-		"trace_id": textArg(x.TraceID), "input": jsonArg(x.Input), "input_size": len(x.Input)}).Scan((*[16]byte)(&id))
+		"trace_id": textArg(x.TraceID), "trace_flags": textArg(storedFlags(&x)), "input": jsonArg(x.Input), "input_size": len(x.Input)}).Scan((*[16]byte)(&id))
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return eventhook.Execution{}, false, errNotActive

@@ -29,8 +29,9 @@ WITH RECURSIVE next_tenant AS (
 )
 SELECT c.tenant_id, c.sequence, c.occurred_at, c.event_type, c.execution_id, c.promise_id, coalesce(c.event_id, x.event_id),
     coalesce(c.attempt, 0), coalesce(c.max_attempts, 0), coalesce(c.type, ''), coalesce(c.kind, ''), coalesce(c.queue, ''), c.status,
-    coalesce(c.key, ''), coalesce(c.error, ''), coalesce(c.trace_id, x.trace_id, '')
-FROM taken c LEFT JOIN eventhook.execution x ON c.promise_id IS NOT NULL AND x.id = c.execution_id`
+    coalesce(c.key, ''), coalesce(c.error, ''), coalesce(c.trace_id, x.trace_id, ''),
+    x.id IS NOT NULL AND (c.promise_id IS NULL OR c.trace_id IS NULL), coalesce(x.trace_flags, '')
+FROM taken c LEFT JOIN eventhook.execution x ON x.id = c.execution_id`
 
 // lifecycleLock is the advisory lock of the transaction that publishes stored changes, so
 // that the events of an execution keep their order.
@@ -45,6 +46,7 @@ type lifecycleChange struct {
 	promise    eventhook.PromiseID
 	status     string
 	execution  eventhook.Execution // of a promise: its workflow, with id and trace only
+	isBelow    bool                // the execution, whose trace the event has
 }
 
 // PublishLifecycle publishes the events of stored changes, oldest first for each tenant, and
@@ -116,7 +118,7 @@ func scanLifecycle(row pgx.CollectableRow) (c lifecycleChange, err error) {
 	var execution, promise, event *[16]byte
 	x := &c.execution
 	err = row.Scan((*[16]byte)(&c.tenant), &c.sequence, &c.occurredAt, &c.eventType, &execution, &promise, &event,
-		&x.Attempt, &x.MaxAttempts, (*string)(&x.Type), &x.Kind, &x.Queue, &c.status, &x.IdempotencyKey, &x.Error, &x.TraceID)
+		&x.Attempt, &x.MaxAttempts, (*string)(&x.Type), &x.Kind, &x.Queue, &c.status, &x.IdempotencyKey, &x.Error, &x.TraceID, &c.isBelow, &x.TraceFlags)
 	for to, id := range map[*[16]byte]*[16]byte{(*[16]byte)(&x.ID): execution, (*[16]byte)(&c.promise): promise,
 		(*[16]byte)(&x.EventID): event} {
 		if id != nil {
@@ -169,5 +171,8 @@ func (c lifecycleChange) event() (*eventhook.Event, error) {
 	}
 	e := newSystemEvent(c.tenant, c.eventType, body)
 	e.TraceID, e.CorrelationID = data.TraceID, data.EventID
+	if c.isBelow {
+		e.Envelope.TraceFlags, e.Envelope.ParentSpan = x.TraceFlags, x.ID.SpanID().String()
+	}
 	return e, nil
 }

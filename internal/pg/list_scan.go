@@ -145,10 +145,10 @@ FROM examined`
 }
 
 // readScanStep runs the statement of a step.
-func (db *DB) readScanStep(ctx context.Context, sql string, args pgx.StrictNamedArgs) (step scanStep, err error) {
+func (p *listPool) readScanStep(ctx context.Context, sql string, args pgx.StrictNamedArgs) (step scanStep, err error) {
 	var oldest *[16]byte
 	var tenants, ids [][16]byte
-	list, err := readPlannedOnce(ctx, db.lists, sql, func(r pgx.CollectableRow) (scanStep, error) {
+	list, err := readPlannedOnce(ctx, p, sql, func(r pgx.CollectableRow) (scanStep, error) {
 		err := r.Scan(&step.examined, &oldest, &tenants, &ids)
 		return step, err
 	}, args)

@@ -108,18 +108,19 @@ WITH failing AS MATERIALIZED (
 
 // endOutages ends the outages of the subscriptions in succeeded. It resets the counts of dead
 // deliveries of the subscriptions that are not in counted. It locks the subscription_health
-// rows of both in one statement, so that all transactions lock these rows in the same order.
+// rows of both in one statement, so that all transactions lock these rows in the same order. It
+// returns the number of recoveries that begin.
 func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool,
-	counted map[eventhook.SubscriptionID]*deadCount, now time.Time) error {
+	counted map[eventhook.SubscriptionID]*deadCount, now time.Time) (recovered int, err error) {
 	if len(succeeded) == 0 {
-		return nil
+		return 0, nil
 	}
 	ids, others := uuids(slices.Collect(maps.Keys(succeeded))), uuids(slices.Collect(maps.Keys(counted)))
 	if _, err := tx.Exec(ctx, lockHealthSQL, slices.Concat(ids, others)); err != nil {
-		return err
+		return 0, err
 	}
-	_, err := tx.Exec(ctx, endOutagesSQL, pgx.StrictNamedArgs{"succeeded": ids, "counted": others, "now": now})
-	return err
+	tag, err := tx.Exec(ctx, endOutagesSQL, pgx.StrictNamedArgs{"succeeded": ids, "counted": others, "now": now})
+	return int(tag.RowsAffected()), err
 }
 
 // recoverLateSQL begins another recovery of the latest outage, for deliveries that an attempt from

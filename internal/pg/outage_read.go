@@ -66,16 +66,17 @@ func missedSince(o eventhook.Outage) (since time.Time) {
 	return since
 }
 
-// outageCountsSQL counts outages and running recoveries. Indexes subscription_health_probe and
-// replay_due.
-const outageCountsSQL = `
+// subscriptionCountsSQL counts outages, running recoveries and running replays. Indexes
+// subscription_health_probe and replay_due.
+const subscriptionCountsSQL = `
 SELECT (SELECT count(*) FROM eventhook.subscription_health WHERE next_probe_at IS NOT NULL),
-    (SELECT count(*) FROM eventhook.replay WHERE due_at IS NOT NULL AND kind = 'recovery')`
+    count(*) FILTER (WHERE kind = 'recovery'), count(*) FILTER (WHERE kind <> 'recovery')
+FROM eventhook.replay WHERE due_at IS NOT NULL`
 
-// OutageCounts counts the subscriptions whose outage has not ended, and the running recoveries.
-func (db *DB) OutageCounts(ctx context.Context) (outages, recovering int, err error) {
-	err = db.work.QueryRow(ctx, outageCountsSQL).Scan(&outages, &recovering)
-	return outages, recovering, translate("count outages", err)
+// SubscriptionCounts counts outages and running replays of all tenants.
+func (db *DB) SubscriptionCounts(ctx context.Context) (n eventhook.SubscriptionCounts, err error) {
+	err = db.lists.QueryRow(ctx, subscriptionCountsSQL).Scan(&n.Failing, &n.Recovering, &n.Replaying)
+	return n, translate("count outages", err)
 }
 
 // expireHeldSQL ends deliveries of subscriptions that failures have disabled once their events

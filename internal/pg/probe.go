@@ -12,15 +12,18 @@ import (
 
 var _ outbound.ProbeStore = (*DB)(nil)
 
-// claimProbesSQL leases due probes. It ends the probes of subscriptions to which the gateway
+// claimProbesSQL leases due probes: those of the subscriptions in @of, or, if that is NULL, those
+// that agents do not make. It ends the probes of subscriptions to which the gateway
 // sends nothing, such as subscriptions of closed tenants. Index subscription_health_probe.
 const claimProbesSQL = `
 WITH due AS MATERIALIZED (
     SELECT h.subscription_id, s.tenant_id,
-        (s.status = 'active' OR h.is_held) AND t.status <> 'closed' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 AS is_probed,
+        (s.status = 'active' OR h.is_held) AND t.status <> 'closed' AND (coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR @of::uuid[] IS NOT NULL) AS is_probed,
         coalesce((s.settings->'recovery'->>'max_age_hours')::int, @default_hours::int) AS max_hours
     FROM eventhook.subscription_health h JOIN eventhook.subscription s ON s.id = h.subscription_id JOIN eventhook.tenant t ON t.id = s.tenant_id
     WHERE h.next_probe_at <= @now AND (h.probing_until > @now) IS NOT TRUE AND s.tenant_id <> ALL(@busy::uuid[])
+      AND CASE WHEN @of IS NULL THEN coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR NOT (s.status = 'active' OR h.is_held) OR t.status = 'closed'
+          ELSE s.id = ANY(@of) END
     ORDER BY h.next_probe_at LIMIT @limit FOR UPDATE OF h SKIP LOCKED
 )
 UPDATE eventhook.subscription_health h
@@ -30,9 +33,14 @@ RETURNING h.subscription_id, due.tenant_id, coalesce(h.failing_since, @now), h.i
 
 // ClaimProbes leases up to limit due probes of outages, the longest due first, except those of the
 // tenants in busy. No other instance gets them while the lease lasts.
-func (db *DB) ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) (list []outbound.Probe, err error) {
-	rows, err := db.work.Query(ctx, claimProbesSQL, pgx.StrictNamedArgs{"now": db.now(), "limit": limit, "busy": uuids(busy), "lease": lease,
-		"default_hours": eventhook.DefaultRecoveryHours})
+func (db *DB) ClaimProbes(ctx context.Context, limit int, busy []eventhook.TenantID, lease time.Duration) ([]outbound.Probe, error) {
+	return db.claimProbes(ctx, limit, pgx.StrictNamedArgs{"busy": uuids(busy), "of": nil, "lease": lease})
+}
+
+// claimProbes claims probes; args are some of the parameters.
+func (db *DB) claimProbes(ctx context.Context, limit int, args pgx.StrictNamedArgs) (list []outbound.Probe, err error) {
+	args["now"], args["limit"], args["default_hours"] = db.now(), limit, eventhook.DefaultRecoveryHours
+	rows, err := db.work.Query(ctx, claimProbesSQL, args)
 	if err != nil {
 		return nil, translate("claim probes", err)
 	}
@@ -72,11 +80,12 @@ WITH open AS MATERIALIZED (
     SELECT tenant_id, id FROM dead WHERE @is_held OR NOT EXISTS (SELECT FROM open)
     ORDER BY id LIMIT 1
 ), chosen AS MATERIALIZED (
-    SELECT d.tenant_id, d.id, d.status = 'dead' AS was_dead FROM eventhook.delivery d JOIN missed m ON d.tenant_id = m.tenant_id AND d.id = m.id
+    SELECT d.tenant_id, d.id, (d.status = 'dead' OR d.status = 'acquired' AND d.agent_leases < 0) IS TRUE AS was_dead FROM eventhook.delivery d JOIN missed m ON d.tenant_id = m.tenant_id AND d.id = m.id
     FOR UPDATE OF d SKIP LOCKED
 )
 UPDATE eventhook.delivery d
-SET status = 'acquired', due_at = @now::timestamptz + @lease::interval, completed_at = NULL, lease_token = d.lease_token + 1
+SET status = 'acquired', due_at = @now::timestamptz + @lease::interval, completed_at = NULL, lease_token = d.lease_token + 1,
+    acquired_by = @holder, agent_leases = CASE WHEN @is_agent THEN CASE WHEN c.was_dead THEN -1 ELSE 0 END END
 FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at, c.was_dead, d.order_key`
@@ -84,12 +93,16 @@ RETURNING d.id, d.tenant_id, d.event_id, d.event_type, d.lease_token, d.due_at, 
 // ClaimMissed leases the delivery of the oldest event after p.After that an outage has held or
 // killed, and reads its event. It returns nil if there is none.
 func (db *DB) ClaimMissed(ctx context.Context, p outbound.Probe, lease time.Duration) (*outbound.Missed, error) {
+	return db.claimMissed(ctx, p, pgx.StrictNamedArgs{"lease": lease, "holder": [16]byte(db.instance), "is_agent": false})
+}
+
+// claimMissed claims a missed delivery; args are some of the parameters.
+func (db *DB) claimMissed(ctx context.Context, p outbound.Probe, args pgx.StrictNamedArgs) (*outbound.Missed, error) {
 	const act = "claim a missed delivery"
 	now := db.now()
-	rows, err := db.work.Query(ctx, claimMissedSQL,
-		pgx.StrictNamedArgs{"destination": [16]byte(p.SubscriptionID), "since": p.FailingSince.Add(-clockSkew),
-			"oldest": [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), "after": [16]byte(p.After),
-			"is_held": p.IsHeld, "now": now, "lease": lease})
+	args["destination"], args["since"], args["after"] = [16]byte(p.SubscriptionID), p.FailingSince.Add(-clockSkew), [16]byte(p.After)
+	args["oldest"], args["is_held"], args["now"] = [16]byte(eventhook.FirstID[eventhook.Delivery](now.Add(-p.MaxAge))), p.IsHeld, now
+	rows, err := db.work.Query(ctx, claimMissedSQL, args)
 	if err != nil {
 		return nil, translate(act, err)
 	}
@@ -145,7 +158,8 @@ func (db *DB) EndProbe(ctx context.Context, p outbound.Probe, result outbound.Pr
 // enableRecovered makes a subscription active that failures have disabled, and ends its outage. An
 // instance of an earlier version may have made it active, without a change of the outage.
 func (db *DB) enableRecovered(ctx context.Context, p outbound.Probe) error {
-	return db.mutate(ctx, "enable subscription", gatewayActor, p.TenantID, func(m *mutation) error {
+	recovered := 0
+	err := db.mutate(ctx, "enable subscription", gatewayActor, p.TenantID, func(m *mutation) error {
 		have, err := m.lockSubscription(ctx, p.SubscriptionID)
 		switch {
 		case err != nil:
@@ -162,6 +176,11 @@ func (db *DB) enableRecovered(ctx context.Context, p outbound.Probe) error {
 		if err != nil {
 			return err
 		}
-		return endOutages(ctx, m.tx, map[eventhook.SubscriptionID]bool{p.SubscriptionID: true}, nil, m.db.now())
+		recovered, err = endOutages(ctx, m.tx, map[eventhook.SubscriptionID]bool{p.SubscriptionID: true}, nil, m.db.now())
+		return err
 	})
+	if err == nil {
+		db.observer.OutagesRecovered(recovered)
+	}
+	return err
 }

@@ -44,6 +44,7 @@ func (p *probed) take() []eventhook.DeliveryID {
 
 type noObserver struct{}
 
+func (noObserver) Started(*eventhook.Delivery, time.Duration)                           {}
 func (noObserver) Attempted(eventhook.ErrorClass, time.Duration)                        {}
 func (noObserver) SettledDeliveries([]*outbound.DeliverySettlement, int, time.Duration) {}
 func (noObserver) Probed(outbound.ProbeResult)                                          {}

@@ -11,24 +11,27 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Ping returns an error unless the database answers, its schema is supported, and the
-// encryption keys open its canary. If the schema or a key is wrong, the error is
-// KindUnavailable with the reason.
+// Ping returns an error unless the database answers, accepts changes, has a supported schema, and
+// the encryption keys open its canary. If the reason is known, the error is KindUnavailable with
+// the reason, for operators.
 func (db *DB) Ping(ctx context.Context) error {
 	err := db.CheckSchema(ctx)
 	if err == nil {
 		err = db.readSealing(ctx)
 	}
+	fault := databaseFault(err)
 	switch {
 	case err == nil:
 		return db.KeysFit()
+	case fault != nil:
+		return fault
 	case eventhook.KindOf(err) != "":
 		return err
 	}
 	return fmt.Errorf("ping database: %w", err)
 }
 
-// Fit returns nil if the schema and the encryption keys allowed this instance to work when they
+// Fit returns nil if the database accepts changes, and the schema and the encryption keys allowed this instance to work when they
 // were last read, or if they were not read yet. Otherwise it returns a KindUnavailable with the
 // reason. It does not use the database.
 func (db *DB) Fit() error {
@@ -39,7 +42,8 @@ func (db *DB) Fit() error {
 }
 
 // readSchemaSQL reads one row. It has no release if the schema is older than the table.
-const readSchemaSQL = `SELECT m.version, m.dirty, coalesce(r.newest, 0), coalesce(r.previous, 0)
+const readSchemaSQL = `SELECT m.version, m.dirty, coalesce(r.newest, 0), coalesce(r.previous, 0),
+    current_setting('transaction_read_only') = 'on'
 FROM eventhook.schema_migrations m LEFT JOIN eventhook.schema_release r ON true`
 
 // schemaState is the version of the schema, and the release to which it belongs.
@@ -47,6 +51,7 @@ type schemaState struct {
 	version          int64
 	dirty            bool // a migration to this version runs, or was interrupted
 	newest, previous int64
+	isReadOnly       bool // the database accepts no changes
 }
 
 // CheckSchema reads the version of the schema and returns a KindUnavailable with the reason
@@ -71,8 +76,19 @@ func (db *DB) checkSchema(ctx context.Context) (reason *eventhook.Error, err err
 		return nil, err
 	}
 	reason = state.unsupported(db.schema)
+	if state.isReadOnly {
+		db.reconnect()
+	}
 	db.schemaErr.Store(reason)
 	return reason, nil
+}
+
+// reconnect closes the connections to a server that became read-only, once they are not in use.
+// With several hosts in DATABASE_URL, the next ones lead to the primary.
+func (db *DB) reconnect() {
+	db.accept.Reset()
+	db.work.Reset()
+	db.lists.Reset()
 }
 
 // readSchema reads the state on a connection of the work pool. If the schema does not fit the
@@ -98,7 +114,7 @@ func (db *DB) readSchema(ctx context.Context) (schemaState, error) {
 }
 
 func scanSchema(ctx context.Context, q querier) (s schemaState, err error) {
-	err = q.QueryRow(ctx, readSchemaSQL).Scan(&s.version, &s.dirty, &s.newest, &s.previous)
+	err = q.QueryRow(ctx, readSchemaSQL).Scan(&s.version, &s.dirty, &s.newest, &s.previous, &s.isReadOnly)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schemaState{}, nil // no schema
 	}
@@ -110,7 +126,10 @@ func scanSchema(ctx context.Context, q querier) (s schemaState, err error) {
 func (s schemaState) unsupported(known int64) *eventhook.Error {
 	isOfNextRelease := s.version > known && s.version <= s.newest && s.previous <= known
 	var reason string
+	var cause error
 	switch {
+	case s.isReadOnly:
+		reason, cause = databaseFaults[codeReadOnly].String(), errReadOnly
 	case known == 0 || isOfNextRelease:
 		return nil
 	case s.version == known && !s.dirty:
@@ -124,16 +143,17 @@ func (s schemaState) unsupported(known int64) *eventhook.Error {
 		reason = fmt.Sprintf("The schema of the database is older than this program: it has version %d, and this program requires version %d: "+
 			"run eventhook migrate.", s.version, known)
 	}
-	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: reason, RetryAfter: notReadyRetryAfter}
+	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: reason, RetryAfter: notReadyRetryAfter, Cause: cause}
 }
 
 // notReadyRetryAfter is the Retry-After of answers while an instance is not fit.
 const notReadyRetryAfter = 10 * time.Second
 
-// asNotReady returns ErrNotReady for an error of a statement that does not fit the schema, since
-// another instance may accept the webhook. It returns other errors as they are.
+// asNotReady returns ErrNotReady if a statement does not fit the schema, since another instance
+// may accept the webhook, and if the database accepts no changes or connections for now. It
+// returns other errors as they are.
 func asNotReady(err error) error {
-	if !isWrongSchema(err) {
+	if !isWrongSchema(err) && !hasCode(err, codeReadOnly, codeDiskFull, codeTooManyConnections) {
 		return err
 	}
 	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: eventhook.ErrNotReady.Message, RetryAfter: notReadyRetryAfter,
@@ -147,7 +167,9 @@ func isWrongSchema(err error) bool {
 }
 
 // WatchFit reads the schema and the keys' canary at each interval, and when either changes,
-// until ctx ends. It logs when this instance stops being fit, and when it is fit again.
+// until ctx ends. It logs when this instance stops being fit, and when it is fit again. Both lines
+// have the reason, so that the log holds them back in an outage, as it does other lines with
+// errors for which IsOutage returns true.
 func (db *DB) WatchFit(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -161,7 +183,7 @@ func (db *DB) WatchFit(ctx context.Context, interval time.Duration) error {
 		case before == nil && after != nil:
 			db.log.Error("this instance is not ready: it accepts no webhooks and processes nothing", "error", after)
 		case before != nil && after == nil:
-			db.log.Info("the schema and the encryption keys fit the database now: this instance is ready")
+			db.log.Info("the schema and the encryption keys fit the database now: this instance is ready", "was", before)
 		}
 		select {
 		case <-ctx.Done():

@@ -75,6 +75,9 @@ func (db *DB) AdvanceReplay(ctx context.Context, job *replay.Job, step replay.St
 	if err != nil {
 		return err
 	}
+	if step.End != "" {
+		db.observer.ReplayEnded(step.End)
+	}
 	db.notifyAnnounced(recovery)
 	if queued > 0 {
 		db.WakeDeliveries()

@@ -132,6 +132,11 @@ func (db *DB) CancelReplay(ctx context.Context, by eventhook.Actor, of eventhook
 	find := func(m *mutation, lock string) (eventhook.Replay, error) {
 		return scanReplay(m.tx.QueryRow(ctx, findReplaySQL+lock, [16]byte(id), [16]byte(of.ID), [16]byte(of.TenantID)))
 	}
+	defer func() {
+		if err == nil {
+			db.observer.ReplayEnded(eventhook.ReplayCancelled)
+		}
+	}()
 	err = db.mutate(ctx, "cancel replay", by, of.TenantID, func(m *mutation) error {
 		r, err = find(m, ` FOR UPDATE`)
 		if err != nil {

@@ -187,7 +187,7 @@ func (db *DB) MaintainPartitions(ctx context.Context, ahead int, r Retention) er
 		for i := range ahead + 1 {
 			wanted = append(wanted, today.Add(time.Duration(i)*day))
 		}
-		have, err := db.partitions(ctx, db.work, p.table)
+		have, err := partitionsOf(ctx, db.work, p.table)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -214,7 +214,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func (db *DB) partitions(ctx context.Context, q querier, table string) (map[string]bool, error) {
+func partitionsOf(ctx context.Context, q querier, table string) (map[string]bool, error) {
 	rows, err := q.Query(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = ('eventhook.' || $1)::regclass`, table)
 	if err != nil {
@@ -263,7 +263,7 @@ func (db *DB) addPartition(ctx context.Context, p partitionedTable, d time.Time)
 	lo, hi := bounds(d)
 	between := fmt.Sprintf("%s >= '%s' AND %[1]s < '%[3]s'", p.key, lo, hi)
 	return db.maintain(ctx, "add partition "+bare, func(tx pgx.Tx) error {
-		have, err := db.partitions(ctx, tx, p.table)
+		have, err := partitionsOf(ctx, tx, p.table)
 		if err != nil || have[bare] {
 			return err
 		}
@@ -284,7 +284,7 @@ func (db *DB) dropPartitions(ctx context.Context, p partitionedTable, today time
 	if days <= 0 {
 		return nil
 	}
-	have, err := db.partitions(ctx, db.work, p.table)
+	have, err := partitionsOf(ctx, db.work, p.table)
 	if err != nil {
 		return err
 	}
@@ -335,6 +335,7 @@ func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d, oldest t
 		}
 		return nil
 	}
+	db.observer.PartitionDropped(p.table)
 	db.log.Info("dropped a partition past its retention", "partition", name)
 	return nil
 }

@@ -21,7 +21,7 @@ func (f *fixture) keep(r Retention) {
 // days returns the days of a table's partitions, without the default one.
 func (f *fixture) days(table string) []string {
 	f.Helper()
-	have, err := f.db.partitions(f.Context(), f.db.work, table)
+	have, err := partitionsOf(f.Context(), f.db.work, table)
 	f.must(err)
 	days := []string{}
 	for name := range have {

@@ -66,8 +66,8 @@ func TestClosingEndsOpenWorkInBatches(t *testing.T) {
 	f.clock.Advance(time.Second)
 
 	for queue, age := range map[string]func() (time.Duration, error){
-		"events":     func() (time.Duration, error) { return f.db.EventQueueAge(t.Context()) },
-		"deliveries": func() (time.Duration, error) { return f.db.DeliveryQueueAge(t.Context()) },
+		"events":     func() (time.Duration, error) { return ageEvent(t, f.db) },
+		"deliveries": func() (time.Duration, error) { return ageDelivery(t, f.db) },
 	} {
 		got, err := age()
 		f.must(err)

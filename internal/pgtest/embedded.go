@@ -51,6 +51,11 @@ func fastDir() string {
 // that stops it and removes the folder. The server ends with this process. The next process
 // removes the folders of processes that died.
 func startEmbedded(ctx context.Context, tmp string, settings map[string]string) (*pgembed.Server, func() error, error) {
+	return startIn(ctx, tmp, settings, func(string) error { return nil })
+}
+
+// startIn is startEmbedded with a function that prepares the new folder.
+func startIn(ctx context.Context, tmp string, settings map[string]string, prepare func(dir string) error) (*pgembed.Server, func() error, error) {
 	if _, err := pgembed.FindBinaries(); err != nil {
 		return nil, nil, err
 	}
@@ -69,6 +74,9 @@ func startEmbedded(ctx context.Context, tmp string, settings map[string]string) 
 	}
 	// The server may run as another user, who must enter the folder.
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL's user enters it
+		return nil, nil, errors.Join(err, discard())
+	}
+	if err := prepare(dir); err != nil {
 		return nil, nil, errors.Join(err, discard())
 	}
 	s, err := pgembed.Start(ctx, pgembed.Options{DataDir: dir, Settings: settings, DieWithParent: true})

@@ -27,8 +27,13 @@ const limit = 2 * time.Minute
 // tests call New needs
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
-func Main(m *testing.M) {
+//
+// After the tests, Main calls the functions after.
+func Main(m *testing.M, after ...func()) {
 	code := m.Run()
+	for _, f := range after {
+		f()
+	}
 	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		code = max(code, 1)
@@ -61,6 +66,9 @@ func New(t testing.TB) string {
 	return server.dsn(name)
 }
 
+// serverSettings are the settings of the servers of NewServer and NewReplica.
+var serverSettings = map[string]string{"shared_buffers": "64MB"}
+
 // NewServer returns a new server for the test with the migrated database pgembed.Database. It
 // is as durable as in production, and the test may stop, kill and restart it. It requires
 // PostgreSQL's programs on this machine. It is stopped and removed when the test ends.
@@ -68,7 +76,7 @@ func NewServer(t testing.TB) *pgembed.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	s, discard, err := startEmbedded(ctx, os.TempDir(), map[string]string{"shared_buffers": "64MB"})
+	s, discard, err := startEmbedded(ctx, os.TempDir(), serverSettings)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Schema is a compiled schema. It is safe for concurrent use; validations run one at a time.
@@ -166,6 +167,9 @@ func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error)
 		s.patterns.meter = nil
 		limited.Close()
 		if recover() != nil {
+			if limited.Err() == nil { // otherwise a pattern was stopped at the limit
+				panics.Count(panics.Schema)
+			}
 			fault, err = "", cmp.Or(m.Err(), ErrTooMuch)
 		}
 	}()

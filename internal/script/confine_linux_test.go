@@ -133,6 +133,21 @@ func TestAStoppedProcessIsStarved(t *testing.T) {
 	}
 }
 
+// A check whose process was starved is repeated in another process.
+func TestAStarvedCheckIsRepeated(t *testing.T) {
+	pool := newPatientPool(t, 1)
+	if err := pool.Check(t.Context(), fine); err != nil {
+		t.Fatal(err)
+	}
+	pool.limit = TimeLimit
+	if err := pool.idleProcesses()[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Check(t.Context(), fine); err != nil {
+		t.Errorf("got %v, want that the check is repeated", err)
+	}
+}
+
 // The processor time of a process grows with its work.
 func TestProcessorTimeOfAProcess(t *testing.T) {
 	before := processorTimeOf(os.Getpid())

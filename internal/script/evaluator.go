@@ -6,6 +6,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Evaluator evaluates JMESPath expressions in the process of its caller, without the round trip
@@ -49,6 +50,7 @@ func (x *Evaluator) Evaluate(m *meter.Meter, source string, input []byte) (resul
 	}
 	defer func() {
 		if recover() != nil { // the library has panicked, as it would in the process
+			panics.Count(panics.Script)
 			result, ok = nil, false
 		}
 	}()

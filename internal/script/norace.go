@@ -3,3 +3,6 @@
 package script
 
 const racing = false
+
+// PoolLimit is the time limit of the gateway's pools.
+const PoolLimit = TimeLimit

@@ -53,9 +53,21 @@ func (p *Pool) Run(ctx context.Context, program Program, input []byte) (json.Raw
 	return p.do(ctx, job{Program: program, input: input})
 }
 
+// A program that cannot be compiled in time is refused, so a check takes longer than a run may, and a
+// check is repeated if the machine gave the process too little time.
+const (
+	checkLimit = time.Second
+	maxChecks  = 3
+)
+
 // Check compiles a program. It returns the same errors as Run.
-func (p *Pool) Check(ctx context.Context, program Program) error {
-	_, err := p.do(ctx, job{Program: program, check: true})
+func (p *Pool) Check(ctx context.Context, program Program) (err error) {
+	for range maxChecks {
+		_, err = p.do(ctx, job{Program: program, check: true})
+		if fault, ok := errors.AsType[*Error](err); !ok || !fault.IsInfrastructure() {
+			break
+		}
+	}
 	return err
 }
 
@@ -69,7 +81,9 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-p.slots }()
-	j.limit = p.limit
+	if j.limit = p.limit; j.check {
+		j.limit = max(p.limit, checkLimit)
+	}
 	worker, output, fault, err := p.send(j)
 	if worker == nil {
 		return nil, &Error{Reason: NotStarted, Message: "no process could be started to run it"}
@@ -77,7 +91,7 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	if err != nil {
 		// The process hangs or has ended. Its replacement is started now, so that the next caller does
 		// not wait for it.
-		fault = p.lost(worker, err)
+		fault = lost(worker, err, j.limit)
 		worker.kill()
 		worker, _ = start(p.priority)
 	}
@@ -107,11 +121,11 @@ func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err er
 	return worker, output, fault, err
 }
 
-// lost converts an error of a process during a run.
-func (p *Pool) lost(worker *process, err error) *Error {
+// lost converts an error of a process during a run with a time limit.
+func lost(worker *process, err error, limit time.Duration) *Error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		fault := tooLong(p.limit)
-		if worker.jobTime() < p.limit/2 {
+		fault := tooLong(limit)
+		if worker.jobTime() < limit/2 {
 			fault.Reason = Starved
 		}
 		return fault

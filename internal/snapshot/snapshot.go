@@ -13,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Cache is an LRU cache of values by key. It also caches that a key was not found, in a
@@ -145,11 +146,22 @@ func (c *Cache[K, V]) startLoad(ctx context.Context, key K) *loading[V] {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
-		started.value, started.err = c.load(ctx, key)
+		started.value, started.err = c.loadSafely(ctx, key)
 		c.finish(key, started)
 		close(started.done)
 	}()
 	return started
+}
+
+// loadSafely calls load. A panic, such as one of a tenant's configuration, is an error of this key
+// alone.
+func (c *Cache[K, V]) loadSafely(ctx context.Context, key K) (value V, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panics.Recovered(panics.Load, reason)
+		}
+	}()
+	return c.load(ctx, key)
 }
 
 // finish stores the result of a load, unless the key was invalidated meanwhile. If the load

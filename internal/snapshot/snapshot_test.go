@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
@@ -286,4 +288,23 @@ func TestTheCacheIsBoundedByWeight(t *testing.T) {
 			t.Error("b or c was evicted, want both cached: they weigh 10 together")
 		}
 	})
+}
+
+func TestAPanicOfALoadIsAnErrorOfItsKey(t *testing.T) {
+	c := snapshot.New(10, time.Hour, time.Now, func(_ context.Context, key string) (string, error) {
+		if key == "poison" {
+			panic("a defect")
+		}
+		return key, nil
+	})
+	before := panics.Total(panics.Load)
+	if _, err := c.Get(t.Context(), "poison"); err == nil || errors.Is(err, eventhook.ErrNotFound) || strings.Contains(err.Error(), "a defect") {
+		t.Errorf("a load that panics returns %v, want an error of the gateway without the value of the panic", err)
+	}
+	if n := panics.Total(panics.Load) - before; n != 1 {
+		t.Errorf("counted %d panics, want 1", n)
+	}
+	if got, err := c.Get(t.Context(), "good"); got != "good" || err != nil {
+		t.Errorf("another key is %q, %v", got, err)
+	}
 }

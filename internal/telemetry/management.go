@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -13,57 +14,84 @@ import (
 )
 
 // Management is the handler of the management listener: /health/live,
-// /health/ready, /metrics, /info and, if Profiler is set, Go's /debug/pprof. It has no
+// /health/ready, /metrics, /info, /test-alert and, if Profiler is set, Go's /debug/pprof. It has no
 // authentication and must not be reachable from the internet.
 type Management struct {
-	Profiler bool // serve /debug/pprof; set before Handler is called
+	Profiler bool         // serve /debug/pprof; set before Handler is called
+	Log      *slog.Logger // of test alerts; set before Handler is called
+
+	// LogLevel adds /log-level, which shows and changes the level of the log; nil for none.
+	LogLevel *LogLevel
 
 	metrics  *Metrics
 	ping     func(context.Context) error
-	info     map[string]string
+	info     func() map[string]any
 	stopping atomic.Bool
 }
 
 // NewManagement returns the handler. ping returns nil if the instance can work. If it
-// returns an eventhook.Error, /health/ready shows the error's message.
-func NewManagement(metrics *Metrics, ping func(context.Context) error, info map[string]string) *Management {
-	return &Management{metrics: metrics, ping: ping, info: info}
+// returns an eventhook.Error, /health/ready shows the error's message. info returns the answer
+// of /info.
+func NewManagement(metrics *Metrics, ping func(context.Context) error, info func() map[string]any) *Management {
+	return &Management{Log: slog.New(slog.DiscardHandler), metrics: metrics, ping: ping, info: info}
 }
 
 // Stopping makes /health/ready fail, so that load balancers send no more requests to the
 // instance during its shutdown.
 func (m *Management) Stopping() { m.stopping.Store(true) }
 
-// Handler serves the management listener.
+// Handler serves the management listener. Web pages of other origins, which a browser on the
+// operators' network may show, cannot change anything.
 func (m *Management) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "live"})
 	})
 	mux.HandleFunc("GET /health/ready", m.ready)
-	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, m.info) })
+	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, m.info()) })
 	mux.Handle("GET /metrics", m.metrics.Handler())
+	if m.LogLevel != nil {
+		mux.HandleFunc("GET /log-level", m.LogLevel.serveGet)
+		mux.HandleFunc("PUT /log-level", m.LogLevel.servePut)
+	}
+	mux.HandleFunc("POST /test-alert", func(w http.ResponseWriter, r *http.Request) {
+		m.Log.Info("a test alert was raised", "client", r.RemoteAddr)
+		m.metrics.process.test.start(w, r)
+	})
+	mux.HandleFunc("DELETE /test-alert", m.metrics.process.test.stop)
 	if m.Profiler {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	}
-	return mux
+	return ownOrigin(withProblems(mux))
 }
 
 func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
+	status, code := m.status(r.Context()), http.StatusOK
+	if status != ready {
+		code = http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, map[string]string{"status": status})
+}
+
+const ready = "ready"
+
+// status returns ready, or the reason why the instance is not ready.
+func (m *Management) status(ctx context.Context) string {
 	const timeout = 2 * time.Second
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if m.stopping.Load() {
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping"})
-		return
+		return "stopping"
 	}
 	if err := m.ping(ctx); err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": reason(err)})
-		return
+		return reason(err)
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	return ready
 }
+
+// IsReady reports whether /health/ready answers 200. It returns within 2 seconds.
+func (m *Management) IsReady() bool { return m.status(context.Background()) == ready }
 
 // reason returns the message of an error for users.
 func reason(err error) string {

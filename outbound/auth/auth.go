@@ -44,7 +44,12 @@ type Clients struct {
 	pools  *pools
 }
 
-var _ send.Authenticator = (*Clients)(nil)
+var (
+	_ send.Authenticator = (*Clients)(nil)
+	_ send.Preparer      = basic{}
+	_ send.Preparer      = bearer{}
+	_ send.Preparer      = signed{}
+)
 
 // New returns Clients with empty caches.
 func New(d Deps) *Clients {

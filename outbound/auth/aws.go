@@ -35,7 +35,7 @@ func newSigned(d Deps, a eventhook.Auth) signed {
 
 // Exchange implements send.Client.
 func (s signed) Exchange(ctx context.Context, request *http.Request, maxBytes int) (int, http.Header, []byte, error) {
-	sent, err := s.sign(ctx, request)
+	sent, err := s.Prepare(ctx, request)
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -44,10 +44,16 @@ func (s signed) Exchange(ctx context.Context, request *http.Request, maxBytes in
 
 const amzPrefix = "X-Amz-"
 
-// sign returns a signed copy of a request. The signature covers the method, the URL, the
+// Answered implements send.Preparer. A signature is valid for its request only.
+func (s signed) Answered(int, []byte) (isRenewed bool) { return false }
+
+// Renew implements send.Preparer. There is nothing to renew.
+func (s signed) Renew() {}
+
+// Prepare implements send.Preparer: it returns a signed copy of a request. The signature covers the method, the URL, the
 // body, and the headers host, content-type and x-amz-*. Other headers are not signed: a proxy
 // could change them, and a signature over a changed header is refused.
-func (s signed) sign(ctx context.Context, request *http.Request) (*http.Request, error) {
+func (s signed) Prepare(ctx context.Context, request *http.Request) (*http.Request, error) {
 	sent, err := copyOf(request)
 	if err != nil {
 		return nil, err

@@ -17,12 +17,41 @@ type basic struct {
 
 // Exchange implements send.Client.
 func (b basic) Exchange(ctx context.Context, request *http.Request, maxBytes int) (int, http.Header, []byte, error) {
-	sent, err := copyOf(request)
+	sent, err := b.Prepare(ctx, request)
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	sent.Header.Set("Authorization", b.authorization)
 	return exchange(ctx, b.client, sent, maxBytes)
+}
+
+// Prepare implements send.Preparer.
+func (b basic) Prepare(_ context.Context, request *http.Request) (*http.Request, error) {
+	return withAuthorization(request, b.authorization)
+}
+
+// Renew implements send.Preparer. There is nothing to renew.
+func (b basic) Renew() {}
+
+// Answered implements send.Preparer.
+func (b basic) Answered(_ int, beginning []byte) (isRenewed bool) {
+	mask(beginning, credentialsOf(b.authorization))
+	return false
+}
+
+// withAuthorization returns a copy of a request with an Authorization header.
+func withAuthorization(request *http.Request, authorization string) (*http.Request, error) {
+	sent, err := copyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	sent.Header.Set("Authorization", authorization)
+	return sent, nil
+}
+
+// credentialsOf returns an Authorization header without its scheme.
+func credentialsOf(authorization string) string {
+	_, credentials, _ := strings.Cut(authorization, " ")
+	return credentials
 }
 
 // copyOf returns a copy of a request with its own headers and a new body. The transport may
@@ -40,7 +69,7 @@ func copyOf(request *http.Request) (*http.Request, error) {
 
 // exchange makes a request, and masks its credentials in the beginning of the answer.
 func exchange(ctx context.Context, c send.Client, sent *http.Request, maxBytes int) (int, http.Header, []byte, error) {
-	_, credentials, _ := strings.Cut(sent.Header.Get("Authorization"), " ")
+	credentials := credentialsOf(sent.Header.Get("Authorization"))
 	// A longer part of the answer is read, so that credentials at its end are complete.
 	status, header, beginning, err := c.Exchange(ctx, sent, maxBytes+len(credentials))
 	mask(beginning, credentials)

@@ -31,6 +31,9 @@ const (
 	// A token is renewed before its end: a fifth of its lifetime, at most maxMargin.
 	maxMargin   = time.Minute
 	marginShare = 5
+	// minTokenAge is the age at which a token is renewed that the receiver has rejected according to
+	// another instance: deliveries that are composed together share the new one.
+	minTokenAge = 5 * time.Second
 )
 
 // tokenKey are the credentials for which a token is issued.
@@ -43,7 +46,7 @@ func keyOf(a eventhook.Auth) tokenKey {
 // token is the value of the Authorization header until a time.
 type token struct {
 	authorization string
-	until         time.Time
+	since, until  time.Time
 }
 
 // tokens caches the tokens of client credentials.
@@ -77,17 +80,47 @@ func (b bearer) Exchange(ctx context.Context, request *http.Request, maxBytes in
 		if err != nil {
 			return 0, nil, nil, err
 		}
-		sent, err := copyOf(request)
+		sent, err := withAuthorization(request, current.authorization)
 		if err != nil {
 			return 0, nil, nil, err
 		}
-		sent.Header.Set("Authorization", current.authorization)
 		status, header, beginning, err := exchange(ctx, b.client, sent, maxBytes)
 		if err != nil || status != http.StatusUnauthorized || isLast {
 			return status, header, beginning, err
 		}
 		b.tokens.drop(b.key, current)
 	}
+}
+
+// Prepare implements send.Preparer.
+func (b bearer) Prepare(ctx context.Context, request *http.Request) (*http.Request, error) {
+	current, err := b.tokens.get(ctx, b.key)
+	if err != nil {
+		return nil, err
+	}
+	return withAuthorization(request, current.authorization)
+}
+
+// Renew implements send.Preparer.
+func (b bearer) Renew() {
+	if current, err := b.tokens.cache.Peek(b.key); err == nil && b.tokens.deps.Now().Sub(current.since) >= minTokenAge {
+		b.tokens.drop(b.key, current)
+	}
+}
+
+// Answered implements send.Preparer. A 401 removes the token from the cache, so that the next
+// request has a new one.
+func (b bearer) Answered(status int, beginning []byte) (isRenewed bool) {
+	isRenewed = status == http.StatusUnauthorized
+	current, err := b.tokens.cache.Peek(b.key)
+	if err != nil {
+		return isRenewed
+	}
+	mask(beginning, credentialsOf(current.authorization))
+	if isRenewed {
+		b.tokens.drop(b.key, current)
+	}
+	return isRenewed
 }
 
 // get returns a token from the cache, or requests one.
@@ -131,7 +164,7 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (token, error) {
 	if !eventhook.IsHeaderValue(authorization) {
 		return token{}, &tokenError{hostOf(key.url) + " answered with a token that cannot be sent in a header", eventhook.ErrorHTTP, nil}
 	}
-	return token{authorization, began.Add(lifetime(issued))}, nil
+	return token{authorization, began, began.Add(lifetime(issued))}, nil
 }
 
 // lifetime returns how long a token is used. Package oauth2 reads expires_in by the clock of

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/schema"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
@@ -102,6 +103,7 @@ func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	}
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Schema)
 			entry.schema, entry.broken = nil, true
 		}
 	}()
@@ -205,7 +207,7 @@ func (c *Catalogue) mismatch(e *eventhook.Event, kind, fault string) string {
 	now, key := c.now(), keyOf(e)
 	if at, ok := c.logged.Get(key); !ok || now.Sub(at) >= logInterval {
 		c.logged.Add(key, now)
-		c.log.Info(mismatchTexts[kind], "tenant_id", key.tenant, "type", key.name, "fault", fault, "event", e.ID, "trace_id", e.Trace())
+		c.log.Info(mismatchTexts[kind], "tenant", key.tenant, "type", key.name, "fault", fault, "event", e.ID, "trace_id", e.Trace())
 	}
 	return fault
 }

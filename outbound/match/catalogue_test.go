@@ -42,9 +42,9 @@ func TestCatalogueCheck(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`msg="a published event does not match its schema; it is delivered" tenant_id=` + acme.String() + ` type=payment.made fault="data: required"`,
-		`msg="a published event could not be checked against its schema; it is delivered" tenant_id=` + acme.String() + ` type=payment.odd fault=`,
-		`msg="a published event has an unknown type; it is delivered" tenant_id=` + acme.String() + ` type=payment.new fault=`,
+		`msg="a published event does not match its schema; it is delivered" tenant=` + acme.String() + ` type=payment.made fault="data: required"`,
+		`msg="a published event could not be checked against its schema; it is delivered" tenant=` + acme.String() + ` type=payment.odd fault=`,
+		`msg="a published event has an unknown type; it is delivered" tenant=` + acme.String() + ` type=payment.new fault=`,
 	} {
 		if !strings.Contains(logged.String(), line) {
 			t.Errorf("got the log %s, want a line with %s", logged, line)

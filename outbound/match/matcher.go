@@ -10,6 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/panics"
 )
 
 // Matcher has the compiled subscriptions of a tenant at one generation. It never changes,
@@ -19,6 +20,7 @@ type Matcher struct {
 	generation int64
 	bytes      int // of filters
 	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
+	forAgents  []*eventhook.Subscription
 	receiving  []compiledSubscription // not disabled
 	index      subscriptionIndex      // of receiving
 	fields     filter.Fields
@@ -26,6 +28,10 @@ type Matcher struct {
 
 // Generation returns the generation of the tenant's subscriptions.
 func (r *Matcher) Generation() int64 { return r.generation }
+
+// ForAgents returns the tenant's own subscriptions whose deliveries agents send, in any status.
+// Callers must not change them.
+func (r *Matcher) ForAgents() []*eventhook.Subscription { return r.forAgents }
 
 // compiledSubscription is a subscription that receives events. If filter is nil, it
 // receives all events of its types and scopes.
@@ -42,6 +48,9 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, onFault fun
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
+		if s.IsForAgents() && !s.IsOperator() {
+			r.forAgents = append(r.forAgents, s)
+		}
 		if s.Status == eventhook.SubscriptionDisabled && !s.HoldsDeliveries() || len(s.EventTypes) == 0 {
 			continue
 		}
@@ -69,6 +78,7 @@ func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, fault 
 	}
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Subscription)
 			f, fault = nil, "it cannot be compiled"
 		}
 	}()
@@ -87,6 +97,7 @@ func CheckFilter(text []byte) (faults eventhook.Faults) {
 	}
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Subscription)
 			faults = eventhook.Faults{{Message: "cannot be compiled"}}
 		}
 	}()
@@ -175,6 +186,7 @@ var publishedSubjects = sync.Pool{New: func() any { return &filter.Subject{} }}
 func (t *compiledSubscription) passes(s *filter.Subject) (ok bool) {
 	defer func() {
 		if recover() != nil {
+			panics.Count(panics.Subscription)
 			ok = false
 		}
 	}()

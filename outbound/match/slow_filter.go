@@ -18,7 +18,7 @@ var TooManySteps = fmt.Sprintf("the filters of the tenant's subscriptions take m
 func LogTooSlow(log *slog.Logger, limiter *cpushare.Limiter, e *eventhook.Event, list []*eventhook.Subscription) {
 	for _, s := range list {
 		limiter.Count(cpushare.Subscriptions, cpushare.OverLimit)
-		log.Warn("a subscription does not receive an event: its filter takes too many steps", "tenant_id", e.TenantID, "subscription", s.ID,
+		log.Warn("a subscription does not receive an event: its filter takes too many steps", "tenant", e.TenantID, "subscription", s.ID,
 			"event", e.ID, "trace_id", e.Trace(), "steps", maxFilterSteps)
 	}
 }

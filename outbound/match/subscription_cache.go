@@ -59,7 +59,7 @@ func NewSubscriptionCache(size int, from Subscriptions, log *slog.Logger, now fu
 			return nil, err
 		}
 		return CompileMatcher(generation, list, func(s *eventhook.Subscription, fault string) {
-			log.Error("a subscription's filter cannot be used; it gets no events", "tenant_id", tenant, "subscription", s.ID, "fault", fault)
+			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", fault)
 		}), nil
 	}
 	deleted, err := lru.New[eventhook.SubscriptionID, struct{}](maxDeleted)
@@ -88,32 +88,25 @@ func (r *SubscriptionCache) Get(ctx context.Context, tenant eventhook.TenantID) 
 }
 
 // Subscription returns a subscription of a tenant or of the operator, or an error of
-// KindNotFound if it was deleted. If the cached Matchers do not have the subscription, they
-// are read again. The
-// pointer stays the same until the tenant's subscriptions are read again. Callers must not
-// change the subscription.
+// KindNotFound if it was deleted. If the cached Matchers do not have the subscription, the
+// tenant's is read again, then the operator's. The pointer stays the same until the tenant's
+// subscriptions are read again. Callers must not change the subscription.
 func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
 	if r.deleted.Contains(id) {
 		return nil, errNoSubscription
 	}
-	for try := range 2 {
-		matcher, err := r.Get(ctx, tenant)
-		if err != nil {
-			return nil, err
-		}
-		if s, ok := matcher.byID[id]; ok && (!s.IsOperator() || tenant == eventhook.OperatorTenant) {
-			return s, nil
-		}
-		operator, err := r.Get(ctx, eventhook.OperatorTenant)
-		if err != nil {
-			return nil, err
-		}
-		if s, ok := operator.byID[id]; ok {
-			return s, nil
-		}
-		if try == 0 {
-			r.InvalidateOld(tenant, matcher.generation)
-			r.InvalidateOld(eventhook.OperatorTenant, operator.generation)
+	owners := [2]eventhook.TenantID{tenant, eventhook.OperatorTenant}
+	var wanted [2]int64 // generations
+	for range 2 {
+		for i, owner := range owners {
+			matcher, err := r.AtLeast(ctx, owner, wanted[i])
+			if err != nil {
+				return nil, err
+			}
+			if s, ok := matcher.byID[id]; ok && (!s.IsOperator() || owner == eventhook.OperatorTenant) {
+				return s, nil
+			}
+			wanted[i] = matcher.generation + 1
 		}
 	}
 	r.deleted.Add(id, struct{}{})

@@ -66,6 +66,9 @@
 // change the circuit, nor does a released delivery that fails again while the circuit is not
 // open.
 //
+// A Gate applies the same circuit breaker and the same rate to a destination whose deliveries
+// agents send.
+//
 // # Guarantees
 //
 //   - Every offered delivery is returned by Next, by TakeReleased, or by Next and then,

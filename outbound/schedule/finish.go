@@ -2,9 +2,6 @@ package schedule
 
 import "time"
 
-// maxRetryAfter bounds the backoff that a receiver can request by Retry-After.
-const maxRetryAfter = time.Hour
-
 // Result is how a job ended.
 type Result struct {
 	At          time.Time
@@ -33,6 +30,9 @@ type Attempt struct {
 // be sent now.
 func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	q := j.queue
+	if s.isFull(q, r.At) {
+		q.fullUntil = r.At
+	}
 	q.sending--
 	q.tenant.sending[j.class]--
 	s.sending[j.class]--
@@ -52,6 +52,12 @@ func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	s.applyResult(j, r)
 	s.refresh(q, r.At)
 	return s.Next(r.At)
+}
+
+// isFull reports whether the queue itself cannot start another send: all of its slots are used,
+// or it may not claim more deliveries of a slow destination.
+func (s *Scheduler) isFull(q *queue, now time.Time) bool {
+	return q.sending >= q.slots() || q.count() == 0 && q.held > q.capacity(now, s.config.Lease)/2
 }
 
 // applyResult applies the result of a job to its queue.
@@ -79,24 +85,15 @@ func (s *Scheduler) applyResult(j Job, r Result) {
 func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	q := j.queue
 	before := q.breaker.state
-	if a.Succeeded {
-		q.failingSince = time.Time{}
-	} else if q.failingSince.IsZero() {
-		q.failingSince = now.Add(-a.Took)
-	}
 	if j.class == recovered {
 		q.recovery.finish(a.Succeeded, q.Slots)
 	}
-	switch {
-	case !a.Failed:
-		q.breaker.succeed(j.epoch, q.Slots)
-	case before != Open && isKnownFailure(j.Delivery):
-	case q.breaker.fail(j.epoch):
+	opens, backoff := q.circuit.apply(observation{Attempt: a, at: now, epoch: j.epoch, maxSlots: q.Slots, isKnown: isKnownFailure(j.Delivery)}, s.chance)
+	if opens {
 		q.recovery.restart()
-		s.delayQueue(q, now.Add(q.breaker.probeDelay(s.chance())))
 	}
-	if a.RetryAfter > 0 {
-		s.delayQueue(q, now.Add(min(a.RetryAfter, maxRetryAfter)))
+	if !backoff.IsZero() {
+		s.delayQueue(q, backoff)
 	}
 	s.countOpen(before, q.breaker.state)
 }
@@ -104,9 +101,7 @@ func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 // delayQueue sends nothing to a destination before a time, and releases its waiting
 // deliveries. It never shortens a backoff.
 func (s *Scheduler) delayQueue(q *queue, until time.Time) {
-	if until.After(q.backoffUntil) {
-		q.backoffUntil = until
-	}
+	q.delay(until)
 	s.releaseWaiting(q)
 	q.hasBacklog = true
 }

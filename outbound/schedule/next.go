@@ -12,7 +12,25 @@ type Job struct {
 	Destination Destination // the configuration that the scheduler has
 	queue       *queue
 	class       class
-	epoch       int // of the queue's circuit breaker
+	epoch       int       // of the queue's circuit breaker
+	readyAt     time.Time // when the limits of the destination last began to allow a send; zero: they always did
+}
+
+// Delay returns how long the delivery has waited for the gateway: since it became due, the
+// destination changed, or the limits of the destination allowed a send again, whichever was
+// last. It returns false for recovered deliveries, which are sent slowly on purpose, and if it
+// is unknown when the delivery became due.
+func (j Job) Delay(changedAt, now time.Time) (time.Duration, bool) {
+	since := j.Delivery.DueSince
+	if since.IsZero() || j.class == recovered || j.Delivery.IsReleased {
+		return 0, false
+	}
+	for _, at := range [...]time.Time{changedAt, j.readyAt} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	return max(0, now.Sub(since)), true
 }
 
 // Next returns the delivery to send next, or false if no delivery may be sent now. The
@@ -125,7 +143,7 @@ func (s *Scheduler) markReady(q *queue, c class) {
 
 // begin starts a job for the oldest waiting delivery of a queue.
 func (s *Scheduler) begin(q *queue, c class, now time.Time) Job {
-	j := Job{Delivery: q.waiting[c].pop(), Destination: q.Destination, queue: q, class: c, epoch: q.breaker.epoch}
+	j := Job{Delivery: q.waiting[c].pop(), Destination: q.Destination, queue: q, class: c, epoch: q.breaker.epoch, readyAt: q.readyAt()}
 	q.rate.use(now)
 	q.sending++
 	if c == recovered {

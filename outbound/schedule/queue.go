@@ -42,24 +42,23 @@ type queue struct {
 	held    int // deliveries that are reserved, waiting or being sent
 	bytes   int // of deliveries that wait or are being sent
 	sending int
-	breaker breaker
-	rate    rate
+	circuit
+	rate rate
 
 	recovery recovery
 
-	failingSince time.Time     // the first failure since the last success; zero: the last attempt succeeded
-	backoffUntil time.Time     // nothing is sent before this time
-	window       int           // limit of deliveries in memory; one more after each attempt, halved when a lease was too short
-	meanTook     time.Duration // moving average of the latest sends
-	hasBacklog   bool          // more deliveries may be due in the database
-	nextRetryAt  time.Time     // when the earliest known retry is due; zero: no retry is known
-	isClaiming   bool          // the queue is in Scheduler.claims
-	usedAt       time.Time
-	timer        timer
+	fullUntil   time.Time     // when a send last ended while the queue could not start another one
+	window      int           // limit of deliveries in memory; one more after each attempt, halved when a lease was too short
+	meanTook    time.Duration // moving average of the latest sends
+	hasBacklog  bool          // more deliveries may be due in the database
+	nextRetryAt time.Time     // when the earliest known retry is due; zero: no retry is known
+	isClaiming  bool          // the queue is in Scheduler.claims
+	usedAt      time.Time
+	timer       timer
 }
 
 func newQueue(d Destination, owner *tenant) *queue {
-	q := &queue{Destination: d, tenant: owner, breaker: newBreaker(d.Slots), window: firstWindow}
+	q := &queue{Destination: d, tenant: owner, circuit: newCircuit(d.Slots), window: firstWindow}
 	q.timer.queue = q
 	q.rate.set(d.PerSecond)
 	return q
@@ -68,9 +67,9 @@ func newQueue(d Destination, owner *tenant) *queue {
 // configure applies the current configuration of the destination.
 func (q *queue) configure(d Destination) {
 	if d.resetsBreaker(q.Destination) {
-		q.breaker.reset(d.Slots)
+		q.circuit.reset(d.Slots)
 		q.recovery.restart()
-		q.backoffUntil, q.hasBacklog = time.Time{}, true
+		q.hasBacklog = true
 	}
 	q.Destination = d
 	q.rate.set(d.PerSecond)
@@ -86,11 +85,21 @@ func (q *queue) count() (n int) {
 // slots returns how many sends may be in progress.
 func (q *queue) slots() int { return min(q.breaker.slots, q.Slots) }
 
-func (q *queue) inBackoff(now time.Time) bool { return now.Before(q.backoffUntil) }
-
 // maySend reports whether the limits of the queue itself allow a send now.
 func (q *queue) maySend(now time.Time) bool {
 	return q.sending < q.slots() && !q.inBackoff(now) && q.rate.allows(now)
+}
+
+// readyAt returns when the limits of the queue itself last began to allow a send. It must be
+// called while they do.
+func (q *queue) readyAt() (at time.Time) {
+	if at = q.fullUntil; q.backoffUntil.After(at) {
+		at = q.backoffUntil
+	}
+	if q.rate.interval > 0 && q.rate.next.After(at) {
+		at = q.rate.next
+	}
+	return at
 }
 
 // capacity returns how many deliveries the queue may hold: as many as it can probably

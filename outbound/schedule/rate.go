@@ -54,3 +54,11 @@ func (r *rate) grant(first time.Time, n int) { r.next, r.reserved, r.requested =
 
 // count returns how many sends to reserve for a number of waiting deliveries.
 func (r *rate) count(waiting int) int { return min(waiting, max(1, int(rateSpan/r.interval))) }
+
+// begins returns how many reserved sends may begin before a time.
+func (r *rate) begins(before, now time.Time) int {
+	if r.isSpent(now) || before.Before(r.next) {
+		return 0
+	}
+	return min(r.reserved, 1+int(before.Sub(r.next)/r.interval))
+}

@@ -62,11 +62,12 @@ type Stats struct {
 	Sending   int
 	Unsettled int // outcomes that wait for the database
 	Open      int // destinations with an open circuit
+	Breakers  int // destinations with a circuit, open or closed
 }
 
 // Stats returns the current counts.
 func (s *Scheduler) Stats() Stats {
-	return Stats{Waiting: s.waiting, Sending: s.sending.all(), Unsettled: s.unsettled, Open: s.open}
+	return Stats{Waiting: s.waiting, Sending: s.sending.all(), Unsettled: s.unsettled, Open: s.open, Breakers: len(s.queues)}
 }
 
 // Status describes the queue of a destination.
@@ -95,8 +96,35 @@ type Outage struct {
 
 // Outage returns the current series of failures of a destination on this instance.
 func (s *Scheduler) Outage(id eventhook.DestinationID) (o Outage) {
-	if q := s.queues[id]; q != nil && !q.failingSince.IsZero() {
-		o = Outage{q.failingSince, q.breaker.state == Open}
+	if q := s.queues[id]; q != nil {
+		o = q.outage()
 	}
 	return o
+}
+
+// Blocked returns the destinations to which this instance cannot send more at present, because
+// of the destinations themselves.
+func (s *Scheduler) Blocked(now time.Time) (b eventhook.BlockedDestinations) {
+	for id, q := range s.queues {
+		switch {
+		case q.breaker.state == Open:
+			b.Open = append(b.Open, id)
+		case s.isLimited(q, now):
+			b.Limited = append(b.Limited, id)
+		}
+	}
+	return b
+}
+
+// isLimited reports whether the limits of a queue itself keep its deliveries waiting.
+func (s *Scheduler) isLimited(q *queue, now time.Time) bool {
+	if q.inBackoff(now) || s.isFull(q, now) {
+		return true
+	}
+	for c := range classes {
+		if q.waiting[c].len() > 0 && q.mayStart(c, now) {
+			return false
+		}
+	}
+	return q.count() > 0
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
 // page returns the programs of docs/receiving.md in a language. Commands of the gateway run in
@@ -69,12 +70,7 @@ func (r *receiver) output(t *testing.T) string {
 // startReceiver starts a receiver and waits until it listens.
 func startReceiver(t *testing.T, env []string, command ...string) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := clitest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -121,8 +117,9 @@ func TestReceiversOfThePage(t *testing.T) {
 	t.Run("go", func(t *testing.T) {
 		needs(t, "go", "version")
 		program := filepath.Join(t.TempDir(), "receiver")
-		build := exec.Command("go", "build", "-o", program, write(t, "main.go", page(t, "go", 1)[0]))
-		build.Dir = "../.." // the module that requires the library
+		build := exec.Command("go", "build", "-trimpath", "-o", program, write(t, "main.go", page(t, "go", 1)[0]))
+		build.Dir = "../.."                               // the module that requires the library
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, whose packages are compiled
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -2,10 +2,8 @@ package send
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -107,25 +105,11 @@ func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, m m
 	set(r.names.attempt, strconv.Itoa(attempt))
 	set(r.names.traceID, trace)
 	set(eventhook.HopsHeader, strconv.Itoa(event.Hops()+1))
-	set("Traceparent", traceparent(trace, event.Envelope))
+	set("Traceparent", eventhook.Traceparent(trace, eventhook.NewSpanID(), event.TraceFlags()))
 	if isLine(event.RequestID) {
 		set("X-Request-Id", event.RequestID)
 	}
 	return h
-}
-
-// traceparent returns the header of W3C Trace Context with a new span id.
-func traceparent(trace string, envelope *eventhook.Envelope) string {
-	flags := "01"
-	if envelope != nil && len(envelope.TraceFlags) == len(flags) && strings.Trim(envelope.TraceFlags, "0123456789abcdef") == "" {
-		flags = envelope.TraceFlags
-	}
-	const size = 8
-	var span [size]byte
-	for i, bits := 0, rand.Uint64()|1; i < size; i, bits = i+1, bits>>8 { //nolint:gosec // unique, not secret
-		span[i] = byte(bits)
-	}
-	return "00-" + trace + "-" + hex.EncodeToString(span[:]) + "-" + flags
 }
 
 // headerText returns s as a header value. If s has a % or a character other than visible

@@ -35,6 +35,7 @@ type Deps struct {
 	Client        Client // without authentication
 	Authenticator Authenticator
 	Transformer   Transformer
+	Tracer        Tracer // may be nil
 	UserAgent     string
 	Now           func() time.Time
 }
@@ -90,19 +91,37 @@ func (h *HTTPSender) Cached(id eventhook.SubscriptionID) *eventhook.Subscription
 // Send implements outbound.Transport. An answer with a status of 2xx is a success, even if
 // its body breaks off.
 func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
-	a := eventhook.Attempt{StartedAt: r.sender.deps.Now()}
-	if r.blocked != nil {
-		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+r.blocked.Error()
-		return a
-	}
+	request, a := r.send(ctx, d, attempt)
+	r.sender.deps.trace(Attempted{d, attempt, request, a})
+	return a
+}
+
+// send makes an attempt. It also returns the request, or nil if none was sent.
+func (r *Receiver) send(ctx context.Context, d *eventhook.Delivery, attempt int) (*http.Request, eventhook.Attempt) {
 	ctx, cancel := context.WithTimeout(ctx, r.sub.Timeout())
 	defer cancel()
+	a := eventhook.Attempt{StartedAt: r.sender.deps.Now()}
+	request := r.compose(ctx, d, attempt, &a)
+	if request == nil {
+		return nil, a
+	}
+	return request, exchange(ctx, r.client, request, a, r.hidden, r.sender.deps.Now)
+}
+
+// compose returns the request of an attempt without its authentication, or nil if it cannot be
+// composed. Then a says why.
+func (r *Receiver) compose(ctx context.Context, d *eventhook.Delivery, attempt int, a *eventhook.Attempt) *http.Request {
+	if r.blocked != nil {
+		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+r.blocked.Error()
+		return nil
+	}
 	m, err := r.message(ctx, d.Event)
 	if err != nil {
 		a.Duration = r.sender.deps.Now().Sub(a.StartedAt)
-		return unsent(a, err)
+		*a = unsent(*a, err)
+		return nil
 	}
-	return exchange(ctx, r.client, r.request(d, attempt, a.StartedAt, m), a, r.hidden, r.sender.deps.Now)
+	return r.request(d, attempt, a.StartedAt, m)
 }
 
 // exchange makes a request and adds its outcome to the attempt.

@@ -15,11 +15,14 @@ type TargetRequests interface {
 	// Compose returns the request of an attempt at a delivery with its event. Attempts
 	// count from 1. The body and the Idempotency-Key are the same at every attempt.
 	Compose(d *eventhook.Delivery, attempt int) *http.Request
+	Method() string
 	URL() *url.URL
 	Authorization() eventhook.Secret
 	// Auth authenticates the requests; nil without one.
 	Auth() *eventhook.Auth
 	Timeout() time.Duration
+	// TargetLabels are the labels of the agents that send the requests; nil: the gateway does.
+	TargetLabels() []string
 	// Retry returns the retry policy of the target, if it has its own.
 	Retry() (policy eventhook.RetryPolicy, isOwn bool)
 }
@@ -29,8 +32,8 @@ type TargetRequests interface {
 type TargetTransport struct {
 	requests TargetRequests
 	client   Client
-	now      func() time.Time
 	hidden   hidden
+	deps     Deps
 }
 
 // NewTargetTransport returns the transport of a target. It does not use the Transformer and
@@ -42,7 +45,7 @@ func NewTargetTransport(r TargetRequests, d Deps) (*TargetTransport, error) {
 	}
 	secret := r.Authorization() // the URL is not secret: every reader of the route sees it
 	all := append(secretsOf(r.Auth()), secret.Reveal())
-	return &TargetTransport{r, client, d.Now, hide(all, credentials(secret))}, nil
+	return &TargetTransport{r, client, hide(all, credentials(secret)), d}, nil
 }
 
 // Send implements outbound.Transport. An answer with a status of 2xx is a success, even if
@@ -50,6 +53,9 @@ func NewTargetTransport(r TargetRequests, d Deps) (*TargetTransport, error) {
 func (t *TargetTransport) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
 	ctx, cancel := context.WithTimeout(ctx, t.requests.Timeout())
 	defer cancel()
-	a := eventhook.Attempt{StartedAt: t.now()}
-	return exchange(ctx, t.client, t.requests.Compose(d, attempt), a, t.hidden, t.now)
+	a := eventhook.Attempt{StartedAt: t.deps.Now()}
+	request := t.requests.Compose(d, attempt)
+	a = exchange(ctx, t.client, request, a, t.hidden, t.deps.Now)
+	t.deps.trace(Attempted{d, attempt, request, a})
+	return a
 }

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ func ClearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if name == "DATABASE_URL" || strings.HasPrefix(name, "EVENTHOOK_") && name != "EVENTHOOK_TEST_DATABASE_URL" {
+		if strings.HasPrefix(name, "DATABASE_") || strings.HasPrefix(name, "EVENTHOOK_") && name != "EVENTHOOK_TEST_DATABASE_URL" {
 			t.Setenv(name, "") // the program treats an empty variable as one that is not set
 		}
 	}
@@ -28,6 +29,17 @@ func WriteFile(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// FreeAddress returns a loopback address, HOST:PORT, on which nothing listens.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	return l.Addr().String()
 }
 
 // Eventually polls holds until it returns true. The test fails after two minutes,

@@ -138,7 +138,7 @@ func (f *receiveFlags) signatures(stdin io.Reader) ([]signature, error) {
 	return newSignatures(secrets, keys, f.tolerance)
 }
 
-// listen listens on a port. Its errors say what the user can do.
+// listen listens on a port. Its errors have advice for the user.
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

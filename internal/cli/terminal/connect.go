@@ -8,7 +8,7 @@ import (
 )
 
 // GatewayError returns the error of a call to the gateway at server. If the gateway
-// cannot be reached, the error says what the user can do.
+// cannot be reached, the error has advice for the user.
 func GatewayError(err error, server string) error {
 	return ConnectError(err, server, "no gateway listens at "+server+": start one with eventhook serve, or choose another with --server or EVENTHOOK_SERVER")
 }

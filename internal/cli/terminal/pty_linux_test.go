@@ -1,62 +1,19 @@
 package terminal_test
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// openTerminal returns both ends of a pseudo terminal with a width: the user's, and the
-// program's.
-func openTerminal(t *testing.T, columns uint16) (user, program *os.File) {
-	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no pseudo terminals here: ", err)
-	}
-	fd := int(user.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = program.Close(), user.Close() })
-	return user, program
-}
-
-// readUntil reads what a terminal shows, in parts, until it contains a text. The test times out if
-// the text does not come.
-func readUntil(t *testing.T, user *os.File, text string) (all string) {
-	t.Helper()
-	for !strings.Contains(all, text) {
-		part := make([]byte, 1000)
-		n, err := user.Read(part)
-		if err != nil {
-			t.Fatalf("read %q: %v, want %q", all, err, text)
-		}
-		all += string(part[:n])
-	}
-	return all
-}
-
 func TestAQuestionIsAnsweredOnTheTerminal(t *testing.T) {
 	for answer, confirmed := range map[string]bool{"y\n": true, "YES\n": true, " yes \n": true, "n\n": false, "\n": false, "yeah\n": false} {
-		user, program := openTerminal(t, 80)
+		user, program := clitest.OpenTerminal(t, 80)
 		cmd := &cobra.Command{}
 		cmd.SetIn(program)
 		cmd.SetErr(program)
@@ -68,7 +25,7 @@ func TestAQuestionIsAnsweredOnTheTerminal(t *testing.T) {
 		if err := c.Ask(cmd, "delete the source x\x1b[2J"); (err == nil) != confirmed {
 			t.Errorf("%q: got %v, want confirmed %t", answer, err, confirmed)
 		}
-		readUntil(t, user, "Delete the source x [2J? [y/N] ")
+		clitest.ReadUntil(t, user, "Delete the source x [2J? [y/N] ")
 	}
 }
 
@@ -85,7 +42,7 @@ func TestNothingIsAskedWithYes(t *testing.T) {
 }
 
 func TestOnlyATerminalHasAWidthAndColors(t *testing.T) {
-	_, program := openTerminal(t, 57)
+	_, program := clitest.OpenTerminal(t, 57)
 	null, err := os.Open(os.DevNull) // a character device, and no terminal
 	if err != nil {
 		t.Fatal(err)
@@ -114,14 +71,14 @@ func TestOnlyATerminalHasAWidthAndColors(t *testing.T) {
 // printed returns what a table prints on a terminal with a width.
 func printed(t *testing.T, table terminal.Table, columns uint16) []string {
 	t.Helper()
-	user, program := openTerminal(t, columns)
+	user, program := clitest.OpenTerminal(t, columns)
 	if err := table.Print(program); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := program.WriteString("<end>"); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Split(strings.TrimSuffix(readUntil(t, user, "<end>"), "\r\n<end>"), "\r\n")
+	return strings.Split(strings.TrimSuffix(clitest.ReadUntil(t, user, "<end>"), "\r\n<end>"), "\r\n")
 }
 
 func TestATableFitsTheTerminalAndHasColors(t *testing.T) {

@@ -2,6 +2,7 @@ package httpguardtest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,21 @@ func Send(t *testing.T, address, request string) (answers []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return send(t, conn, request)
+}
+
+// SendTLS is Send over TLS with HTTP/1.1. It does not verify the server's certificate.
+func SendTLS(t *testing.T, address, request string) (answers []string) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // tests have certificates of their own
+	if err != nil {
+		t.Fatal(err)
+	}
+	return send(t, conn, request)
+}
+
+func send(t *testing.T, conn net.Conn, request string) (answers []string) {
+	t.Helper()
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,2 @@
+SET LOCAL lock_timeout = '10s';
+ALTER TABLE eventhook.execution DROP COLUMN trace_flags;
