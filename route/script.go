@@ -21,8 +21,8 @@ type runner func(program script.Program, input []byte) (json.RawMessage, error)
 // API tests run in one separate process, so that they delay no event. The first run starts the
 // processes.
 var (
-	eventScripts = script.NewPool(max(2, runtime.GOMAXPROCS(0)), script.PoolLimit)
-	testScripts  = newTestRunner(script.NewPool(1, script.PoolLimit))
+	eventScripts = script.NewPool(max(2, runtime.GOMAXPROCS(0)), script.RouteLimit)
+	testScripts  = newTestRunner(script.NewPool(1, script.RouteLimit))
 )
 
 // runForEvent runs a program for an accepted event. It has no context: the run waits for a free

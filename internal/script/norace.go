@@ -4,5 +4,5 @@ package script
 
 const racing = false
 
-// PoolLimit is the time limit of the gateway's pools.
-const PoolLimit = TimeLimit
+// RouteLimit is the time limit of the pools that run the scripts of routes.
+const RouteLimit = TimeLimit

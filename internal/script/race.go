@@ -6,6 +6,6 @@ package script
 // limit of memory cannot be set.
 const racing = true
 
-// PoolLimit is the time limit of the gateway's pools. The race detector makes programs up to 20 times
+// RouteLimit is the time limit of the pools that run the scripts of routes. The race detector makes programs up to 20 times
 // slower (https://go.dev/doc/articles/race_detector).
-const PoolLimit = 10 * TimeLimit
+const RouteLimit = 10 * TimeLimit
