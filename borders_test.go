@@ -82,6 +82,7 @@ var allowedImports = map[string][]string{
 	"internal/dbclock":    nil,
 
 	"internal/certfile/certfiletest": nil,
+	"internal/egress/egresstest":     nil,
 	"internal/docs":                  {"verify"},
 	"internal/seal":                  nil,
 	"internal/pgembed":               {"internal/proc"},
@@ -133,7 +134,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

@@ -3,14 +3,14 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/httpguard/httpguardtest"
 )
 
 const base = "/api/tenants/acme/eventhook"
@@ -140,22 +140,8 @@ func (g *gateway) settle(key, status, value string) {
 }
 
 // client returns an HTTP client that calls the gateway without a network.
-func (g *gateway) client() *http.Client { return &http.Client{Transport: inMemory{g}} }
-
-type inMemory struct{ http.Handler }
-
-func (m inMemory) RoundTrip(r *http.Request) (_ *http.Response, err error) {
-	defer func() {
-		if recover() != nil { // http.ErrAbortHandler
-			err = errors.New("connection reset by peer")
-		}
-	}()
-	w := httptest.NewRecorder()
-	m.ServeHTTP(w, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	return w.Result(), nil
+func (g *gateway) client() *http.Client {
+	return &http.Client{Transport: httpguardtest.Transport{Handler: g}}
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {

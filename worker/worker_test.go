@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/httpguard/httpguardtest"
 	"github.com/eventhook/eventhook/worker"
 )
 
@@ -68,7 +69,7 @@ func TestTenantURL(t *testing.T) {
 			requested = r.URL.String()
 			problem(w, http.StatusUnauthorized, "")
 		})
-		h := &http.Client{Transport: inMemory{unauthorized}}
+		h := &http.Client{Transport: httpguardtest.Transport{Handler: unauthorized}}
 		err := worker.New(c.url, c.key, worker.WithHTTPClient(h)).Handle("send", noop).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: Run returned %v, want an error with %q and without a secret", c.url, err, c.want)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net"
 	"os/exec"
 	"runtime"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
 // privateNetwork is a network namespace that has a loopback device and nothing else. The programs in it
@@ -47,7 +48,7 @@ func newPrivateNetwork(t *testing.T, gateway string, ports ...string) *privateNe
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = inside.Close() })
-	go passOn(inside, strings.TrimPrefix(gateway, "http://"))
+	go clitest.PassOn(inside, "tcp", strings.TrimPrefix(gateway, "http://"))
 	n.gateway = "http://" + inside.Addr().String()
 	return n
 }
@@ -68,27 +69,6 @@ func enterNamespace() error {
 	}
 	lo.SetUint16(unix.IFF_UP)
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo)
-}
-
-// passOn connects the clients of a listener to an address.
-func passOn(l net.Listener, address string) {
-	for {
-		client, err := l.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", address)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		pipe := func(to, from net.Conn) {
-			_, _ = io.Copy(to, from)
-			_, _ = to.Close(), from.Close()
-		}
-		go pipe(client, server)
-		go pipe(server, client)
-	}
 }
 
 // do runs a function inside.

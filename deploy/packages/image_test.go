@@ -2,7 +2,6 @@ package packages_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -116,25 +115,7 @@ func overTCP(t *testing.T, dsn string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial(network, address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			pipe := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from)
-				_, _ = to.Close(), from.Close()
-			}
-			go pipe(client, server)
-			go pipe(server, client)
-		}
-	}()
+	go clitest.PassOn(listener, network, address)
 	return "postgres://" + c.User + ":" + c.Password + "@" + listener.Addr().String() + "/" + c.Database + "?sslmode=disable"
 }
 

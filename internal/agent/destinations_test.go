@@ -1,71 +1,21 @@
 package agent
 
 import (
-	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/eventhook/eventhook/internal/certfile/certfiletest"
 	"github.com/eventhook/eventhook/internal/egress"
+	"github.com/eventhook/eventhook/internal/egress/egresstest"
 )
-
-// resolving returns a resolver that answers each question for an IPv4 address with the next
-// address. After the last one it repeats it.
-func resolving(t *testing.T, addresses ...string) *net.Resolver {
-	t.Helper()
-	var next atomic.Int64
-	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		go func() {
-			defer func() { _ = far.Close() }()
-			var size [2]byte
-			for {
-				if _, err := io.ReadFull(far, size[:]); err != nil {
-					return
-				}
-				question := make([]byte, int(size[0])<<8|int(size[1]))
-				if _, err := io.ReadFull(far, question); err != nil {
-					return
-				}
-				reply, err := dnsReply(question, func() netip.Addr {
-					return netip.MustParseAddr(addresses[min(int(next.Add(1)), len(addresses))-1])
-				})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := far.Write(append([]byte{byte(len(reply) >> 8), byte(len(reply))}, reply...)); err != nil {
-					return
-				}
-			}
-		}()
-		return near, nil
-	}}
-}
-
-func dnsReply(question []byte, address func() netip.Addr) ([]byte, error) {
-	var m dnsmessage.Message
-	if err := m.Unpack(question); err != nil {
-		return nil, err
-	}
-	m.Response, m.Additionals = true, nil
-	if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}, Body: &dnsmessage.AResource{A: address().As4()}}}
-	}
-	return m.Pack()
-}
 
 func newDestinations(t *testing.T, r *net.Resolver, m material, entries ...string) *destinations {
 	t.Helper()
@@ -117,7 +67,7 @@ func TestARebindingNameIsRefused(t *testing.T) {
 	_, port, count := counting(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	for claim, second := range map[string]string{"loopback": "127.0.0.2", "private": "10.0.0.1", "metadata": "169.254.169.254", "any": "0.0.0.0"} {
 		count.Store(0)
-		d := newDestinations(t, resolving(t, "127.0.0.1", second), material{}, "127.0.0.1/32")
+		d := newDestinations(t, egresstest.Resolver(t, "127.0.0.1", second), material{}, "127.0.0.1/32")
 		if status, _, err := d.post(t, "http://rebind.example:"+port); status != 200 || err != nil {
 			t.Fatalf("%s: the first request: got %d, %v", claim, status, err)
 		}
@@ -131,7 +81,7 @@ func TestARebindingNameIsRefused(t *testing.T) {
 func TestANamedHostDoesNotLeadToThisHost(t *testing.T) {
 	_, port, count := counting(t, func(http.ResponseWriter, *http.Request) {})
 	for entry, want := range map[string]bool{"http://ci.internal:" + port: false, "127.0.0.0/8": true} {
-		d := newDestinations(t, resolving(t, "127.0.0.1"), material{}, entry)
+		d := newDestinations(t, egresstest.Resolver(t, "127.0.0.1"), material{}, entry)
 		if _, _, err := d.post(t, "http://ci.internal:"+port); (err == nil) != want {
 			t.Errorf("--allow %s: got %v, want success %t", entry, err, want)
 		}
@@ -144,7 +94,7 @@ func TestANamedHostDoesNotLeadToThisHost(t *testing.T) {
 // A connection to a host that an entry names is not used for a path that only a network allows.
 func TestConnectionsAreNotSharedBetweenRules(t *testing.T) {
 	_, port, count := counting(t, func(http.ResponseWriter, *http.Request) {})
-	d := newDestinations(t, resolving(t, "127.0.0.1"), material{}, "http://localhost:"+port+"/hooks", "10.0.0.0/8")
+	d := newDestinations(t, egresstest.Resolver(t, "127.0.0.1"), material{}, "http://localhost:"+port+"/hooks", "10.0.0.0/8")
 	if status, _, err := d.post(t, "http://localhost:"+port+"/hooks/a"); status != 200 || err != nil {
 		t.Fatalf("the named path: got %d, %v", status, err)
 	}

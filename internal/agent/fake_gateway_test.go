@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/httpguard/httpguardtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -229,23 +229,6 @@ func problem(w http.ResponseWriter, status int) {
 	answer(w, map[string]any{"title": http.StatusText(status), "status": status})
 }
 
-// inMemory calls a handler without a network.
-type inMemory struct{ http.Handler }
-
-func (m inMemory) RoundTrip(r *http.Request) (_ *http.Response, err error) {
-	defer func() {
-		if recover() != nil { // http.ErrAbortHandler
-			err = errors.New("connection reset by peer")
-		}
-	}()
-	w := httptest.NewRecorder()
-	m.ServeHTTP(w, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	return w.Result(), nil
-}
-
 // receiver answers requests to destinations.
 type receiver struct {
 	mu       sync.Mutex
@@ -328,7 +311,7 @@ func runTest(t *testing.T, change func(*Config), test func(*harness)) {
 		if change != nil {
 			change(&c)
 		}
-		api, err := client.New(c.Server, testKey, client.WithTimeout(0), client.WithHTTPClient(&http.Client{Transport: inMemory{h.gateway}}))
+		api, err := client.New(c.Server, testKey, client.WithTimeout(0), client.WithHTTPClient(&http.Client{Transport: httpguardtest.Transport{Handler: h.gateway}}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/egress/egresstest"
 )
 
 func TestExchangeReturnsTheBeginningOfTheBody(t *testing.T) {
@@ -186,7 +188,7 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			asked.Store(0)
 			allowed := netip.MustParseAddr("127.0.0.1") // as if it were public
-			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}, Resolver: resolver(allowed, netip.MustParseAddr(second))}
+			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}, Resolver: egresstest.Resolver(t, allowed.String(), second)}
 			client := New(p)
 			target := "http://rebind.example:" + port
 			if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
@@ -228,55 +230,11 @@ func TestAddressesOfANameAreChecked(t *testing.T) {
 		{"a public one", "198.41.0.4", Policy{}, false},
 		{"a private one, which may be another to the proxy", "10.0.0.1", Policy{Proxy: through}, false},
 	} {
-		net.DefaultResolver = resolver(netip.MustParseAddr(c.address))
+		net.DefaultResolver = egresstest.Resolver(t, c.address)
 		if err := New(c.policy).LookUpAndCheckHost(t.Context(), hook); errors.Is(err, ErrRefused) != c.refused {
 			t.Errorf("%s: got %v, want refused %t", c.claim, err, c.refused)
 		}
 	}
-}
-
-// resolver returns a resolver that answers each question for an IPv4 address with the next
-// address of all. After the last address it repeats the last one.
-func resolver(all ...netip.Addr) *net.Resolver {
-	var next atomic.Int64
-	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		go func() {
-			defer func() { _ = far.Close() }()
-			var size [2]byte
-			for {
-				if _, err := io.ReadFull(far, size[:]); err != nil {
-					return
-				}
-				question := make([]byte, int(size[0])<<8|int(size[1]))
-				if _, err := io.ReadFull(far, question); err != nil {
-					return
-				}
-				reply := dnsAnswer(question, func() netip.Addr { return all[min(int(next.Add(1)), len(all))-1] })
-				if _, err := far.Write(append([]byte{byte(len(reply) >> 8), byte(len(reply))}, reply...)); err != nil {
-					return
-				}
-			}
-		}()
-		return near, nil
-	}}
-}
-
-// dnsAnswer returns the answer to one question (RFC 1035, section 4): an A record if the
-// question is for A, otherwise no record.
-func dnsAnswer(question []byte, a func() netip.Addr) []byte {
-	end := 12
-	for question[end] != 0 {
-		end += 1 + int(question[end])
-	}
-	end += 5 // the root, type and class
-	reply := append([]byte{question[0], question[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question[12:end]...)
-	if isA := question[end-3] == 1; isA {
-		reply[7] = 1
-		reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-		reply = append(reply, a().AsSlice()...)
-	}
-	return reply
 }
 
 // proxyTo starts a proxy that connects every tunnel to the address end.

@@ -460,31 +460,25 @@ func TestTheRateHoldsForAgents(t *testing.T) {
 	})
 }
 
+// The agent disconnects while its claim composes a request, or while the database answers it.
 func TestAClaimOfADisconnectedAgentIsReleased(t *testing.T) {
-	run(t, func(f *fixture) {
-		to := f.add(&transport{takes: time.Second}, "env:prod")
-		id := f.store(to, 1)[0]
-		ctx, cancel := context.WithTimeout(f.Context(), time.Millisecond)
-		defer cancel()
-		if list, _, err := f.Service.Claim(ctx, f.agent, eventhook.AgentClaim{Max: 1, Lease: lease}); err == nil || len(list) != 0 {
-			f.Errorf("got %d, %v; want the error of the context", len(list), err)
-		}
-		f.wantStatus(id, eventhook.DeliveryPending, 0)
-	})
-}
-
-func TestAClaimThatEndsInTheDatabaseIsReleased(t *testing.T) {
-	run(t, func(f *fixture) {
-		to := f.add(&transport{}, "env:prod")
-		id := f.store(to, 1)[0]
-		f.queue.takes = time.Second
-		ctx, cancel := context.WithTimeout(f.Context(), time.Millisecond)
-		defer cancel()
-		if list, _, err := f.Service.Claim(ctx, f.agent, eventhook.AgentClaim{Max: 1, Lease: lease}); err == nil || len(list) != 0 {
-			f.Errorf("got %d, %v; want the error of the context", len(list), err)
-		}
-		f.wantStatus(id, eventhook.DeliveryPending, 0)
-	})
+	for claim, takes := range map[string]struct{ compose, query time.Duration }{
+		"while a request is composed": {compose: time.Second},
+		"while the database answers":  {query: time.Second},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				id := f.store(f.add(&transport{takes: takes.compose}, "env:prod"), 1)[0]
+				f.queue.takes = takes.query
+				ctx, cancel := context.WithTimeout(f.Context(), time.Millisecond)
+				defer cancel()
+				if list, _, err := f.Service.Claim(ctx, f.agent, eventhook.AgentClaim{Max: 1, Lease: lease}); err == nil || len(list) != 0 {
+					f.Errorf("got %d, %v; want the error of the context", len(list), err)
+				}
+				f.wantStatus(id, eventhook.DeliveryPending, 0)
+			})
+		})
+	}
 }
 
 // The probe of an open circuit that was released does not delay the next one.

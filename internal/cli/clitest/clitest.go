@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,6 +41,27 @@ func FreeAddress(t *testing.T) string {
 	}
 	_ = l.Close()
 	return l.Addr().String()
+}
+
+// PassOn connects each client of a listener to an address. It returns when the listener is closed.
+func PassOn(l net.Listener, network, address string) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial(network, address)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		pipe := func(to, from net.Conn) {
+			_, _ = io.Copy(to, from)
+			_, _ = to.Close(), from.Close()
+		}
+		go pipe(client, server)
+		go pipe(server, client)
+	}
 }
 
 // Eventually polls holds until it returns true. The test fails after two minutes,

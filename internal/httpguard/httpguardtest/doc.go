@@ -1,2 +1,2 @@
-// Package httpguardtest sends raw bytes to an HTTP server.
+// Package httpguardtest sends raw bytes to an HTTP server, and calls a handler without a network.
 package httpguardtest
