@@ -117,7 +117,7 @@ func Discard(dataDir string) error {
 	if err != nil {
 		return fmt.Errorf("discard %s: %w", dataDir, err)
 	}
-	defer func() { _ = lock.Close() }()
+	defer unlock(lock)
 	p, err := locate(dir)
 	if err != nil {
 		return fmt.Errorf("discard %s: %w", dataDir, err)

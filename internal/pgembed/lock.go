@@ -28,3 +28,11 @@ func tryLock(path string) (*os.File, error) {
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
+
+// unlock releases the lock of a data folder. Closing the file alone would not release it while a
+// process that another goroutine starts has a copy of the descriptor, which it has until it
+// executes its program (flock(2)).
+func unlock(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	_ = f.Close()
+}

@@ -155,7 +155,7 @@ func (s *Server) PID() int {
 
 func (s *Server) unlock() {
 	if s.lock != nil {
-		_ = s.lock.Close()
+		unlock(s.lock)
 		s.lock = nil
 	}
 }
