@@ -15,7 +15,7 @@ const (
 	RoleAPI      = "api"      // serves the API and its pages
 	RoleRoute    = "route"    // plans events: matches them against routes and subscriptions
 	RoleDispatch = "dispatch" // sends deliveries, recovers, replays, expires, and maintains the database
-	RoleConsole  = "console"  // serves the web console, which has no pages yet
+	RoleConsole  = "console"  // serves the web console and the portal
 )
 
 // Roles returns all roles.

@@ -144,7 +144,7 @@ func (d *doctor) checkConfiguration() {
 
 func (d *doctor) missingRoles() (missing []string) {
 	for _, role := range configs.Roles() {
-		if role != configs.RoleConsole && !d.config.HasRole(role) {
+		if !d.config.HasRole(role) {
 			missing = append(missing, role)
 		}
 	}

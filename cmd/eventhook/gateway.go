@@ -180,20 +180,28 @@ func (g *gateway) wire() {
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
 }
 
-// router returns the handler of the public listener: ingest and the API, as far as the instance has
-// these roles. Other paths are answered 404.
+// router returns the handler of the public listener: ingest, the API and the console, as far as the
+// instance has these roles. Other paths are answered 404.
 func (g *gateway) router() http.Handler {
-	e := echo.New()
-	e.HTTPErrorHandler = api.HandleError
-	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: g.logPanic}))
-	if g.tracer != nil {
-		e.Use(g.traceAPI)
-	}
+	e := g.newRouter()
 	if g.config.HasRole(configs.RoleIngest) {
 		g.handler.Register(e)
 	}
 	if g.config.HasRole(configs.RoleAPI) {
 		g.registerAPI(e)
+	}
+	if g.config.HasRole(configs.RoleConsole) {
+		g.registerConsole(e)
+	}
+	return e
+}
+
+func (g *gateway) newRouter() *echo.Echo {
+	e := echo.New()
+	e.HTTPErrorHandler = api.HandleError
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: g.logPanic}))
+	if g.tracer != nil {
+		e.Use(g.traceAPI)
 	}
 	return e
 }

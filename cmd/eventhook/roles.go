@@ -14,7 +14,7 @@ func forRoles(c configs.Config) configs.Config {
 	if !c.HasRole(configs.RoleDispatch) {
 		c.Outbound.Dispatch.SendsAtOnce = 0
 	}
-	if c.HasRole(configs.RoleAPI) {
+	if c.HasRole(configs.RoleAPI) || c.HasRole(configs.RoleConsole) {
 		return c
 	}
 	c.Database.ListConns = 1 // for metrics

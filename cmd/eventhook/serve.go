@@ -165,6 +165,7 @@ func (g *gateway) announce(w io.Writer, generated *datadir.Secrets) {
 	url := g.config.PublicURL
 	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   %s/metrics\n",
 		version, url, url, g.scheme()+terminal.Address(g.management.Addr()))
+	g.announceConsole(w, generated != nil)
 	if own := g.scheme() + terminal.Address(g.public.Addr()); own != url {
 		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
 	}

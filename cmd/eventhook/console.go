@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/console"
+	"github.com/eventhook/eventhook/internal/session"
+)
+
+// registerConsole adds the web console to a router. Its pages call the API in this process; on an
+// instance without the role api, this API has no address of its own.
+func (g *gateway) registerConsole(e *echo.Echo) {
+	gatewayAPI := e
+	if !g.config.HasRole(configs.RoleAPI) {
+		gatewayAPI = g.newRouter()
+		g.registerAPI(gatewayAPI)
+	}
+	pages := echo.WrapHandler(console.New(console.Config{API: gatewayAPI, Sessions: g.sessions, Log: g.log, Now: now, Version: version}))
+	e.Any(console.Root, pages)
+	e.Any(console.Root+"/*", pages)
+}
+
+// signInLinkTTL is how long the sign-in link that make run prints can be used.
+const signInLinkTTL = time.Hour
+
+// announceConsole prints the address of the console. On a private gateway, which generates its keys,
+// it is a link that signs the reader in once as the admin.
+func (g *gateway) announceConsole(w io.Writer, isPrivate bool) {
+	if !g.config.HasRole(configs.RoleConsole) {
+		return
+	}
+	address := g.config.PublicURL + console.Root
+	if !isPrivate {
+		_, _ = fmt.Fprintf(w, "  console           %s\n", address)
+		return
+	}
+	hash := sha256.Sum256([]byte(g.keys.admin[0].Reveal()))
+	code, err := g.sessions.NewLink(context.Background(), session.Session{Kind: session.Console, KeyHash: hash[:], Name: "admin"}, signInLinkTTL)
+	if err != nil {
+		g.log.Warn("no sign-in link can be made; sign in to the console with the admin key", "error", err)
+		_, _ = fmt.Fprintf(w, "  console           %s\n", address)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "  console           %s/link?code=%s\n                    (signs you in once, within an hour; then %[1]s)\n", address, code)
+}

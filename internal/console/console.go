@@ -1,0 +1,81 @@
+// Package console serves the web console under /console: pages for the platform team and for the
+// engineers of tenants.
+//
+// The console is a client of the HTTP API of its own instance. A page calls the API's handlers in
+// this process with the session of the signed-in person, so that permissions, limits, validation
+// and the audit log are the API's own; the package has no SQL and stores nothing. Pages are
+// rendered by the server and work without the script, except for live values.
+//
+// A page consists of a handler, a template in pages/ and a line in one of the tables of pages; see
+// page. Text of senders reaches templates as strings, which html/template escapes.
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
+)
+
+// Root is the path of the console.
+const Root = "/console"
+
+// Sessions keeps the sessions of browsers. *session.Sessions implements it.
+type Sessions interface {
+	// Start creates a session and sets its cookie.
+	Start(ctx context.Context, w http.ResponseWriter, r *http.Request, s session.Session) error
+	// Read returns the session of a request and its token, or session.ErrNone.
+	Read(r *http.Request) (session.Session, string, error)
+	// End deletes the session of a request, and its cookie.
+	End(ctx context.Context, w http.ResponseWriter, r *http.Request) error
+	CSRFToken(token string) string
+	CheckCSRF(r *http.Request, token string) error
+	// Redeem returns the session of a one-time link, once.
+	Redeem(ctx context.Context, code string) (session.Session, error)
+}
+
+var _ Sessions = (*session.Sessions)(nil)
+
+// Config has the dependencies of a Console.
+type Config struct {
+	// API is the handler of the HTTP API of this instance.
+	API      http.Handler
+	Sessions Sessions
+	// OpenID signs people in with OpenID Connect; nil if it is not configured.
+	OpenID  OpenID
+	Log     *slog.Logger
+	Now     func() time.Time
+	Version string
+}
+
+// Console serves the pages. Create it with New. It is safe for concurrent use.
+type Console struct {
+	Config
+	assets    *web.Assets
+	templates templates
+	mux       *http.ServeMux
+}
+
+// New returns a console. It panics if a template is invalid, because templates are part of the
+// program.
+func New(c Config) *Console {
+	console := &Console{Config: c, assets: web.NewAssets(Root+"/static/", nil), mux: http.NewServeMux()}
+	console.templates = parseTemplates(console.assets, c.Now)
+	console.mux.Handle("GET "+Root+"/static/", console.assets)
+	console.registerSignIn()
+	for _, p := range pages() {
+		console.mux.Handle(p.pattern, console.handler(p))
+	}
+	console.mux.HandleFunc("GET "+Root+"/t/{tenant}/stream", console.serveStream)
+	console.mux.HandleFunc("GET "+Root+"/{section...}", console.serveSection)
+	return console
+}
+
+// ServeHTTP serves the paths under Root.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	web.Protect(w.Header(), web.Policy(nil))
+	c.mux.ServeHTTP(w, r)
+}

@@ -1,0 +1,72 @@
+package console
+
+import (
+	"fmt"
+
+	"github.com/eventhook/eventhook/client"
+)
+
+var eventPages = []page{
+	{pattern: "GET /console/t/{tenant}/events", template: "events", handle: (*Console).events, isLive: true},
+	{pattern: "POST /console/t/{tenant}/events/reprocess", handle: (*Console).reprocessEvents},
+}
+
+// eventStatuses are the values of the filter for the status.
+var eventStatuses = []string{"pending", "processing", "delivered", "unrouted", "failed", "dead", "duplicate"}
+
+// eventList is the data of the list of events.
+type eventList struct {
+	Events   []client.Event
+	Filter   form
+	Statuses []string
+	Selected map[string]bool // ids in the URL
+	Pager    pager
+	// IsFiltered is false for the list of all events.
+	IsFiltered bool
+}
+
+// eventFilters are the filters of the list, which are the API's own.
+var eventFilters = []string{"source", "status", "event_type", "received_after", "received_before", "idempotency_key", "trace_id", "request_id",
+	"correlation_id", "scope"}
+
+func (c *Console) events(r *request) (view, error) {
+	times, err := r.times("received_after", "received_before")
+	if err != nil {
+		return view{}, err
+	}
+	cursor, limit := r.cursor()
+	found, err := r.api.ListEvents(r.Context(), r.tenant, client.ListEventsParams{Cursor: cursor, Limit: limit, Source: r.filter("source"),
+		Status: filterAs[client.EventStatus](r, "status"), EventType: r.filter("event_type"), ReceivedAfter: times[0], ReceivedBefore: times[1],
+		IdempotencyKey: r.filter("idempotency_key"), TraceID: r.filter("trace_id"), RequestID: r.filter("request_id"),
+		CorrelationID: r.filter("correlation_id"), Scope: r.filter("scope")})
+	if err != nil {
+		return view{}, err
+	}
+	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses, Pager: r.pager(found.NextCursor), Selected: map[string]bool{}}
+	for _, id := range r.URL.Query()["selected"] {
+		list.Selected[id] = true
+	}
+	for _, name := range eventFilters {
+		list.IsFiltered = list.IsFiltered || r.filter(name) != nil
+	}
+	return view{Title: "Events", Data: list}, nil
+}
+
+// reprocessEvents processes the chosen events again. With the mode again it makes new events of
+// their payloads.
+func (c *Console) reprocessEvents(r *request) (view, error) {
+	if err := r.ParseForm(); err != nil {
+		return view{}, err
+	}
+	ids := r.PostForm["selected"]
+	body := client.EventReprocess{EventIds: ids}
+	if r.PostForm.Get("mode") == "again" {
+		mode := client.EventReprocessMode("again")
+		body.Mode = &mode
+	}
+	done, err := r.api.ReprocessEvents(r.detached(), r.tenant, body)
+	if err != nil {
+		return view{}, err
+	}
+	return redirect(r.base()+"/events", fmt.Sprintf("%d of %d chosen events are processed again.", done.ReprocessedCount, len(ids)))
+}

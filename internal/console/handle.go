@@ -1,0 +1,125 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/session"
+)
+
+// maxForm limits the body of a form in bytes. The largest form has a pasted payload.
+const maxForm = 4 << 20
+
+// handler returns the HTTP handler of a page. It reads the session, checks the CSRF token of acts,
+// calls the page's handler and renders its view or its error.
+func (c *Console) handler(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, token, err := c.Sessions.Read(r)
+		if err != nil {
+			c.refuseSession(w, r, err)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := c.Sessions.CheckCSRF(r, token); err != nil {
+			c.renderProblem(w, p, &request{Request: r}, problemPage{Title: "The form has expired", Status: http.StatusForbidden,
+				Detail: "Go back, reload the page and send the form again."})
+			return
+		}
+		in, err := c.newRequest(r, s, token)
+		if err != nil {
+			c.fail(w, p, &request{Request: r, tenant: r.PathValue("tenant")}, err)
+			return
+		}
+		c.answer(w, p, in)
+	})
+}
+
+func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
+	if p.serve != nil {
+		if err := p.serve(c, r, w); err != nil {
+			c.fail(w, p, r, err)
+		}
+		return
+	}
+	v, err := p.handle(c, r)
+	switch {
+	case err != nil:
+		c.fail(w, p, r, err)
+	case v.To != "":
+		setNotice(w, r.Request, v.Notice)
+		http.Redirect(w, r.Request, v.To, http.StatusSeeOther)
+	default:
+		v.Notice = cmp.Or(v.Notice, takeNotice(w, r.Request))
+		c.render(w, r.Request, cmp.Or(v.Page, p.template), cmp.Or(v.Status, http.StatusOK), c.shell(p, r, v))
+	}
+}
+
+// refuseSession responds to a request without a valid session: pages redirect to the sign-in.
+func (c *Console) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
+	if !errors.Is(err, session.ErrNone) {
+		c.fail(w, page{}, &request{Request: r}, err)
+		return
+	}
+	to := Root + "/sign-in"
+	if r.Method == http.MethodGet {
+		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	if r.Header.Get("HX-Request") != "" {
+		w.Header().Set("HX-Redirect", to)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// problemPage is the data of the page that shows an error.
+type problemPage struct {
+	Title, Detail, RequestID string
+	Status                   int
+	Faults                   []client.Fault
+}
+
+// fail renders the page of an error: what failed, what to do, and the request id.
+func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
+	problem, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		if r.Context().Err() != nil {
+			return // the browser left
+		}
+		c.Log.Error("a page of the console failed", "path", r.URL.Path, "error", err)
+		c.renderProblem(w, p, r, problemPage{Title: "Something failed", Status: http.StatusInternalServerError,
+			Detail: "The gateway could not build this page. Reload it; if it fails again, the log of the gateway has the cause."})
+		return
+	}
+	if problem.Status == http.StatusUnauthorized {
+		_ = c.Sessions.End(r.detached(), w, r.Request) // the session is of no use without its key
+		c.refuseSession(w, r.Request, session.ErrNone)
+		return
+	}
+	c.renderProblem(w, p, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
+		RequestID: problem.RequestID, Faults: problem.Errors})
+}
+
+func problemTitle(p *client.Problem) string {
+	switch p.Status {
+	case http.StatusForbidden:
+		return "No permission"
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return "Not possible now"
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return "The gateway is busy"
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return "The request is not valid"
+	}
+	return "Something failed"
+}
+
+func (c *Console) renderProblem(w http.ResponseWriter, p page, r *request, problem problemPage) {
+	p.isLive = false
+	c.render(w, r.Request, "problem", problem.Status, c.shell(p, r, view{Title: problem.Title, Data: problem}))
+}

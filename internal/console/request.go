@@ -1,0 +1,107 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
+)
+
+// request is a request of a signed-in person.
+type request struct {
+	*http.Request
+	api      *client.Client // calls the API with the permissions of the session
+	tenant   string         // slug in the path; "" for pages of all tenants
+	session  session.Session
+	identity client.Identity
+	csrf     string
+}
+
+// newRequest returns the request with a client for the API. It reads who is signed in. The error is
+// a *client.Problem with status 401 if the session's key is no longer valid.
+func (c *Console) newRequest(r *http.Request, s session.Session, token string) (*request, error) {
+	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind)})
+	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token)}
+	var err error
+	if in.api, err = inProcess(c.API, in.Request, "session"); err != nil {
+		return nil, err
+	}
+	in.identity, err = in.api.GetIdentity(in.Context())
+	return in, err
+}
+
+// inProcess returns a client for the API in this process, for one request of a browser. If the
+// context of the request has a session, key is not used.
+func inProcess(handler http.Handler, r *http.Request, key string) (*client.Client, error) {
+	h := &http.Client{Transport: web.Transport{Handler: handler, Request: r}}
+	return client.New("http://"+hostOf(r), key, client.WithHTTPClient(h), client.WithUserAgent(r.UserAgent()))
+}
+
+// hostOf returns the host of a request if it can be part of a URL.
+func hostOf(r *http.Request) string {
+	if u, err := url.Parse("http://" + r.Host); err == nil && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" {
+		return u.Host
+	}
+	return "localhost"
+}
+
+// base returns the path of the tenant's pages.
+func (r *request) base() string { return tenantBase(r.tenant) }
+
+func tenantBase(tenant string) string { return Root + "/t/" + url.PathEscape(tenant) }
+
+// isAdmin reports whether the person signed in for all tenants.
+func (r *request) isAdmin() bool {
+	return r.identity.Type == "admin" || r.identity.Type == "admin_read" || len(r.identity.Tenants) == 0 && r.identity.Tenant == nil
+}
+
+// can reports whether the person may use a scope on the tenant of the page. The API decides; this
+// only hides acts that it would refuse.
+func (r *request) can(scope string) bool {
+	for _, t := range r.identity.Tenants {
+		if t.Slug == r.tenant {
+			return slices.Contains(t.Scopes, scope)
+		}
+	}
+	return slices.Contains(r.identity.Scopes, scope)
+}
+
+// filter returns a query parameter for a filter of the API; nil if it is absent or empty.
+func (r *request) filter(name string) *string {
+	if v := r.URL.Query().Get(name); v != "" {
+		return &v
+	}
+	return nil
+}
+
+// cursor returns the parameters of a page of a list.
+func (r *request) cursor() (cursor *string, limit *int64) {
+	const defaultLimit = 50
+	size := int64(defaultLimit)
+	if n, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64); err == nil && n > 0 {
+		size = n
+	}
+	return r.filter("cursor"), &size
+}
+
+// with returns the address of the page with a query parameter changed; "" removes it.
+func (r *request) with(name, value string) string {
+	q := r.URL.Query()
+	q.Del(name)
+	if value != "" {
+		q.Set(name, value)
+	}
+	if len(q) == 0 {
+		return r.URL.Path
+	}
+	return r.URL.Path + "?" + q.Encode()
+}
+
+// detached returns a context for a change that must be finished even if the browser disconnects.
+func (r *request) detached() context.Context { return context.WithoutCancel(r.Context()) }
