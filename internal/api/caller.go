@@ -22,7 +22,7 @@ type caller struct {
 	keyHash     keyHash         // of the key or the grant that authenticated the request
 	isGrant     bool            // a session without a key
 	via         string          // of the session
-	holder      identity        // of the key or the grant
+	holder      *identity       // of the key or the grant; nil unless the operation tells the caller about itself
 	agent       eventhook.Agent // id and labels of the agent of the key; zero for other keys
 	address     netip.Addr
 	requestID   string
@@ -35,7 +35,11 @@ type caller struct {
 
 // identify fills in the caller's identity for an operation.
 func (c *caller) identify(h identity, from credential, n requirement) {
-	c.keyHash, c.holder = from.hash, h
+	c.keyHash = from.hash
+	if n.isOwn {
+		holder := h // h itself would be allocated for every request
+		c.holder = &holder
+	}
 	switch {
 	case h.grant != nil:
 		c.isGrant, c.keyName, c.admin = true, h.grant.Name, h.grant.MayAdminister(n.isRead)
