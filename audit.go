@@ -17,6 +17,7 @@ const (
 	ActorAdmin    ActorType = "admin"              // the admin key, changing a tenant
 	ActorOnBehalf ActorType = "admin_on_behalf_of" // the admin key, changing a tenant's resources
 	ActorKey      ActorType = "api_key"            // a tenant's key
+	ActorSession  ActorType = "session"            // a person with a Grant for a tenant, without a key
 	ActorOperator ActorType = "operator"           // a command that connects to the database directly
 	ActorSystem   ActorType = "system"             // the gateway itself
 )
@@ -32,7 +33,19 @@ type Actor struct {
 	TraceID   string // of the request; "" if it had none
 
 	ParentSpan, TraceFlags string // of the same traceparent header
+
+	Via string // ViaConsole or ViaPortal; "" for a request to the API and for actors that send none
 }
+
+// The values of Actor.Via.
+const (
+	ViaConsole = "console"
+	ViaPortal  = "portal"
+)
+
+// IsOfTenant reports whether the actor has permissions for its tenant only, as a tenant's key
+// has: it changes nothing while the tenant is suspended.
+func (a Actor) IsOfTenant() bool { return a.Type == ActorKey || a.Type == ActorSession }
 
 // AuditEntry records one change and its actor. It is inserted in the transaction of
 // the change and is never updated.

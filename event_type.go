@@ -35,9 +35,9 @@ type EventType struct {
 const maxDescription = 2000
 
 // IsHiddenFrom reports whether an actor must not see the entry: entries for the
-// admin are hidden from a tenant's keys.
+// admin are hidden from a tenant's keys and sessions.
 func (t EventType) IsHiddenFrom(a Actor) bool {
-	return t.Visibility == VisibleToAdmin && a.Type == ActorKey
+	return t.Visibility == VisibleToAdmin && a.IsOfTenant()
 }
 
 // Validate returns every fault by its field. It does not check the schema and does

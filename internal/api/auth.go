@@ -35,6 +35,8 @@ const (
 	classKey = "class"
 	// acceptKey is true for operations that create work.
 	acceptKey = "accept"
+	// ownKey is true for operations that every valid key may call.
+	ownKey = "own"
 	// schemaKey is for bodies of several schemas. Its value is a function that returns
 	// the schema for a content type and the bytes of a body, nil for a body that is not checked.
 	schemaKey = "schema"
@@ -94,32 +96,53 @@ func bearerToken(authorization string) (token string, ok bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// identity is the holder of an admin key, or an API key of a tenant.
-type identity struct {
-	admin *adminHash // nil for a key of a tenant
-	key   cachedKey
+// credential is what authenticates a request: a key, or the grant of a session.
+type credential struct {
+	hash       keyHash          // of the key, or of the grant
+	hasKeyForm bool             // the key can be in the database
+	grant      *eventhook.Grant // nil for a key
 }
 
-// authenticate returns the identity of a token, or errUnauthorized if the token is
-// not a valid key.
-func (k *keyring) authenticate(ctx context.Context, token string, hash keyHash) (identity, error) {
-	if admin := k.adminOf(hash); admin != nil {
+// credentialOf returns the credential of a request: that of its session, or the token of its
+// Authorization header. ok is false if it has none.
+func credentialOf(ctx huma.Context) (c credential, ok bool) {
+	if session, isSession := SessionOf(ctx.Context()); isSession {
+		return session.credential()
+	}
+	token, ok := bearerToken(ctx.Header("Authorization"))
+	return credential{hash: sha256.Sum256([]byte(token)), hasKeyForm: hasKeyForm(token)}, ok
+}
+
+// identity is an admin key, an API key of a tenant, or a grant.
+type identity struct {
+	admin *adminHash       // nil for a key of a tenant and a grant
+	grant *eventhook.Grant // nil for a key
+	key   cachedKey        // zero for an admin key and a grant
+}
+
+// authenticate returns the identity of a credential, or errUnauthorized if it is not a
+// valid key.
+func (k *keyring) authenticate(ctx context.Context, c credential) (identity, error) {
+	if c.grant != nil {
+		return identity{grant: c.grant}, nil
+	}
+	if admin := k.adminOf(c.hash); admin != nil {
 		return identity{admin: admin}, nil
 	}
-	if !hasKeyForm(token) {
+	if !c.hasKeyForm {
 		return identity{}, errUnauthorized // cannot be in the database
 	}
-	key, err := k.keys.Get(ctx, hash)
+	key, err := k.keys.Get(ctx, c.hash)
 	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
 		return identity{}, errUnauthorized
 	}
 	return identity{key: key}, err
 }
 
-// needsLookup reports whether authenticate has to query the database for a token
+// needsLookup reports whether authenticate has to query the database for a key
 // that is not cached as a valid key.
-func (k *keyring) needsLookup(token string, hash keyHash) bool {
-	return k.adminOf(hash) == nil && hasKeyForm(token) && !k.keys.IsKnown(hash)
+func (k *keyring) needsLookup(c credential) bool {
+	return c.grant == nil && k.adminOf(c.hash) == nil && c.hasKeyForm && !k.keys.IsKnown(c.hash)
 }
 
 // hasKeyForm reports whether a token has the form of the keys that NewKey generates.
@@ -136,6 +159,7 @@ type requirement struct {
 	isChange bool            // changes the configuration of the tenant, publishes events, or starts work
 	isAccept bool            // publishes events, or starts work
 	isRead   bool            // changes nothing at all
+	isOwn    bool            // tells the caller about itself: every valid key may call it
 }
 
 func requirementOf(ctx huma.Context) requirement {
@@ -145,32 +169,40 @@ func requirementOf(ctx huma.Context) requirement {
 	isAccept := startsWork || op.Method != http.MethodGet && scope == eventhook.ScopePublish
 	isChange := isAccept || op.Method != http.MethodGet && scope == eventhook.ScopeManage
 	isRead := op.Method == http.MethodGet || scope == eventhook.ScopeRead
-	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead}
+	isOwn, _ := op.Metadata[ownKey].(bool)
+	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead, isOwn}
 }
 
 // permit returns the tenant on which an identity may run an operation; zero for
 // operations without a tenant. The error is KindForbidden, KindNotFound or
 // KindConflict if the identity lacks permission.
 func (k *keyring) permit(ctx context.Context, h identity, n requirement) (eventhook.TenantID, error) {
-	if h.admin != nil {
-		if h.admin.isReadOnly && !n.isRead {
-			return eventhook.TenantID{}, errReadOnly
-		}
-		return k.permitAdmin(ctx, n)
-	}
 	switch {
+	case h.grant != nil:
+		return k.permitGrant(ctx, *h.grant, n)
+	case h.admin != nil && h.admin.isReadOnly && !n.isRead:
+		return eventhook.TenantID{}, errReadOnly
+	case h.admin != nil:
+		return k.permitAdmin(ctx, n)
+	case n.isOwn:
+		return h.key.TenantID, nil
 	case n.scope == "":
-		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This operation requires the admin key."}
+		return eventhook.TenantID{}, errAdminOnly
 	case h.key.tenant.Slug != n.tenant:
 		return eventhook.TenantID{}, eventhook.NotFound("tenant")
 	case !slices.Contains(h.key.Scopes, n.scope):
 		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(n.scope) + "."}
 	case n.isChange && h.key.tenant.Status == eventhook.TenantSuspended:
-		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden,
-			Message: "The tenant is suspended: its keys can read data and process accepted work, but cannot change anything."}
+		return eventhook.TenantID{}, errSuspended
 	}
 	return h.key.TenantID, nil
 }
+
+var (
+	errAdminOnly = &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This operation requires the admin key."}
+	errSuspended = &eventhook.Error{Kind: eventhook.KindForbidden,
+		Message: "The tenant is suspended: its keys can read data and process accepted work, but cannot change anything."}
+)
 
 func (k *keyring) permitAdmin(ctx context.Context, n requirement) (eventhook.TenantID, error) {
 	if n.tenant != "" && !eventhook.IsSlug(n.tenant) {
@@ -222,27 +254,26 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 // authorizeCaller authenticates the request and checks its permission. It fills in
 // the caller.
 func (s *server) authorizeCaller(ctx huma.Context, by *caller) error {
-	token, ok := bearerToken(ctx.Header("Authorization"))
+	c, ok := credentialOf(ctx)
 	if !ok {
 		return s.countRefusal("key_missing", errUnauthorized)
 	}
-	hash := keyHash(sha256.Sum256([]byte(token)))
-	h, err := s.wrongKeys.authenticate(ctx.Context(), by.address, token, hash)
+	h, err := s.wrongKeys.authenticate(ctx.Context(), by.address, c)
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindRateLimited:
 		return s.countRefusal("too_many_wrong_keys", err)
 	case err != nil:
 		return s.countRefusal("key_wrong", err)
 	}
-	by.keyHash = hash
-	if by.admin = h.admin != nil; by.admin {
-		by.keyName = h.admin.name
-	} else {
-		by.key, by.keyName = h.key.ID, h.key.Name
-		by.agent = eventhook.Agent{ID: h.key.AgentID, Labels: h.key.AgentLabels}
-		s.KeyUses.record(h.key.ID, s.Now())
+	needs := requirementOf(ctx)
+	by.identify(h, c, needs)
+	if session, isSession := SessionOf(ctx.Context()); isSession {
+		by.via = session.Via
 	}
-	if by.tenant, err = s.keys.permit(ctx.Context(), h, requirementOf(ctx)); err != nil {
+	if !by.key.IsZero() {
+		s.KeyUses.record(by.key, s.Now())
+	}
+	if by.tenant, err = s.keys.permit(ctx.Context(), h, needs); err != nil {
 		return s.countRefusal("not_permitted", err)
 	}
 	return nil

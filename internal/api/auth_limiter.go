@@ -36,24 +36,24 @@ func newWrongKeyLimiter(keys *keyring, hasAddresses bool, now func() time.Time) 
 	return g
 }
 
-// authenticate returns the identity of a token, as the keyring does. For a wrong key
+// authenticate returns the identity of a credential, as the keyring does. For a wrong key
 // that exceeds the budget of the client, the error is KindRateLimited. A key that
 // needs a lookup takes from the budget before the lookup, and returns it unless the
 // key is wrong; so concurrent requests cannot exceed the budget. Internal errors do
 // not use the budget.
-func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, token string, hash keyHash) (identity, error) {
+func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, c credential) (identity, error) {
 	if g.budget == nil {
-		return g.keys.authenticate(ctx, token, hash)
+		return g.keys.authenticate(ctx, c)
 	}
 	authenticate, drawn := g.keys.authenticate, false
-	if g.keys.needsLookup(token, hash) {
+	if g.keys.needsLookup(c) {
 		if drawn = g.budget.Take(client, g.now()); drawn {
 			ctx = context.WithoutCancel(ctx) // the lookup continues and counts if the client disconnects
 		} else {
 			authenticate = g.authenticateInSlot
 		}
 	}
-	h, err := authenticate(ctx, token, hash)
+	h, err := authenticate(ctx, c)
 	isWrong := eventhook.KindOf(err) == eventhook.KindUnauthorized
 	if drawn && !isWrong {
 		g.budget.Return(client, g.now())
@@ -67,11 +67,11 @@ func (g *wrongKeyLimiter) authenticate(ctx context.Context, client netip.Addr, t
 
 // authenticateInSlot waits for one of the lookup slots. The slot is released when
 // the lookup ends, which continues if the client disconnects.
-func (g *wrongKeyLimiter) authenticateInSlot(ctx context.Context, token string, hash keyHash) (identity, error) {
+func (g *wrongKeyLimiter) authenticateInSlot(ctx context.Context, c credential) (identity, error) {
 	select {
 	case g.lookups <- struct{}{}:
 		defer func() { <-g.lookups }()
-		return g.keys.authenticate(context.WithoutCancel(ctx), token, hash)
+		return g.keys.authenticate(context.WithoutCancel(ctx), c)
 	case <-ctx.Done():
 		return identity{}, ctx.Err()
 	}

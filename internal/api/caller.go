@@ -19,7 +19,10 @@ type caller struct {
 	admin       bool
 	key         eventhook.KeyID // zero for the admin key
 	keyName     string          // of the admin key, too
-	keyHash     keyHash         // of the key that authenticated the request
+	keyHash     keyHash         // of the key or the grant that authenticated the request
+	isGrant     bool            // a session without a key
+	via         string          // of the session
+	holder      *identity       // of the key or the grant; nil unless the operation tells the caller about itself
 	agent       eventhook.Agent // id and labels of the agent of the key; zero for other keys
 	address     netip.Addr
 	requestID   string
@@ -30,16 +33,44 @@ type caller struct {
 	reservation *reservation // of the request budgets
 }
 
+// identify fills in the caller's identity for an operation.
+func (c *caller) identify(h identity, from credential, n requirement) {
+	c.keyHash = from.hash
+	if n.isOwn {
+		holder := h // h itself would be allocated for every request
+		c.holder = &holder
+	}
+	switch {
+	case h.grant != nil:
+		c.isGrant, c.keyName, c.admin = true, h.grant.Name, h.grant.MayAdminister(n.isRead)
+	case h.admin != nil:
+		c.keyName, c.admin = h.admin.name, true
+	default:
+		c.key, c.keyName = h.key.ID, h.key.Name
+		c.agent = eventhook.Agent{ID: h.key.AgentID, Labels: h.key.AgentLabels}
+	}
+}
+
+// budgetKey identifies the key or the grant in the request budgets; zero for admins.
+func (c caller) budgetKey() eventhook.KeyID {
+	if c.isGrant && !c.admin {
+		return eventhook.KeyID(c.keyHash[:16])
+	}
+	return c.key
+}
+
 // actor returns the caller as the audit log records it. An admin on a path of a
 // tenant acts on behalf of that tenant.
 func (c caller) actor() eventhook.Actor {
 	a := eventhook.Actor{Type: eventhook.ActorKey, KeyID: c.key, Name: c.keyName, RequestID: c.requestID, TraceID: c.trace,
-		ParentSpan: c.parentSpan, TraceFlags: c.traceFlags}
+		ParentSpan: c.parentSpan, TraceFlags: c.traceFlags, Via: c.via}
 	switch {
 	case c.admin && (c.tenant.IsZero() || c.tenant == eventhook.OperatorTenant):
 		a.Type = eventhook.ActorAdmin
 	case c.admin:
 		a.Type = eventhook.ActorOnBehalf
+	case c.isGrant:
+		a.Type = eventhook.ActorSession
 	}
 	if c.address.IsValid() {
 		a.SourceIP = c.address.String()

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,8 +155,8 @@ func (st *eventStream) send(ctx context.Context, updates eventhook.EventUpdates)
 // checkAccess returns errStreamEnded if the key of the client is no longer valid or
 // lacks permission. If the check itself fails, the stream continues.
 func (st *eventStream) checkAccess(ctx context.Context) error {
-	token, _ := bearerToken(st.request.Header("Authorization"))
-	h, err := st.keys.authenticate(ctx, token, sha256.Sum256([]byte(token)))
+	c, _ := credentialOf(st.request)
+	h, err := st.keys.authenticate(ctx, c)
 	if err == nil {
 		_, err = st.keys.permit(ctx, h, requirementOf(st.request))
 	}

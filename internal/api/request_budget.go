@@ -98,7 +98,7 @@ type reservation struct {
 // body. The reservation must be released. The error is KindRateLimited or
 // KindUnavailable.
 func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, error) {
-	h := &reservation{server: s, header: headerOf(ctx), key: by.key}
+	h := &reservation{server: s, header: headerOf(ctx), key: by.budgetKey()}
 	if !by.admin {
 		h.tenant = by.tenant
 	}

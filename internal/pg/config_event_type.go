@@ -41,7 +41,7 @@ func (db *DB) EventType(ctx context.Context, tenant eventhook.TenantID, name str
 // Index on tenant and id.
 func (db *DB) EventTypes(ctx context.Context, to eventhook.Actor, tenant eventhook.TenantID, before eventhook.EventTypeID, limit int) ([]eventhook.EventType, error) {
 	hidden := ""
-	if to.Type == eventhook.ActorKey {
+	if to.IsOfTenant() {
 		hidden = string(eventhook.VisibleToAdmin)
 	}
 	rows, err := db.lists.Query(ctx, `SELECT `+eventTypeColumns+` FROM eventhook.event_type

@@ -157,7 +157,7 @@ func checkMutable(t eventhook.Tenant, by eventhook.Actor) error {
 	switch {
 	case t.Status == eventhook.TenantClosed:
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed; its resources cannot be changed.", t.Slug)}
-	case t.Status == eventhook.TenantSuspended && by.Type == eventhook.ActorKey:
+	case t.Status == eventhook.TenantSuspended && by.IsOfTenant():
 		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The tenant is suspended: its keys can only read."}
 	}
 	return nil

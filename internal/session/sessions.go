@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Config configures Sessions.
+type Config struct {
+	Kind    Kind
+	Cookies Cookies
+	Store   Store
+	// IsHTTPS reports whether the client's connection is encrypted although the request arrived
+	// without TLS, because a trusted proxy says so. nil: never. See IsPlainLoopback.
+	IsHTTPS func(*http.Request) bool
+	Now     func() time.Time // nil: time.Now
+}
+
+// Sessions starts, reads and ends the sessions of one kind. It is safe for concurrent use.
+type Sessions struct {
+	Config
+	origin *http.CrossOriginProtection
+}
+
+// New returns the Sessions of a configuration.
+func New(c Config) *Sessions {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.IsHTTPS == nil {
+		c.IsHTTPS = func(*http.Request) bool { return false }
+	}
+	return &Sessions{Config: c, origin: http.NewCrossOriginProtection()}
+}
+
+// errNone is the same for a missing, an unknown and an expired token.
+var errNone = &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "You are not signed in, or the session has ended."}
+
+// errLink is the same for an unknown, a used and an expired code.
+var errLink = &eventhook.Error{Kind: eventhook.KindNotFound, Message: "The link is not valid: it was used already, or it has expired."}
+
+// Start signs a browser in: it stores the session and sets the cookie. It sets ID, Kind, CreatedAt and
+// LastSeenAt, and, if it is zero, ExpiresAt to MaxAge from now. It ends the session that the
+// request had before.
+func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Request, n Session) (Session, error) {
+	if err := s.deleteOf(ctx, r); err != nil {
+		return n, err
+	}
+	now := s.Now()
+	n.ID, n.Kind, n.CreatedAt, n.LastSeenAt = eventhook.NewID[Session](now), s.Kind, now, now
+	if n.ExpiresAt.IsZero() {
+		n.ExpiresAt = now.Add(MaxAge)
+	}
+	token := newToken()
+	if err := s.Store.CreateWebSession(ctx, hashOf(token), n); err != nil {
+		return n, err
+	}
+	http.SetCookie(w, s.cookie(r, token, n.ExpiresAt.Sub(now)))
+	return n, nil
+}
+
+// Read returns the session of a request and its token. The error is KindUnauthorized if the
+// request has no valid session.
+func (s *Sessions) Read(r *http.Request) (n Session, token string, err error) {
+	cookie, err := r.Cookie(s.Cookies.Name)
+	if err != nil || !isToken(cookie.Value) {
+		return Session{}, "", errNone
+	}
+	ctx, hash := r.Context(), hashOf(cookie.Value)
+	n, err = s.Store.WebSession(ctx, hash)
+	now := s.Now()
+	switch {
+	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && (n.Kind != s.Kind || !n.IsValid(now)):
+		return Session{}, "", errNone
+	case err != nil:
+		return Session{}, "", err
+	case now.Sub(n.LastSeenAt) >= touchInterval:
+		n.LastSeenAt = now
+		err = s.Store.TouchWebSession(ctx, hash, now)
+	}
+	return n, cookie.Value, err
+}
+
+// End signs a browser out: it deletes the session of the request and the cookie.
+func (s *Sessions) End(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	const deleteCookie = -time.Second
+	http.SetCookie(w, s.cookie(r, "", deleteCookie))
+	return s.deleteOf(ctx, r)
+}
+
+// deleteOf deletes the session whose token a request has, if any.
+func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
+	cookie, err := r.Cookie(s.Cookies.Name)
+	if err != nil || !isToken(cookie.Value) {
+		return nil
+	}
+	return s.Store.DeleteWebSession(ctx, hashOf(cookie.Value))
+}
+
+// NewLink stores a link to a session and returns its code. The code can be redeemed once within
+// ttl. A session of the portal without ExpiresAt ends when its link does.
+func (s *Sessions) NewLink(ctx context.Context, n Session, ttl time.Duration) (code string, err error) {
+	end := s.Now().Add(ttl)
+	n.Kind = s.Kind
+	if n.Kind == Portal && n.ExpiresAt.IsZero() {
+		n.ExpiresAt = end
+	}
+	code = newToken()
+	return code, s.Store.CreateWebLink(ctx, hashOf(code), n, end)
+}
+
+// Redeem returns the session of a link, for Start. Concurrent callers with the same code get
+// it once. The error is KindNotFound for a code that is unknown, was redeemed or has expired.
+func (s *Sessions) Redeem(ctx context.Context, code string) (Session, error) {
+	if !isToken(code) {
+		return Session{}, errLink
+	}
+	n, err := s.Store.TakeWebLink(ctx, hashOf(code), s.Kind, s.Now())
+	if eventhook.KindOf(err) == eventhook.KindNotFound {
+		return Session{}, errLink
+	}
+	return n, err
+}
+
+const tokenBytes = 32
+
+// newToken returns a random token with 256 bits of entropy.
+func newToken() string {
+	raw := make([]byte, tokenBytes)
+	_, _ = rand.Read(raw) // never fails, see crypto/rand
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// isToken reports whether a text has the form of the tokens that newToken returns.
+func isToken(text string) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	return err == nil && len(raw) == tokenBytes
+}
+
+func hashOf(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
+}
