@@ -26,14 +26,15 @@ const Root = "/console"
 // Sessions keeps the sessions of browsers. *session.Sessions implements it.
 type Sessions interface {
 	// Start creates a session and sets its cookie.
-	Start(ctx context.Context, w http.ResponseWriter, r *http.Request, s session.Session) error
-	// Read returns the session of a request and its token, or session.ErrNone.
+	Start(ctx context.Context, w http.ResponseWriter, r *http.Request, s session.Session) (session.Session, error)
+	// Read returns the session of a request and its token. The error is KindUnauthorized without one.
 	Read(r *http.Request) (session.Session, string, error)
 	// End deletes the session of a request, and its cookie.
 	End(ctx context.Context, w http.ResponseWriter, r *http.Request) error
 	CSRFToken(token string) string
 	CheckCSRF(r *http.Request, token string) error
-	// Redeem returns the session of a one-time link, once.
+	// Redeem returns the session of a one-time link, once. The error is KindNotFound for a link that
+	// was used or has expired.
 	Redeem(ctx context.Context, code string) (session.Session, error)
 }
 

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
-	"github.com/eventhook/eventhook/internal/session"
 )
 
 // maxForm limits the body of a form in bytes. The largest form has a pasted payload.
@@ -59,10 +59,15 @@ func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
 
 // refuseSession responds to a request without a valid session: pages redirect to the sign-in.
 func (c *Console) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
-	if !errors.Is(err, session.ErrNone) {
+	if eventhook.KindOf(err) != eventhook.KindUnauthorized {
 		c.fail(w, page{}, &request{Request: r}, err)
 		return
 	}
+	c.askSignIn(w, r)
+}
+
+// askSignIn redirects to the sign-in, and from there back to the page.
+func (c *Console) askSignIn(w http.ResponseWriter, r *http.Request) {
 	to := Root + "/sign-in"
 	if r.Method == http.MethodGet {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
@@ -96,7 +101,7 @@ func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
 	}
 	if problem.Status == http.StatusUnauthorized {
 		_ = c.Sessions.End(r.detached(), w, r.Request) // the session is of no use without its key
-		c.refuseSession(w, r.Request, session.ErrNone)
+		c.askSignIn(w, r.Request)
 		return
 	}
 	c.renderProblem(w, p, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,

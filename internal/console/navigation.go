@@ -27,7 +27,7 @@ func navigation(r *request, section string) []group {
 		)
 		prefixItems(groups, r.base())
 	}
-	if r.isAdmin() && r.identity.Type != "" {
+	if r.isAdmin() {
 		admin := []group{{Name: "Gateway", Items: []item{{Name: "All tenants", Href: ""}, {Name: "Tenants", Href: "/tenants", Key: "n"}, {Name: "System", Href: "/system", Key: "y"}, {Name: "Audit of all", Href: "/audit"}}}}
 		prefixItems(admin, Root)
 		groups = append(groups, admin...)

@@ -3,11 +3,11 @@ package console
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/session"
 )
@@ -103,7 +103,7 @@ func (c *Console) signInFault(r *http.Request, err error) (status int, fault str
 }
 
 func (c *Console) start(w http.ResponseWriter, r *http.Request, s session.Session, next string) {
-	if err := c.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s); err != nil {
+	if _, err := c.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s); err != nil {
 		c.Log.Error("a session cannot be stored", "error", err)
 		c.renderSignIn(w, r, http.StatusServiceUnavailable, "The gateway could not store the session. Try again in a few seconds.")
 		return
@@ -115,7 +115,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, s session.Sessio
 func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	s, err := c.Sessions.Redeem(context.WithoutCancel(r.Context()), r.URL.Query().Get("code"))
 	switch {
-	case errors.Is(err, session.ErrNone):
+	case eventhook.KindOf(err) == eventhook.KindNotFound:
 		if _, _, err := c.Sessions.Read(r); err == nil { // the link was opened twice in one browser
 			http.Redirect(w, r, Root, http.StatusSeeOther)
 			return
