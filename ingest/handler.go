@@ -405,6 +405,7 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 	e, outcome := res.event, OutcomeAccepted
 	if e.Status == eventhook.EventDuplicate {
 		outcome = OutcomeDuplicate
+		src.account.Duplicate()
 	}
 	h.observer.Answered(outcome, "")
 	header := w.Header()

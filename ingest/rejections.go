@@ -205,6 +205,7 @@ func (h *Handler) recordRejection(r *http.Request, src *source, refused *refusal
 	if src == nil || !refused.outcome.isCounted() {
 		return
 	}
+	src.account.Refused()
 	now, reason := h.now().Truncate(time.Millisecond), refused.reasonLabel() // the precision of the time in an id
 	h.rejected.count(eventhook.RejectionCount{SourceID: src.config.ID, Reason: reason, Count: 1, FirstAt: now, LastAt: now})
 	if !refused.outcome.isListed() {

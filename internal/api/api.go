@@ -66,7 +66,9 @@ type Deps struct {
 	Receivers     Receivers
 	Quotas        Quotas // nil: published events do not count towards quotas
 
-	Usage      UsageStore         // nil: statistics are zero
+	Usage      UsageStore // nil: statistics are zero
+	Overviews  OverviewStore
+	System     SystemStatus       // of this instance
 	PublicKeys verify.Keys        // public keys of providers; may be nil
 	PublicURL  string             // the gateway as clients reach it
 	CursorKey  []byte             // key of the MAC in cursors; the same on all instances
@@ -146,6 +148,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerWork(api)
 	s.registerPromises(api)
 	s.registerHandshake(api)
+	s.registerOverview(api)
+	s.registerSystem(api)
 	s.registerTenants(api)
 	s.registerConfiguration(api)
 	s.registerKeys(api)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ type streamInput struct {
 	Source      string `query:"source" doc:"Send only events of the source with this slug."`
 	Status      string `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"Send only events with this status."`
 	EventType   string `query:"event_type" doc:"Send only events of this type."`
+	Heartbeat   int    `query:"heartbeat_seconds" minimum:"1" maximum:"60" doc:"Send a message heartbeat after this many seconds without another message; its data is the time. Without the parameter, a comment is sent every 15 seconds, which EventSource does not show."`
 }
 
 // last returns the id of the last event that the client received; zero if the client
@@ -55,6 +57,7 @@ func (s *server) registerStream(api huma.API) {
 		summary: "Stream events as server-sent events",
 		about: "Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. " +
 			"Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. " +
+			"With heartbeat_seconds, a client that has seen no message for longer knows that the connection is lost. " +
 			fmt.Sprintf("Each instance serves at most %d streams per tenant and %d in total.", maxTenantStreams, maxInstanceStreams)}
 	register(s, api, op, s.streamEvents)
 	described := api.OpenAPI().Paths[op.path].Get.Responses
@@ -76,7 +79,7 @@ func (s *server) streamEvents(_ context.Context, by caller, in *streamInput) (*h
 	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType)}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer release()
-		st := &eventStream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
+		st := &eventStream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after, every: time.Duration(in.Heartbeat) * time.Second}
 		if err := st.run(); err != nil && !errors.Is(err, errStreamEnded) && hc.Context().Err() == nil {
 			s.Log.Warn("event stream failed", "tenant", in.Tenant, "request_id", by.requestID, "trace_id", by.trace, "error", err)
 		}
@@ -93,6 +96,7 @@ type eventStream struct {
 	tenant  eventhook.TenantID
 	filter  eventhook.EventFilter
 	after   eventhook.EventID // zero: no replay
+	every   time.Duration     // between visible heartbeats; 0: comments, at the default interval
 
 	out        io.Writer
 	control    *http.ResponseController
@@ -122,7 +126,7 @@ func (st *eventStream) run() error {
 	st.request.SetHeader("Cache-Control", "no-store")
 	st.request.SetHeader("X-Accel-Buffering", "no") // nginx must not buffer the stream
 	st.request.SetStatus(http.StatusOK)
-	return st.Events.WatchEvents(ctx, st.tenant, streamHeartbeat, func(updates eventhook.EventUpdates) error { return st.send(ctx, updates) })
+	return st.Events.WatchEvents(ctx, st.tenant, cmp.Or(st.every, streamHeartbeat), func(updates eventhook.EventUpdates) error { return st.send(ctx, updates) })
 }
 
 // send writes event updates, or a heartbeat without any.
@@ -147,9 +151,19 @@ func (st *eventStream) send(ctx context.Context, updates eventhook.EventUpdates)
 		text = append(text, gapMessage...)
 	}
 	if len(text) == 0 {
-		text = []byte(": heartbeat\n\n")
+		text = st.heartbeat()
 	}
 	return st.write(text)
+}
+
+// heartbeat returns a message that EventSource shows, if the client asked for it, and a comment
+// otherwise.
+func (st *eventStream) heartbeat() []byte {
+	if st.every == 0 {
+		return []byte(": heartbeat\n\n")
+	}
+	data, _ := json.Marshal(map[string]time.Time{"at": utc(st.Now())}) // cannot fail
+	return fmt.Appendf(nil, "event: heartbeat\ndata: %s\n\n", data)
 }
 
 // checkAccess returns errStreamEnded if the key of the client is no longer valid or

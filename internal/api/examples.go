@@ -47,7 +47,7 @@ func exampleTime(seconds int) time.Time {
 func examples() map[string]example {
 	all := map[string]example{}
 	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(),
-		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples()} {
+		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples(), overviewExamples()} {
 		maps.Copy(all, part)
 	}
 	return all

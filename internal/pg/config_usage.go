@@ -183,7 +183,7 @@ WITH over AS MATERIALIZED (
 DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
 // SweepUsage deletes counts that are not used any more from the next part of each table, as
-// SweepIdempotencyKeys does: counts of sources and subscriptions older than 25 hours, and
+// SweepIdempotencyKeys does: traffic and counts of sources and subscriptions older than 25 hours, and
 // counts of tenants for days whose bodies have been dropped. A retention of 0 keeps the
 // latter. It returns the number of deleted rows.
 func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {
@@ -194,6 +194,11 @@ func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {
 	}
 	sent, err := db.sweep(ctx, "sweep counts of subscriptions", "subscription_usage", sweepSubscriptionUsageSQL, &db.sweptSubscriptionUsage, old)
 	n += sent
+	if err == nil {
+		var passed int
+		passed, err = db.sweep(ctx, "sweep traffic", "traffic", sweepTrafficSQL, &db.sweptTraffic, db.now().Add(-eventhook.TrafficRetention))
+		n += passed
+	}
 	days := r.days("event_payload")
 	if err != nil || days <= 0 {
 		return n, err

@@ -109,7 +109,7 @@ type DB struct {
 	sweptKeys, sweptExecutions sweepPosition
 	sweptPromises              sweepPosition
 
-	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
+	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage, sweptTraffic sweepPosition
 
 	keptPartitions sync.Map // names of partitions that were logged as kept past their retention
 

@@ -59,7 +59,7 @@ var purgeSteps = []cleanupStep{
 	purgeRows("subscription_usage", `subscription_id IN (SELECT id FROM eventhook.subscription WHERE tenant_id = $1)`),
 	purgeRows("source_usage", rowsOfSources), purgeRows("rejection", rowsOfSources),
 	purgeRows("subscription", rowsOfTenant), purgeRows("route", rowsOfTenant), purgeRows("source", rowsOfTenant),
-	purgeRows("event_type", rowsOfTenant), purgeRows("tenant_usage", rowsOfTenant), purgeRows("api_key", rowsOfTenant), purgeRows("agent", rowsOfTenant),
+	purgeRows("event_type", rowsOfTenant), purgeRows("tenant_usage", rowsOfTenant), purgeRows("traffic", rowsOfTenant), purgeRows("api_key", rowsOfTenant), purgeRows("agent", rowsOfTenant),
 	purgeRows("audit_log", rowsOfTenant+` AND resource_type <> 'tenant'`), forgetTenant,
 }
 

@@ -15,6 +15,7 @@ type Account struct {
 	quota  eventhook.Quota
 	tenant *tenant
 	source *source // nil for the events that a tenant publishes
+	tally  *tally
 }
 
 // Excess says which quota an event would exceed.
@@ -102,6 +103,8 @@ func (a *Account) add(d day, c count) count {
 	if a.source != nil {
 		a.source.events.Add(c.events)
 	}
+	a.tally.received.Add(c.events)
+	a.meter.dueTallies.add(a.tally)
 	a.meter.dueTenants.add(a.tenant)
 	if a.source != nil {
 		a.meter.dueSources.add(a.source)

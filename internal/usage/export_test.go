@@ -10,5 +10,5 @@ func (m *Meter) Waiting() int {
 // Retained returns the number of cached tenants and of tenants and sources with unwritten
 // counts.
 func (m *Meter) Retained() (cached, due int) {
-	return m.tenants.Len(), len(m.dueTenants.list) + len(m.dueSources.list) + len(m.failed)
+	return m.tenants.Len(), len(m.dueTenants.list) + len(m.dueSources.list) + len(m.dueTallies.list) + len(m.failed) + len(m.traffic)
 }

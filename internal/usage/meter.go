@@ -13,7 +13,7 @@
 // instance beyond the first.
 //
 // If a write fails, the counts stay in memory and are written later. A crash loses the
-// counts since the last write, which is about a second.
+// counts since the last write, which is about a second, and two for the counts of minutes.
 package usage
 
 import (
@@ -30,12 +30,13 @@ import (
 
 // Store adds up the counts of all instances. Each Add method adds all of its counts or, if it
 // returns an error, none. A pair of tenant and day, or of source or subscription and span,
-// occurs once in counts. Calls with the same slot wait for each other's row locks, so each
+// occurs once in counts, and so does the traffic of a resource within a span. Calls with the same slot wait for each other's row locks, so each
 // instance picks a slot below Slots at random.
 type Store interface {
 	AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error
 	AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error
 	AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
+	AddTraffic(ctx context.Context, slot int, counts []eventhook.TrafficCount) error
 	// UsageBetween returns the events and bytes that each tenant stored on the days from
 	// (inclusive) to until (exclusive). Events whose bodies were deleted do not count. The
 	// result omits tenants without usage.
@@ -58,10 +59,12 @@ type Meter struct {
 
 	dueTenants dueList[*tenant]
 	dueSources dueList[*source]
+	dueTallies dueList[*tally]
 
 	mu         sync.Mutex
 	failed     map[eventhook.SourceID]int64 // events
 	deliveries map[span]eventhook.SubscriptionCount
+	traffic    map[trafficKey]*eventhook.Traffic
 	waiting    map[*tenant]int // number of callers that wait for the totals of a tenant
 }
 
@@ -73,20 +76,22 @@ func New(size int, store Store, log *slog.Logger, now func() time.Time) *Meter {
 	}
 	return &Meter{store: store, slot: rand.IntN(Slots), log: log, now: now, //nolint:gosec // not a secret
 		tenants: tenants, flushSlot: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{},
-		deliveries: map[span]eventhook.SubscriptionCount{}, waiting: map[*tenant]int{}}
+		deliveries: map[span]eventhook.SubscriptionCount{}, traffic: map[trafficKey]*eventhook.Traffic{}, waiting: map[*tenant]int{}}
 }
 
 // Open returns the account of a source with the quota in s. Call it when the source is
 // loaded, not for each request. If s has a quota, Open reads the usage of the tenant, unless
 // that was done within the last second, and may return the error of the store.
 func (m *Meter) Open(ctx context.Context, s eventhook.Source) (*Account, error) {
-	return m.open(ctx, &Account{meter: m, quota: s.Quota, tenant: m.tenant(s.TenantID), source: &source{id: s.ID}})
+	return m.open(ctx, &Account{meter: m, quota: s.Quota, tenant: m.tenant(s.TenantID), source: &source{id: s.ID},
+		tally: &tally{of: eventhook.TrafficOf{TenantID: s.TenantID, SourceID: s.ID}}})
 }
 
 // OpenTenant returns the account for the events that a tenant publishes. It is otherwise like
 // Open.
 func (m *Meter) OpenTenant(ctx context.Context, t eventhook.Tenant) (*Account, error) {
-	return m.open(ctx, &Account{meter: m, quota: t.Quota, tenant: m.tenant(t.ID)})
+	return m.open(ctx, &Account{meter: m, quota: t.Quota, tenant: m.tenant(t.ID),
+		tally: &tally{of: eventhook.TrafficOf{TenantID: t.ID}}})
 }
 
 func (m *Meter) open(ctx context.Context, a *Account) (*Account, error) {
@@ -116,7 +121,9 @@ const (
 	// intervalsPerSourceFlush is the number of intervals between two flushes of sources, whose
 	// counts are only displayed.
 	intervalsPerSourceFlush = 10
-	writeTimeout            = 5 * time.Second
+	// intervalsPerTrafficFlush is the number of intervals between two flushes of the counts of minutes.
+	intervalsPerTrafficFlush = 2
+	writeTimeout             = 5 * time.Second
 )
 
 // Run writes the counts until ctx ends, and then once more; cancel ctx after the last
@@ -132,11 +139,15 @@ func (m *Meter) Run(ctx context.Context) error {
 			m.try(ctx, "the usage of tenants could not be written", m.Flush)
 			m.try(ctx, "the usage of sources could not be written", m.FlushSources)
 			m.try(ctx, "the statistics of subscriptions could not be written", m.FlushSubscriptions)
+			m.try(ctx, "the counts of minutes could not be written", m.FlushTraffic)
 			return nil
 		case <-tick.C:
 		}
 		m.try(ctx, "the usage of tenants could not be written and will be retried", m.Flush)
 		m.try(ctx, "the statistics of subscriptions could not be written and will be retried", m.FlushSubscriptions)
+		if n%intervalsPerTrafficFlush == 0 {
+			m.try(ctx, "the counts of minutes could not be written and will be retried", m.FlushTraffic)
+		}
 		if n%intervalsPerSourceFlush == 0 {
 			m.try(ctx, "the usage of sources could not be written and will be retried", m.FlushSources)
 		}

@@ -23,8 +23,9 @@ func (s *source) due() *atomic.Bool { return &s.isDue }
 // Settled counts the events of a settled batch that failed at their first attempt. A
 // reprocessed event begins with a first attempt again, so it can count again. Settled also
 // counts the events that the batch published as events stored by their tenant; no quota refuses
-// them.
+// them. It counts the events that have reached a final status.
 func (m *Meter) Settled(batch []*effects.Settlement) {
+	m.noteSettled(batch)
 	for _, s := range batch {
 		for i := range s.Actions {
 			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {

@@ -19,7 +19,8 @@ type span struct {
 // source of its event instead, if it failed at the first attempt or died without one; several
 // such deliveries of one event in a batch count once.
 func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
-	at := m.now().UTC().Truncate(eventhook.SourceCountSpan)
+	now := m.now().UTC()
+	at, minute := now.Truncate(eventhook.SourceCountSpan), now.Truncate(time.Minute)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	failed := map[failedEvent]bool{} // targets of one event count once
@@ -27,6 +28,7 @@ func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 		if s.IsTest {
 			continue
 		}
+		m.noteDelivery(s, minute)
 		if s.Delivery.IsOfRoute() {
 			if e := s.Delivery.Event; e != nil && !e.SourceID.IsZero() && s.Delivery.RetryCount == 0 && s.Status != eventhook.DeliverySuccess {
 				failed[failedEvent{e.SourceID, e.ID}] = true

@@ -25,6 +25,7 @@ type Store struct {
 	days     map[tenantDay]Sum
 	spans    map[span]eventhook.SourceCount
 	sent     map[sentSpan]eventhook.SubscriptionCount
+	traffic  map[trafficSpan]eventhook.Traffic
 	writes   int
 	reads    int
 }
@@ -44,12 +45,18 @@ type sentSpan struct {
 	at           time.Time
 }
 
+type trafficSpan struct {
+	eventhook.TrafficOf
+	span eventhook.TrafficSpan
+	at   time.Time
+}
+
 var _ usage.Store = (*Store)(nil)
 
 // NewStore returns an empty Store.
 func NewStore() *Store {
 	return &Store{days: map[tenantDay]Sum{}, spans: map[span]eventhook.SourceCount{},
-		sent: map[sentSpan]eventhook.SubscriptionCount{}, onRead: func() {}}
+		sent: map[sentSpan]eventhook.SubscriptionCount{}, traffic: map[trafficSpan]eventhook.Traffic{}, onRead: func() {}}
 }
 
 // AddTenantCounts implements usage.Store.
@@ -129,6 +136,43 @@ func (s *Store) SubscriptionCounts(subscription eventhook.SubscriptionID) map[ti
 	for key, c := range s.sent {
 		if key.subscription == subscription {
 			spans[key.at] = c
+		}
+	}
+	return spans
+}
+
+// AddTraffic implements usage.Store.
+func (s *Store) AddTraffic(ctx context.Context, _ int, counts []eventhook.TrafficCount) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
+		return err
+	}
+	updated := maps.Clone(s.traffic)
+	seen := map[trafficSpan]bool{}
+	for _, c := range counts {
+		key := trafficSpan{c.TrafficOf, c.Span, c.At.UTC()}
+		if seen[key] {
+			return errors.New("a span of a resource occurs twice")
+		}
+		seen[key] = true
+		sum := updated[key]
+		sum.Add(c.Traffic)
+		updated[key] = sum
+	}
+	s.traffic = updated
+	s.writes++
+	return nil
+}
+
+// Traffic returns the traffic of a resource by the start of each span of a length.
+func (s *Store) Traffic(of eventhook.TrafficOf, span eventhook.TrafficSpan) map[time.Time]eventhook.Traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spans := map[time.Time]eventhook.Traffic{}
+	for key, t := range s.traffic {
+		if key.TrafficOf == of && key.span == span {
+			spans[key.at] = t
 		}
 	}
 	return spans
