@@ -59,7 +59,7 @@ func (c *Console) reprocessEvents(r *request) (view, error) {
 		return view{}, err
 	}
 	ids := r.PostForm["selected"]
-	body := client.EventReprocess{EventIds: ids}
+	body := client.EventReprocess{EventIDs: ids}
 	if r.PostForm.Get("mode") == "again" {
 		mode := client.EventReprocessMode("again")
 		body.Mode = &mode
