@@ -71,7 +71,14 @@ const (
 	AuditActorTypeAdmin           AuditActorType = "admin"
 	AuditActorTypeAdminOnBehalfOf AuditActorType = "admin_on_behalf_of"
 	AuditActorTypeOperator        AuditActorType = "operator"
+	AuditActorTypeSession         AuditActorType = "session"
 	AuditActorTypeSystem          AuditActorType = "system"
+)
+
+// Defines values for AuditEntryVia.
+const (
+	AuditEntryViaConsole AuditEntryVia = "console"
+	AuditEntryViaPortal  AuditEntryVia = "portal"
 )
 
 // Defines values for AuthType.
@@ -223,6 +230,21 @@ const (
 	HandshakeStatusNone      HandshakeStatus = "none"
 	HandshakeStatusStateless HandshakeStatus = "stateless"
 	HandshakeStatusWaiting   HandshakeStatus = "waiting"
+)
+
+// Defines values for IdentityType.
+const (
+	IdentityTypeAdmin     IdentityType = "admin"
+	IdentityTypeAdminRead IdentityType = "admin_read"
+	IdentityTypeSession   IdentityType = "session"
+	IdentityTypeTenant    IdentityType = "tenant"
+)
+
+// Defines values for IdentityTenantStatus.
+const (
+	IdentityTenantStatusActive    IdentityTenantStatus = "active"
+	IdentityTenantStatusClosed    IdentityTenantStatus = "closed"
+	IdentityTenantStatusSuspended IdentityTenantStatus = "suspended"
 )
 
 // Defines values for PromiseStatus.
@@ -758,14 +780,14 @@ type AuditActor struct {
 	// ID Id of the API key; null for every other type of actor.
 	ID *string `json:"id"`
 
-	// Name Name of the API key, or a name for another actor.
+	// Name Name of the API key or the person, or a name for another actor.
 	Name string `json:"name"`
 
-	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
+	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
+// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
 type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
@@ -798,7 +820,13 @@ type AuditEntry struct {
 
 	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
 	TraceID *string `json:"trace_id"`
+
+	// Via Program in which the actor made the change; null for the API and for commands.
+	Via *AuditEntryVia `json:"via"`
 }
+
+// AuditEntryVia Program in which the actor made the change; null for the API and for commands.
+type AuditEntryVia string
 
 // AuditEntryPage defines model for AuditEntryPage.
 type AuditEntryPage struct {
@@ -2071,6 +2099,39 @@ type HeartbeatRequest struct {
 	// LeaseToken Token of the lease, from claim.
 	LeaseToken int64 `json:"lease_token"`
 }
+
+// Identity defines model for Identity.
+type Identity struct {
+	// ExpiresAt Expiry time of the key; null if the key does not expire, and for persons.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Name Name of the key or the person.
+	Name string `json:"name"`
+
+	// Scopes Scopes of the key of a tenant; empty for every other type.
+	Scopes []string       `json:"scopes"`
+	Tenant IdentityTenant `json:"tenant"`
+
+	// Tenants Tenants for which a person has scopes, by slug; empty for keys.
+	Tenants []TenantScopes `json:"tenants"`
+
+	// Type admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
+	Type IdentityType `json:"type"`
+}
+
+// IdentityType admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
+type IdentityType string
+
+// IdentityTenant defines model for IdentityTenant.
+type IdentityTenant struct {
+	// Name Display name.
+	Name   string               `json:"name"`
+	Slug   string               `json:"slug"`
+	Status IdentityTenantStatus `json:"status"`
+}
+
+// IdentityTenantStatus defines model for IdentityTenant.Status.
+type IdentityTenantStatus string
 
 // Key defines model for Key.
 type Key struct {
@@ -3781,6 +3842,12 @@ type TenantPurge struct {
 // TenantPurgeStatus running: the data is being deleted in the background.
 type TenantPurgeStatus string
 
+// TenantScopes defines model for TenantScopes.
+type TenantScopes struct {
+	Scopes []string `json:"scopes"`
+	Slug   string   `json:"slug"`
+}
+
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
 	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
@@ -5037,6 +5104,13 @@ func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...Call
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
+// GetIdentity calls GET /api/identity.
+//
+// Get the identity of the key. Returns the permissions of the key that authorizes the request. 401 if the key is not valid. Requires a key, with any scope.
+func (c *Client) GetIdentity(ctx context.Context, options ...CallOption) (Identity, error) {
+	return callJSON[Identity](ctx, c, request{method: http.MethodGet, path: path("/api/identity"), query: nil, header: nil}, options)
+}
+
 // ListAgents calls GET /api/tenants/{tenant}/eventhook/agents.
 //
 // List agents. Requires a key with the scope read, or the admin key.
@@ -6214,4 +6288,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "21f62e083a0c288171164018c81664040eb70d75665837ed64fdc2afc14351a6"
+const generatedFrom = "78336143e469c1de329334f530f4600946e7c590cf47974109da3bf7c156b0f6"

@@ -3,6 +3,7 @@ package api_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -137,9 +138,15 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 					t.Errorf("%s: answered %d, want %d", claim, got, want)
 				}
 			}
-			scope := scopeOf(t, op)
 			want("no key", send("", "acme"), http.StatusUnauthorized)
 			want("an unknown key", send(api.NewKey(), "acme"), http.StatusUnauthorized)
+			if op.OperationID == "get-identity" { // for every key
+				for _, key := range append(slices.Collect(maps.Values(keyWith)), adminKey) {
+					want("a valid key", send(key, ""), http.StatusOK)
+				}
+				return
+			}
+			scope := scopeOf(t, op)
 			needs := cmp.Or(string(scope), "admin")
 			if want := []map[string][]string{{"key": {needs}}}; !slices.EqualFunc(op.Security, want, func(a, b map[string][]string) bool { return slices.Equal(a["key"], b["key"]) }) {
 				t.Errorf("security in the document: got %v, want %v", op.Security, want)

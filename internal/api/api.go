@@ -151,6 +151,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerKeys(api)
 	s.registerAudit(api)
 	s.registerAdminLists(api)
+	s.registerIdentity(api)
 	completeDocument(api.OpenAPI())
 	registerDocs(e, api.OpenAPI(), d.PublicURL)
 	return api
@@ -205,6 +206,7 @@ type operation struct {
 	alsoFails  int  // status of an error that other operations do not return
 	isRaw      bool // the response is bytes of any content type
 	isOfAgent  bool // only the key of an agent may call it
+	isOwn      bool // tells the caller about itself: every valid key may call it
 	isAccept   bool // creates work, so a tenant that is not active is refused as for publishing
 }
 
@@ -225,7 +227,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf(), acceptKey: op.isAccept},
+		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf(), acceptKey: op.isAccept, ownKey: op.isOwn},
 		Errors:           op.failures(),
 		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses bodies that reach the limit
 		BodyReadTimeout:  bodyGrace,          // extended by body while bytes arrive
@@ -287,7 +289,9 @@ func (o operation) failures() []int {
 // description returns the operation's description with the key that it requires.
 func (o operation) description() string {
 	needs := "Requires the admin key."
-	if o.isOfAgent {
+	if o.isOwn {
+		needs = "Requires a key, with any scope."
+	} else if o.isOfAgent {
 		needs = "Requires the key of an agent, which has the scope " + string(o.scope) + "."
 	} else if o.scope != "" {
 		needs = "Requires a key with the scope " + string(o.scope) + ", or the admin key."
@@ -295,8 +299,12 @@ func (o operation) description() string {
 	return strings.TrimSpace(o.about + " " + needs)
 }
 
-// scopes returns the scopes one of which a tenant's key must have. The admin key has all.
+// scopes returns the scopes one of which a tenant's key must have; an empty list permits
+// every key. The admin key has all.
 func (o operation) scopes() []string {
+	if o.isOwn {
+		return []string{}
+	}
 	if o.scope == "" {
 		return []string{"admin"}
 	}

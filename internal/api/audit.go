@@ -25,6 +25,7 @@ type auditEntryView struct {
 	Action        string          `json:"action" example:"source.updated" doc:"Type of the change."`
 	Resource      auditResource   `json:"resource" doc:"The changed resource."`
 	Changes       []auditedChange `json:"changes" doc:"Changed fields."`
+	Via           *string         `json:"via" enum:"console,portal" doc:"Program in which the actor made the change; null for the API and for commands."`
 	SourceIP      *string         `json:"source_ip" doc:"Client address of the request."`
 	RequestID     *string         `json:"request_id" doc:"X-Request-Id of the request."`
 	TraceID       *string         `json:"trace_id" doc:"W3C trace id of the change, which its system events have, too; null for entries of earlier versions."`
@@ -32,9 +33,9 @@ type auditEntryView struct {
 }
 
 type auditActor struct {
-	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator,system" doc:"admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself."`
+	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,session,operator,system" doc:"admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself."`
 	ID   *string `json:"id" doc:"Id of the API key; null for every other type of actor."`
-	Name string  `json:"name" doc:"Name of the API key, or a name for another actor."`
+	Name string  `json:"name" doc:"Name of the API key or the person, or a name for another actor."`
 }
 
 type auditResource struct {
@@ -64,7 +65,7 @@ func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
 		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(tenantOfEntry(e)), Action: e.Action,
 		Actor:    auditActor{string(e.Actor.Type), optionalID(e.Actor.KeyID), e.Actor.Name},
 		Resource: auditResource{e.ResourceType, optional(e.ResourceID), e.ResourceName}, Changes: []auditedChange{},
-		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID),
+		Via: optional(e.Actor.Via), SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID),
 		TraceID: optional(e.TraceID),
 	}
 	for _, c := range e.Changes {
