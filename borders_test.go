@@ -51,9 +51,10 @@ var allowedImports = map[string][]string{
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/agents", "outbound/replay", "internal/wake"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/agents", "outbound/replay", "internal/wake", "internal/session"},
 	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin", "internal/panics"},
 	"internal/tracing":    {root, "internal/effects", "ingest", "outbound", "outbound/send"},
+	"internal/session":    {root},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "ingest", "outbound", "targets", "internal/panics"},
 	"internal/effects":    {root},
 	"internal/backoff":    nil,
@@ -89,6 +90,8 @@ var allowedImports = map[string][]string{
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
 
 	"internal/tracing/collectortest": nil,
+
+	"internal/session/sessiontest": {root, "internal/session"},
 
 	"internal/usage/usagetest":   {root, "internal/usage"},
 	"outbound/match/matchtest":   {root, "outbound/match"},
@@ -134,7 +137,7 @@ var libraryUsers = map[string][]string{
 }
 
 // testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

@@ -1,1 +1,10 @@
 DROP TABLE eventhook.traffic;
+SET LOCAL lock_timeout = '10s';
+
+-- Sign-in sessions
+DROP TABLE eventhook.web_link, eventhook.web_session;
+UPDATE eventhook.audit_log SET actor_type = 'api_key' WHERE actor_type = 'session';
+ALTER TABLE eventhook.audit_log DROP CONSTRAINT audit_log_actor_type_check;
+ALTER TABLE eventhook.audit_log ADD CONSTRAINT audit_log_actor_type_check
+    CHECK (actor_type IN ('admin', 'admin_on_behalf_of', 'api_key', 'operator', 'system')) NOT VALID;
+ALTER TABLE eventhook.audit_log DROP COLUMN via;

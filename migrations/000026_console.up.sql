@@ -21,3 +21,38 @@ CREATE TABLE eventhook.traffic (
     latency         bigint[],
     PRIMARY KEY (tenant_id, span, resource_id, at, slot)
 ) WITH (fillfactor = 70);
+-- The web console and the portal.
+SET LOCAL lock_timeout = '10s';
+
+-- Sign-in sessions (ADR 41). Instances of the previous version write no entry with via, and read
+-- entries with every actor type.
+
+-- via is the program through which the actor made the change; NULL for the API and for commands.
+ALTER TABLE eventhook.audit_log ADD COLUMN via text CHECK (via IN ('console', 'portal'));
+ALTER TABLE eventhook.audit_log DROP CONSTRAINT audit_log_actor_type_check;
+ALTER TABLE eventhook.audit_log ADD CONSTRAINT audit_log_actor_type_check
+    CHECK (actor_type IN ('admin', 'admin_on_behalf_of', 'api_key', 'session', 'operator', 'system')) NOT VALID;
+
+-- Browsers that are signed in. token_hash is the SHA-256 of a random token. data is the kind, the
+-- name, and the hash of an API key or a grant; it has no secret.
+CREATE TABLE eventhook.web_session (
+    token_hash   bytea PRIMARY KEY,
+    id           uuid NOT NULL,
+    kind         text NOT NULL CHECK (kind IN ('console', 'portal')),
+    data         json NOT NULL,
+    created_at   timestamptz NOT NULL,
+    last_seen_at timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX web_session_expires ON eventhook.web_session (expires_at);
+
+-- Links that sign a browser in once. code_hash is the SHA-256 of a random code. session_expires_at
+-- is NULL if the session has the lifetime of every session of its kind.
+CREATE TABLE eventhook.web_link (
+    code_hash          bytea PRIMARY KEY,
+    kind               text NOT NULL CHECK (kind IN ('console', 'portal')),
+    data               json NOT NULL,
+    session_expires_at timestamptz,
+    expires_at         timestamptz NOT NULL
+);
+CREATE INDEX web_link_expires ON eventhook.web_link (expires_at);

@@ -94,7 +94,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, rejections := g.db.SweepRejections(ctx)
 	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
 	_, operators := g.db.SweepOperatorSubscriptions(ctx, days(keep.DeliveriesDays))
-	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators)
+	_, sessions := g.db.SweepWebSessions(ctx)
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.

@@ -38,6 +38,8 @@ func actorText(a client.AuditActor) string {
 		return "admin key"
 	case client.AuditActorTypeAPIKey:
 		return "key " + a.Name
+	case client.AuditActorTypeSession:
+		return a.Name
 	default:
 		return string(a.Type)
 	}

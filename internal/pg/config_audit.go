@@ -14,9 +14,9 @@ import (
 
 // insertAuditSQL writes the audit entries of one transaction.
 const insertAuditSQL = `
-INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, source_ip, request_id,
+INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, via, source_ip, request_id,
     action, resource_type, resource_id, resource_name, changes, correlation_id, trace_id)
-SELECT u.id, u.tenant_id, @actor_type, @actor_id, @actor_name, @source_ip, @request_id, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id, u.trace_id
+SELECT u.id, u.tenant_id, @actor_type, @actor_id, @actor_name, @via, @source_ip, @request_id, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id, u.trace_id
 FROM unnest(@ids::uuid[], @tenants::uuid[], @actions::text[], @types::text[], @resources::uuid[], @names::text[], @changes::text[], @correlations::text[], @traces::text[])
     AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id, trace_id)`
 
@@ -48,7 +48,7 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 		traces = append(traces, textArg(e.TraceID))
 	}
 	_, err := tx.Exec(ctx, insertAuditSQL, pgx.StrictNamedArgs{"actor_type": string(by.Type), "actor_id": uuidArg(by.KeyID),
-		"actor_name": eventhook.SanitizeText(by.Name), "source_ip": textArg(by.SourceIP), "request_id": textArg(by.RequestID),
+		"actor_name": eventhook.SanitizeText(by.Name), "via": textArg(by.Via), "source_ip": textArg(by.SourceIP), "request_id": textArg(by.RequestID),
 		"ids": ids, "tenants": tenants, "actions": actions, "types": types, "resources": resources, "names": names,
 		"changes": changes, "correlations": correlations, "traces": traces})
 	return err
@@ -58,7 +58,7 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 // between the two parts choose the index.
 const (
 	listAuditSQL = `
-SELECT a.id, a.tenant_id, coalesce(t.slug, ''), a.actor_type, a.actor_id, a.actor_name, coalesce(a.source_ip, ''), coalesce(a.request_id, ''),
+SELECT a.id, a.tenant_id, coalesce(t.slug, ''), a.actor_type, a.actor_id, a.actor_name, coalesce(a.via, ''), coalesce(a.source_ip, ''), coalesce(a.request_id, ''),
     a.action, a.resource_type, a.resource_id, a.resource_name, a.changes, coalesce(a.correlation_id, ''), coalesce(a.trace_id, '')
 FROM eventhook.audit_log a LEFT JOIN eventhook.tenant t ON t.id = a.tenant_id
 WHERE a.id < $1`
@@ -106,7 +106,7 @@ func scanAudit(row pgx.CollectableRow) (e eventhook.AuditEntry, err error) {
 	var actor string
 	var tenant, key, resource *[16]byte
 	var changes []byte
-	err = row.Scan((*[16]byte)(&e.ID), &tenant, &e.TenantSlug, &actor, &key, &e.Actor.Name, &e.Actor.SourceIP, &e.Actor.RequestID,
+	err = row.Scan((*[16]byte)(&e.ID), &tenant, &e.TenantSlug, &actor, &key, &e.Actor.Name, &e.Actor.Via, &e.Actor.SourceIP, &e.Actor.RequestID,
 		&e.Action, &e.ResourceType, &resource, &e.ResourceName, &changes, &e.CorrelationID, &e.TraceID)
 	if err != nil {
 		return e, err

@@ -77,14 +77,14 @@ func TestAReplacedRouteDoesNotMakeAReprocessedEventDead(t *testing.T) {
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
 	f.exec(`UPDATE eventhook.delivery SET route_id = $1`, [16]byte(eventhook.NewID[eventhook.Route](noon))) // as if the route were new
 	f.exec(`UPDATE eventhook.event SET status = 'processing', due_at = NULL`)
-	f.must(f.inSession(func(s *session) error { return s.lockAndConclude(e) }))
+	f.must(f.inSession(func(s *txSession) error { return s.lockAndConclude(e) }))
 	same(t, "the event after it was routed again", f.storedEvent(e).Status, eventhook.EventDelivered)
 	outcome, err := f.db.EventOutcome(t.Context(), new(f.storedEvent(e)), f.actions(e))
 	f.must(err)
 	same(t, "its outcome", outcome.Outcome, eventhook.OutcomeSucceeded)
 }
 
-func (f *fixture) inSession(do func(*session) error) error {
+func (f *fixture) inSession(do func(*txSession) error) error {
 	f.Helper()
 	s := f.session()
 	if err := do(s); err != nil {

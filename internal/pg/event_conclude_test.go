@@ -186,13 +186,13 @@ func TestWatchersAreNotifiedOfAnEventThatDeliveriesEnd(t *testing.T) {
 	w.until(e, eventhook.EventProcessing)
 }
 
-// session is a transaction that a test runs step by step.
-type session struct {
+// txSession is a transaction that a test runs step by step.
+type txSession struct {
 	*fixture
 	tx pgx.Tx
 }
 
-func (f *fixture) session() *session {
+func (f *fixture) session() *txSession {
 	f.Helper()
 	conn, err := pgx.Connect(f.Context(), f.dsn)
 	f.must(err)
@@ -203,11 +203,11 @@ func (f *fixture) session() *session {
 	}
 	tx, err := conn.Begin(f.Context())
 	f.must(err)
-	return &session{f, tx}
+	return &txSession{f, tx}
 }
 
 // settleDelivery runs the first statement of a settle of deliveries.
-func (s *session) settleDelivery(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
+func (s *txSession) settleDelivery(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
 	b := &pgconn.Batch{}
 	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.settlement(d, status)}, true, s.clock.Now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
@@ -215,20 +215,20 @@ func (s *session) settleDelivery(d *eventhook.Delivery, status eventhook.Deliver
 }
 
 // lockAndConclude runs the last two statements of a settle of deliveries.
-func (s *session) lockAndConclude(e *eventhook.Event) error {
+func (s *txSession) lockAndConclude(e *eventhook.Event) error {
 	_, err := concludeEvents(s.Context(), s.tx, []eventKey{{e.TenantID, e.ID}}, s.clock.Now())
 	return err
 }
 
 // settleEvent runs the first statement of a settle of events, after which the event waits for its
 // deliveries.
-func (s *session) settleEvent(e *eventhook.Event) error {
+func (s *txSession) settleEvent(e *eventhook.Event) error {
 	_, err := s.tx.Exec(s.Context(), `UPDATE eventhook.event SET due_at = NULL WHERE tenant_id = $1 AND id = $2`, [16]byte(e.TenantID), [16]byte(e.ID))
 	return err
 }
 
 // concludeAfterSettle runs the last statement of a settle of events.
-func (s *session) concludeAfterSettle(e *eventhook.Event) error {
+func (s *txSession) concludeAfterSettle(e *eventhook.Event) error {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeEventKeys(c, []eventKey{{e.TenantID, e.ID}})
 	queueConcludeEvents(b, c, s.clock.Now())
@@ -236,11 +236,11 @@ func (s *session) concludeAfterSettle(e *eventhook.Event) error {
 	return err
 }
 
-func (s *session) commit() error { return s.tx.Commit(s.Context()) }
+func (s *txSession) commit() error { return s.tx.Commit(s.Context()) }
 
 // startBlocked starts the steps and returns when the session waits for a lock of another one.
 // The returned function waits for the remaining steps.
-func (s *session) startBlocked(steps ...func() error) (wait func()) {
+func (s *txSession) startBlocked(steps ...func() error) (wait func()) {
 	s.Helper()
 	pid := s.tx.Conn().PgConn().PID()
 	done := make(chan error, 1)
@@ -267,7 +267,7 @@ func (s *session) startBlocked(steps ...func() error) (wait func()) {
 	}
 }
 
-func (s *session) runs(steps ...func() error) {
+func (s *txSession) runs(steps ...func() error) {
 	s.Helper()
 	for _, step := range steps {
 		s.must(step())
@@ -315,23 +315,23 @@ func TestConcurrentSettlesOfDeliveriesEndTheEvent(t *testing.T) {
 func TestConcurrentSettlesOfAnEventAndItsDeliveryEndTheEvent(t *testing.T) {
 	for _, c := range []struct {
 		claim string
-		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
+		run   func(events, deliveries *txSession, e *eventhook.Event, d *eventhook.Delivery)
 	}{
-		{"the settle of the delivery is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the delivery is first", func(events, deliveries *txSession, e *eventhook.Event, d *eventhook.Delivery) {
 			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			wait := events.startBlocked(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			deliveries.runs(deliveries.commit)
 			wait()
 			events.runs(events.commit)
 		}},
-		{"the settle of the event is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"the settle of the event is first", func(events, deliveries *txSession, e *eventhook.Event, d *eventhook.Delivery) {
 			events.runs(func() error { return events.settleEvent(e) }, func() error { return events.concludeAfterSettle(e) })
 			wait := deliveries.startBlocked(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) }, func() error { return deliveries.lockAndConclude(e) })
 			events.runs(events.commit)
 			wait()
 			deliveries.runs(deliveries.commit)
 		}},
-		{"each request has begun", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+		{"each request has begun", func(events, deliveries *txSession, e *eventhook.Event, d *eventhook.Delivery) {
 			deliveries.runs(func() error { return deliveries.settleDelivery(d, eventhook.DeliverySuccess) })
 			events.runs(func() error { return events.settleEvent(e) })
 			wait := deliveries.startBlocked(func() error { return deliveries.lockAndConclude(e) })
