@@ -225,6 +225,34 @@ const (
 	HandshakeStatusWaiting   HandshakeStatus = "waiting"
 )
 
+// Defines values for LookupItemType.
+const (
+	LookupItemTypeAgent        LookupItemType = "agent"
+	LookupItemTypeDelivery     LookupItemType = "delivery"
+	LookupItemTypeEvent        LookupItemType = "event"
+	LookupItemTypeEventType    LookupItemType = "event_type"
+	LookupItemTypeExecution    LookupItemType = "execution"
+	LookupItemTypePromise      LookupItemType = "promise"
+	LookupItemTypeReplay       LookupItemType = "replay"
+	LookupItemTypeRoute        LookupItemType = "route"
+	LookupItemTypeSource       LookupItemType = "source"
+	LookupItemTypeSubscription LookupItemType = "subscription"
+)
+
+// Defines values for LookupItemOfTenantType.
+const (
+	LookupItemOfTenantTypeAgent        LookupItemOfTenantType = "agent"
+	LookupItemOfTenantTypeDelivery     LookupItemOfTenantType = "delivery"
+	LookupItemOfTenantTypeEvent        LookupItemOfTenantType = "event"
+	LookupItemOfTenantTypeEventType    LookupItemOfTenantType = "event_type"
+	LookupItemOfTenantTypeExecution    LookupItemOfTenantType = "execution"
+	LookupItemOfTenantTypePromise      LookupItemOfTenantType = "promise"
+	LookupItemOfTenantTypeReplay       LookupItemOfTenantType = "replay"
+	LookupItemOfTenantTypeRoute        LookupItemOfTenantType = "route"
+	LookupItemOfTenantTypeSource       LookupItemOfTenantType = "source"
+	LookupItemOfTenantTypeSubscription LookupItemOfTenantType = "subscription"
+)
+
 // Defines values for PromiseStatus.
 const (
 	PromiseStatusExpired  PromiseStatus = "expired"
@@ -1087,6 +1115,65 @@ type CreatePromiseRequest struct {
 	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
 }
 
+// DeadGroup defines model for DeadGroup.
+type DeadGroup struct {
+	// Cause Why the deliveries are dead, without ids and numbers that differ between them.
+	//
+	// Examples: 500 from billing.example
+	Cause string `json:"cause"`
+
+	// Count Number of deliveries.
+	Count int64 `json:"count"`
+
+	// FirstAt When the first of the counted deliveries became dead.
+	FirstAt time.Time `json:"first_at"`
+
+	// Host Host of the destination as it is configured now; null if it is deleted.
+	Host *string `json:"host"`
+
+	// IsExact Whether count is the number of all; false if the search ended before it had counted all deliveries: see scanned_until.
+	IsExact bool `json:"is_exact"`
+
+	// Key Identifies destination and cause; selects the group in POST …/deliveries/retry.
+	Key string `json:"key"`
+
+	// LastAt When the last of the counted deliveries became dead.
+	LastAt time.Time `json:"last_at"`
+
+	// Name Name of the subscription or the route; null if it is deleted.
+	Name *string `json:"name"`
+
+	// RouteID Route of the http target; null for a subscription.
+	RouteID *string `json:"route_id"`
+
+	// SampleIds The newest deliveries, at most 5.
+	SampleIds []string `json:"sample_ids"`
+
+	// StatusCode Status code of the last attempt; null if the receiver did not answer.
+	StatusCode *int64 `json:"status_code"`
+
+	// SubscriptionID Destination subscription; null for a route's http target.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// TargetIndex Index of the route's target, starting at 0; null for a subscription.
+	TargetIndex *int64 `json:"target_index"`
+}
+
+// DeadGroups defines model for DeadGroups.
+type DeadGroups struct {
+	// GroupsCount Number of all groups that were found.
+	GroupsCount int64 `json:"groups_count"`
+
+	// Items The largest groups, at most 250, the largest first.
+	Items []DeadGroup `json:"items"`
+
+	// Scanned Number of deliveries that were counted.
+	Scanned int64 `json:"scanned"`
+
+	// ScannedUntil Only deliveries created after this time were counted, because the search ended after 2 s; null if all were counted. Continue with this time as created_before.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
 // DeliveriesRetried defines model for DeliveriesRetried.
 type DeliveriesRetried struct {
 	// DeliveryIDs Retried deliveries, newest event first.
@@ -1116,6 +1203,9 @@ type DeliveriesRetryFilter struct {
 
 	// EventID Deliveries of this event.
 	EventID *string `json:"event_id,omitempty"`
+
+	// Key Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group.
+	Key *string `json:"key,omitempty"`
 
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
@@ -2131,6 +2221,93 @@ type KeyRotated struct {
 type KeyRotation struct {
 	// GraceSeconds Seconds during which the previous key is also valid. 0 (default): the previous key ends at once.
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
+}
+
+// LookupFound defines model for LookupFound.
+type LookupFound struct {
+	// Items At most 20 resources, those with exactly this id first.
+	Items []LookupItem `json:"items"`
+
+	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
+// LookupFoundOfTenants defines model for LookupFoundOfTenants.
+type LookupFoundOfTenants struct {
+	// Items At most 20 resources, those with exactly this id first.
+	Items []LookupItemOfTenant `json:"items"`
+
+	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
+// LookupItem defines model for LookupItem.
+type LookupItem struct {
+	// At When the resource was created; null if unknown.
+	At *time.Time `json:"at"`
+
+	// ID Id of the resource; the slug of a source, and the name of an event type.
+	ID string `json:"id"`
+
+	// Label Short description.
+	Label string `json:"label"`
+
+	// SourceSlug Source of the route; null for other types.
+	SourceSlug *string `json:"source_slug"`
+
+	// SubscriptionID Subscription of the replay; null for other types.
+	SubscriptionID *string        `json:"subscription_id"`
+	Type           LookupItemType `json:"type"`
+}
+
+// LookupItemType defines model for LookupItem.Type.
+type LookupItemType string
+
+// LookupItemOfTenant defines model for LookupItemOfTenant.
+type LookupItemOfTenant struct {
+	// At When the resource was created; null if unknown.
+	At *time.Time `json:"at"`
+
+	// ID Id of the resource; the slug of a source, and the name of an event type.
+	ID string `json:"id"`
+
+	// Label Short description.
+	Label string `json:"label"`
+
+	// SourceSlug Source of the route; null for other types.
+	SourceSlug *string `json:"source_slug"`
+
+	// SubscriptionID Subscription of the replay; null for other types.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// Tenant Slug of the tenant.
+	Tenant string                 `json:"tenant"`
+	Type   LookupItemOfTenantType `json:"type"`
+}
+
+// LookupItemOfTenantType defines model for LookupItemOfTenant.Type.
+type LookupItemOfTenantType string
+
+// PortalLink defines model for PortalLink.
+type PortalLink struct {
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// URL The link. It signs in its holder, until it expires: treat it as a secret.
+	URL string `json:"url"`
+}
+
+// PortalLinkCreate defines model for PortalLinkCreate.
+type PortalLinkCreate struct {
+	// ExpiresInSeconds Lifetime of the link; default 3600.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// ReadOnly Whether the customer can change nothing.
+	ReadOnly *bool `json:"read_only,omitempty"`
+
+	// Scope The customer's scope. The link shows the subscriptions all of whose scope_filter patterns are this scope or begin with it and a slash.
+	//
+	// Examples: customer-42
+	Scope string `json:"scope"`
 }
 
 // Promise defines model for Promise.
@@ -3450,6 +3627,21 @@ type SubscriptionReplay struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
+// SubscriptionSend defines model for SubscriptionSend.
+type SubscriptionSend struct {
+	// EventID The event to send.
+	EventID string `json:"event_id"`
+}
+
+// SubscriptionSent defines model for SubscriptionSent.
+type SubscriptionSent struct {
+	// Created Whether the event had no delivery to the subscription before; false if its delivery is sent again or was already waiting.
+	Created bool `json:"created"`
+
+	// DeliveryID The delivery, which is due.
+	DeliveryID string `json:"delivery_id"`
+}
+
 // SubscriptionStats defines model for SubscriptionStats.
 type SubscriptionStats struct {
 	// DeadInRow Dead deliveries since the last success.
@@ -4119,6 +4311,12 @@ type ExportConfigurationParams struct {
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// LookupAllParams defines parameters for LookupAll.
+type LookupAllParams struct {
+	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
+	ID string `form:"id" json:"id"`
+}
+
 // ListAllSubscriptionsParams defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParams struct {
 	// Tenant Return only items of the tenant with this slug.
@@ -4138,6 +4336,9 @@ type ListAllSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListAllSubscriptionsParamsStatus defines parameters for ListAllSubscriptions.
@@ -4302,6 +4503,18 @@ type ListDeliveriesParams struct {
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
+// ListDeadGroupsParams defines parameters for ListDeadGroups.
+type ListDeadGroupsParams struct {
+	// SubscriptionID Group only deliveries to this subscription.
+	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
+
+	// CreatedAfter Group only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Group only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
 	// Limit Maximum number of items of a page.
@@ -4387,6 +4600,21 @@ type StreamEventsParams struct {
 
 	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// ListOwnKeysParams defines parameters for ListOwnKeys.
+type ListOwnKeysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// LookupParams defines parameters for Lookup.
+type LookupParams struct {
+	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
+	ID string `form:"id" json:"id"`
 }
 
 // ListPromisesParams defines parameters for ListPromises.
@@ -4489,6 +4717,9 @@ type ListSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
@@ -4700,6 +4931,19 @@ func (params ExportConfigurationParams) query() url.Values {
 	return values
 }
 
+// LookupAll calls GET /api/admin/lookup.
+//
+// Find a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
+func (c *Client) LookupAll(ctx context.Context, params LookupAllParams, options ...CallOption) (LookupFoundOfTenants, error) {
+	return callJSON[LookupFoundOfTenants](ctx, c, request{method: http.MethodGet, path: path("/api/admin/lookup"), query: params.query(), header: nil}, options)
+}
+
+func (params LookupAllParams) query() url.Values {
+	values := url.Values{}
+	set(values, "id", &params.ID)
+	return values
+}
+
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
 // List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
@@ -4725,6 +4969,7 @@ func (params ListAllSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -5237,6 +5482,21 @@ func (params ListDeliveriesParams) query() url.Values {
 	return values
 }
 
+// ListDeadGroups calls GET /api/tenants/{tenant}/eventhook/deliveries/dead-groups.
+//
+// List dead deliveries grouped by cause. Groups dead deliveries by destination and cause, newest deliveries first, for at most 2 s: is_exact and scanned_until say whether all were counted. Requires a key with the scope read, or the admin key.
+func (c *Client) ListDeadGroups(ctx context.Context, tenant string, params ListDeadGroupsParams, options ...CallOption) (DeadGroups, error) {
+	return callJSON[DeadGroups](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/dead-groups", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params ListDeadGroupsParams) query() url.Values {
+	values := url.Values{}
+	set(values, "subscription_id", params.SubscriptionID)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
 // RetryDeliveries calls POST /api/tenants/{tenant}/eventhook/deliveries/retry.
 //
 // Retry failed and dead deliveries. Makes the newest deliveries that match the filter due at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
@@ -5473,6 +5733,55 @@ func (c *Client) TestExpression(ctx context.Context, tenant string, body Express
 // TestExpressionFrom is like TestExpression, but sends body unchanged.
 func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ExpressionResult, error) {
 	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ListOwnKeys calls GET /api/tenants/{tenant}/eventhook/keys.
+//
+// List the API keys of the own tenant. Newest first, without the keys themselves. Requires a key with the scope manage, or the admin key.
+func (c *Client) ListOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) (KeyPage, error) {
+	return callJSON[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/keys", tenant), query: params.query(), header: nil}, options)
+}
+
+// AllOwnKeys returns an iterator over the items of all pages of ListOwnKeys, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) iter.Seq2[Key, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Key, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOwnKeys(ctx, tenant, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOwnKeysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// Lookup calls GET /api/tenants/{tenant}/eventhook/lookup.
+//
+// Find a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
+func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams, options ...CallOption) (LookupFound, error) {
+	return callJSON[LookupFound](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/lookup", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params LookupParams) query() url.Values {
+	values := url.Values{}
+	set(values, "id", &params.ID)
+	return values
+}
+
+// CreatePortalLink calls POST /api/tenants/{tenant}/eventhook/portal-links.
+//
+// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Requires a key with the scope manage, or the admin key.
+func (c *Client) CreatePortalLink(ctx context.Context, tenant string, body PortalLinkCreate, options ...CallOption) (PortalLink, error) {
+	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CreatePortalLinkFrom is like CreatePortalLink, but sends body unchanged.
+func (c *Client) CreatePortalLinkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (PortalLink, error) {
+	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -5832,6 +6141,7 @@ func (params ListSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -6060,6 +6370,18 @@ func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string
 	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
+// SendEvent calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/send.
+//
+// Send an event to a subscription. Sends one stored event to one subscription, again or for the first time, whatever the event types and the filter of the subscription. An event has one delivery to a subscription: if it has ended, it is sent again with all its retries. 409 if the subscription is paused or disabled, if its scope_filter does not match the scope of the event, or if the event's data is past its retention. Requires a key with the scope manage, or the admin key.
+func (c *Client) SendEvent(ctx context.Context, tenant string, id string, body SubscriptionSend, options ...CallOption) (SubscriptionSent, error) {
+	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// SendEventFrom is like SendEvent, but sends body unchanged.
+func (c *Client) SendEventFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionSent, error) {
+	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
 // GetSubscriptionStats calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/stats.
 //
 // Get statistics of a subscription. Requires a key with the scope read, or the admin key.
@@ -6214,4 +6536,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "21f62e083a0c288171164018c81664040eb70d75665837ed64fdc2afc14351a6"
+const generatedFrom = "486c87f9f53ca7f275de74c9d7b74ba516cb06180f158e659731ccfd80d20134"

@@ -47,7 +47,7 @@ func exampleTime(seconds int) time.Time {
 func examples() map[string]example {
 	all := map[string]example{}
 	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(),
-		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples()} {
+		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples(), consoleExamples()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -128,6 +128,7 @@ func adminExamples() map[string]example {
 		"close-tenant":  {response: closed},
 		"purge-tenant":  {response: purged},
 		"list-keys":     {response: lastExamplePage(key)},
+		"list-own-keys": {response: lastExamplePage(key)},
 		"create-key": {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`,
 			response: newKey},
 		"delete-key":          {},
