@@ -185,6 +185,7 @@ type DeliverySelection struct {
 	SubscriptionID SubscriptionID
 	RouteID        RouteID
 	EventID        EventID
+	Group          string           // the Key of a DeadGroup, which excludes other destinations and states; "" for none
 	Statuses       []DeliveryStatus // includes DeliverySuccess to send delivered events again
 	Since          time.Time        // refers to the event; inclusive
 	Until          time.Time        // exclusive

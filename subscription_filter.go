@@ -5,6 +5,7 @@ package eventhook
 type SubscriptionFilter struct {
 	Status    SubscriptionStatus
 	EventType string // a type that the subscription receives, or a pattern: see TypePrefix
+	Scope     string // visible to a customer of this scope: see SubscriptionSettings.IsVisibleTo
 	Before    SubscriptionID
 	Limit     int
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -26,6 +28,10 @@ func (g *gateway) registerConsole(e *echo.Echo) {
 	e.Any(console.Root, pages)
 	e.Any(console.Root+"/*", pages)
 }
+
+// isHTTPS reports whether the browser used TLS, as a proxy in front of the gateway says. A false
+// claim only adds the attribute Secure to the cookies of its sender.
+func isHTTPS(r *http.Request) bool { return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") }
 
 // signInLinkTTL is how long the sign-in link that make run prints can be used.
 const signInLinkTTL = time.Hour

@@ -27,6 +27,7 @@ import (
 	"github.com/eventhook/eventhook/internal/panics"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/script"
+	"github.com/eventhook/eventhook/internal/session"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/tracing"
 	"github.com/eventhook/eventhook/internal/usage"
@@ -63,6 +64,7 @@ type gateway struct {
 	batcher       *ingest.Batcher
 	process       *route.Processor
 	subscribers   subscribers
+	sessions      *session.Sessions // of the console
 
 	reread       func() (configs.Config, error) // reads the configuration again, or nil
 	applyWhenFit func(context.Context) error    // applies files that could not be applied at the start, or nil
@@ -154,6 +156,7 @@ func (g *gateway) wire() {
 	if g.certificate != nil {
 		g.metrics.WatchCertificate(g.certificate.ExpiresAt)
 	}
+	g.sessions = session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: g.db, IsHTTPS: isHTTPS, Now: now})
 	g.keyUses = api.NewKeyUses()
 	g.heartbeats = api.NewAgentHeartbeats(g.db, now)
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, now)

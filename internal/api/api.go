@@ -59,6 +59,12 @@ type Deps struct {
 
 	Configuration Configuration
 
+	Lookups     LookupStore
+	DeadGroups  DeadGroupStore
+	Sender      EventSender
+	PortalLinks PortalLinkStore
+	PortalKey   []byte // signs links to the portal; the same on all instances
+
 	Subscriptions SubscriptionStore
 	Deliveries    DeliveryStore
 	Replays       ReplayStore
@@ -153,6 +159,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerTenants(api)
 	s.registerConfiguration(api)
 	s.registerKeys(api)
+	s.registerLookup(api)
+	s.registerPortalLinks(api)
 	s.registerAudit(api)
 	s.registerAdminLists(api)
 	s.registerIdentity(api)

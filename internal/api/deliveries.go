@@ -142,6 +142,7 @@ func (s *server) registerDeliveries(api huma.API) {
 	register(s, api, list, s.listDeliveries)
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
 	s.registerDeliveryRequest(api)
+	s.registerDeadGroups(api)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
 	one.about = "Makes the delivery due at once and resets its retries. A delivery that succeeded is sent again. " +
 		"If the delivery belongs to a route, its event returns to the status processing. " +

@@ -65,6 +65,7 @@ type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty" doc:"Deliveries to this subscription."`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
 	EventID        string   `json:"event_id,omitempty" doc:"Deliveries of this event."`
+	Key            string   `json:"key,omitempty" maxLength:"64" doc:"Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group."`
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry: a list, or one status as a string; default failed and dead."`
 	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time" doc:"Deliveries of events published or received at or after this time."`
 	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time" doc:"Deliveries of events published or received before this time."`
@@ -120,6 +121,13 @@ func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySe
 		which.Since, which.Until = moment(f.CreatedAfter), moment(f.CreatedBefore)
 		if f.Status != nil {
 			which.Statuses = deliveryStatuses(f.Status)
+		}
+		which.Group = f.Key
+		if f.Key != "" {
+			if f.Status == nil {
+				which.Statuses = []eventhook.DeliveryStatus{eventhook.DeliveryDead}
+			}
+			rules.Merge("body.filter", which.CheckGroup())
 		}
 	}
 	return which, unreadFirst(shape, ids, rules)

@@ -47,7 +47,7 @@ func exampleTime(seconds int) time.Time {
 func examples() map[string]example {
 	all := map[string]example{}
 	for _, part := range []map[string]example{adminExamples(), configurationExamples(), sourceExamples(), subscriptionExamples(),
-		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples(), overviewExamples()} {
+		operatorSubscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples(), agentExamples(), overviewExamples(), consoleExamples()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -129,7 +129,8 @@ func adminExamples() map[string]example {
 		"purge-tenant":  {response: purged},
 		"get-identity": {response: identityView{Type: "tenant", Name: "ci", Tenant: &identityTenant{"acme", "Acme", "active"},
 			Scopes: []string{"read", "publish"}, Tenants: []tenantScopes{}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0))}},
-		"list-keys": {response: lastExamplePage(key)},
+		"list-keys":     {response: lastExamplePage(key)},
+		"list-own-keys": {response: lastExamplePage(key)},
 		"create-key": {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`,
 			response: newKey},
 		"delete-key":          {},

@@ -48,6 +48,9 @@ func (s *server) registerKeys(api huma.API) {
 	create := op("create-key", http.MethodPost, "", "Create an API key", http.StatusCreated)
 	create.skipsShape, create.about = true, "The response contains the key, which is returned only once."
 	register(s, api, op("list-keys", http.MethodGet, "", "List the API keys of a tenant", 0), s.listKeys)
+	own := operation{id: "list-own-keys", method: http.MethodGet, path: base + "/keys", scope: eventhook.ScopeManage, tag: "admin",
+		summary: "List the API keys of the own tenant", about: "Newest first, without the keys themselves."}
+	register(s, api, own, s.listOwnKeys)
 	register(s, api, create, s.createKey)
 	remove := op("delete-key", http.MethodDelete, "/{id}", "Delete an API key", http.StatusNoContent)
 	remove.about = "Revokes the key. Every instance refuses it within a second."
@@ -64,12 +67,20 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 	if err != nil {
 		return nil, err
 	}
-	pages := s.pager("keys", t.ID)
+	return s.pageOfKeys(ctx, t.ID, in.PageQuery)
+}
+
+func (s *server) listOwnKeys(ctx context.Context, by caller, in *keysQuery) (*page[keyView], error) {
+	return s.pageOfKeys(ctx, by.tenant, in.PageQuery)
+}
+
+func (s *server) pageOfKeys(ctx context.Context, tenant eventhook.TenantID, in PageQuery) (*page[keyView], error) {
+	pages := s.pager("keys", tenant)
 	before, err := cursorOf[eventhook.APIKey](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Admin.Keys(ctx, t.ID, before, in.Limit+1)
+	list, err := s.Admin.Keys(ctx, tenant, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

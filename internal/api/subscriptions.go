@@ -61,6 +61,7 @@ func (s *server) registerSubscriptions(api huma.API) {
 	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActions(api)
+	s.registerSubscriptionSend(api)
 	s.registerOperatorSubscriptions(api)
 	s.registerReplays(api)
 	s.registerSubscriptionBulks(api)
@@ -138,6 +139,7 @@ type SubscriptionQuery struct {
 	PageQuery
 	Status    string `query:"status" enum:"active,paused,disabled" doc:"Return only subscriptions with this status."`
 	EventType string `query:"event_type" example:"payment.*" doc:"Return only subscriptions that receive events of this type, or of a type that this pattern matches."`
+	Scope     string `query:"scope" maxLength:"256" example:"customer-42" doc:"Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash."`
 }
 
 // filter returns the filter of a list, with a limit of one more than a page.
@@ -145,6 +147,12 @@ func (q SubscriptionQuery) filter(pages pager) (f eventhook.SubscriptionFilter, 
 	f = eventhook.SubscriptionFilter{Status: eventhook.SubscriptionStatus(q.Status), Limit: q.Limit + 1}
 	if f.Before, err = cursorOf[eventhook.Subscription](pages, q.Cursor); err != nil {
 		return f, err
+	}
+	if q.Scope != "" {
+		if wrong := eventhook.CheckScope(q.Scope); wrong != "" {
+			return f, invalid("query.scope", wrong)
+		}
+		f.Scope = q.Scope
 	}
 	f.EventType, err = typeFilter("query.event_type", q.EventType)
 	return f, err
