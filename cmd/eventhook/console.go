@@ -31,7 +31,9 @@ func (g *gateway) registerConsole(e *echo.Echo) {
 
 // isHTTPS reports whether the browser used TLS, as a proxy in front of the gateway says. A false
 // claim only adds the attribute Secure to the cookies of its sender.
-func isHTTPS(r *http.Request) bool { return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") }
+func isHTTPS(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
 
 // signInLinkTTL is how long the sign-in link that make run prints can be used.
 const signInLinkTTL = time.Hour

@@ -57,7 +57,9 @@ func (r *request) base() string { return tenantBase(r.tenant) }
 func tenantBase(tenant string) string { return Root + "/t/" + url.PathEscape(tenant) }
 
 // isAdmin reports whether the person has the permissions of an admin key, at least to read.
-func (r *request) isAdmin() bool { return r.identity.Type == "admin" || r.identity.Type == "admin_read" }
+func (r *request) isAdmin() bool {
+	return r.identity.Type == "admin" || r.identity.Type == "admin_read"
+}
 
 // can reports whether the person may use a scope on the tenant of the page. The API decides; this
 // only hides acts that it would refuse.
