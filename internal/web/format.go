@@ -84,7 +84,7 @@ func Percent(ratio float64) string {
 	return trimZero(strconv.FormatFloat(percent, 'f', 2, 64)) + " %"
 }
 
-// Rate writes a number of events per second, for example 212/s, 3.4/s, 0.02/s.
+// Rate writes a number of events per second, for example 212/s, 3.4/s, 0.02/s, 0/s.
 func Rate(perSecond float64) string {
 	precision := 0
 	switch {
@@ -94,7 +94,7 @@ func Rate(perSecond float64) string {
 	default:
 		precision = 2
 	}
-	return strconv.FormatFloat(perSecond, 'f', precision, 64) + "/s"
+	return trimZero(strconv.FormatFloat(perSecond, 'f', precision, 64)) + "/s"
 }
 
 func trimZero(s string) string {

@@ -21,7 +21,8 @@ func Funcs(assets *Assets, now func() time.Time) template.FuncMap {
 		"percent": func(v any) string { return Percent(float(v)) }, "rate": Rate,
 		"status": func(s any) template.HTML { return Status(text(s)) }, "statusAs": StatusAs, "circuit": func(s any) template.HTML { return Circuit(text(s)) },
 		"short": func(s any) string { return Short(text(s)) }, "host": func(s any) string { return Host(text(s)) }, "text": text,
-		"tree": Tree, "pretty": Pretty, "join": strings.Join, "list": func(v ...any) []any { return v }, "dict": dict,
+		"tree": Tree, "pretty": Pretty, "join": strings.Join, "list": func(v ...any) []any { return v }, "dict": dict, "spark": Sparkline,
+		"kind":    func(s any) string { return strings.ReplaceAll(text(s), "_", " ") },
 		"segment": url.PathEscape, "query": url.QueryEscape, "plural": Plural,
 	}
 }

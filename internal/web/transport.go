@@ -21,14 +21,13 @@ type Transport struct {
 	Request *http.Request
 }
 
-// RoundTrip calls the handler. It removes the Authorization header, because the session in the
-// context authorizes the call. The error is the context's, if it has ended.
+// RoundTrip calls the handler. If the context has a session for the API, the API ignores the
+// Authorization header of the call. The error is the context's, if it has ended.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
 	in := r.Clone(r.Context())
-	in.Header.Del("Authorization")
 	for _, name := range forwarded {
 		if v := t.Request.Header.Values(name); len(v) > 0 && in.Header.Get(name) == "" {
 			in.Header[http.CanonicalHeaderKey(name)] = v
