@@ -88,7 +88,7 @@ func TestChangesAreAudited(t *testing.T) {
 		list.into(&p)
 		got := p.Items[0]
 		want := map[string]any{"id": got["id"], "at": r.clock.Now().UTC().Format(time.RFC3339Nano), "tenant": "acme", "actor": c.actor, "action": c.action,
-			"resource": c.resource, "changes": c.changes, "source_ip": "192.0.2.1", "request_id": "req-" + c.action, "correlation_id": nil, "trace_id": auditTrace}
+			"resource": c.resource, "changes": c.changes, "via": nil, "source_ip": "192.0.2.1", "request_id": "req-" + c.action, "correlation_id": nil, "trace_id": auditTrace}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
