@@ -44,7 +44,8 @@ func (p *Page) Fill(selector, text string) {
 // focus focuses an element and selects its text.
 func (p *Page) focus(selector string) {
 	p.t.Helper()
-	Eval[bool](p, fmt.Sprintf(`(e => { e.focus(); e.select?.(); return true })(document.querySelector(%s))`, quote(selector)))
+	Eval[bool](p, fmt.Sprintf(`(e => { e.focus(); e.select?.(); return true })(document.querySelector(%s))`,
+		quote(selector)))
 }
 
 // Choose selects the option of a select element by its value, and dispatches input and change.
@@ -62,14 +63,16 @@ func (p *Page) Choose(selector, value string) {
 
 // keys are the names of keys without a character.
 var keys = map[string]string{
-	"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Backspace": kb.Backspace, "Delete": kb.Delete, "Space": " ",
+	"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Space": " ",
+	"Backspace": kb.Backspace, "Delete": kb.Delete,
 	"ArrowDown": kb.ArrowDown, "ArrowUp": kb.ArrowUp, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight,
 	"Home": kb.Home, "End": kb.End, "PageDown": kb.PageDown, "PageUp": kb.PageUp,
 }
 
 // modifiers are the prefixes of a chord such as Control+k.
 var modifiers = map[string]chromedp.Modifier{
-	"Control": chromedp.ModifierCtrl, "Shift": chromedp.ModifierShift, "Alt": chromedp.ModifierAlt, "Meta": chromedp.ModifierMeta,
+	"Control": chromedp.ModifierCtrl, "Shift": chromedp.ModifierShift,
+	"Alt": chromedp.ModifierAlt, "Meta": chromedp.ModifierMeta,
 }
 
 // Press presses keys one after the other: a character such as "j", a name such as "Enter", or a

@@ -31,14 +31,18 @@ by("button").addEventListener("click", () => {
 document.addEventListener("keydown", e => by("key").textContent += (e.ctrlKey ? "^" : "") + e.key + " ");
 by("size").addEventListener("change", e => by("status").textContent = e.target.value);`
 
-const goodStyle = "body { color: #111; background: #fff; font-size: 16px } @media (prefers-color-scheme: dark) { body, a { color: #eee; background: #111 } }"
+const goodStyle = `body { color: #111; background: #fff; font-size: 16px }
+@media (prefers-color-scheme: dark) { body, a { color: #eee; background: #111 } }`
+
+const policy = "default-src 'self'; img-src 'self' data: http://foreign.example; script-src 'self' 'nonce-own'"
 
 // serve serves a page at /, with the script and the style of the good page. Every document has a
 // strict Content-Security-Policy.
 func serve(t *testing.T, page string) string {
 	t.Helper()
 	bodies := map[string]struct{ kind, body string }{
-		"/": {"text/html; charset=utf-8", page}, "/next": {"text/html; charset=utf-8", strings.Replace(goodPage, "<h1>Good", "<h1>Next", 1)},
+		"/":          {"text/html; charset=utf-8", page},
+		"/next":      {"text/html; charset=utf-8", strings.Replace(goodPage, "<h1>Good", "<h1>Next", 1)},
 		"/script.js": {"text/javascript", goodScript}, "/style.css": {"text/css", goodStyle},
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +51,7 @@ func serve(t *testing.T, page string) string {
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src 'self' data: http://foreign.example; script-src 'self' 'nonce-own'")
+		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Content-Type", answer.kind)
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
@@ -90,12 +94,12 @@ func TestEachProblemFailsTheTest(t *testing.T) {
 		{"a failed assertion", with(`<script nonce="own">console.assert(false, "no")</script>`), "console: no"},
 		{"a missing image", with(`<img alt="" src="/none.png">`), "/none.png"},
 		{"an uncaught exception", with(`<script nonce="own">undefinedName()</script>`), "exception: Uncaught ReferenceError"},
-		{"a rejected promise", with(`<script nonce="own">Promise.reject(new Error("nobody"))</script>`), "exception: Uncaught (in promise) Error: nobody"},
+		{"a rejected promise", with(`<script nonce="own">Promise.reject(new Error("no"))</script>`), "(in promise) Error: no"},
 		{"an inline script", with(`<script>1</script>`), "csp: "},
 		{"an inline style", with(`<p style="color: red">red</p>`), "csp: "},
 		{"eval", with(`<script nonce="own">try { eval("1") } catch {}</script>`), "csp: "},
-		{"a request to another origin", with(`<img alt="" src="http://foreign.example/x.png">`), "foreign request: http://foreign.example/x.png"},
-		{"a WebSocket to another origin", with(`<script nonce="own">try { new WebSocket("ws://127.0.0.1:1/") } catch {}</script>`), "127.0.0.1:1"},
+		{"a request to another origin", with(`<img alt="" src="http://foreign.example/x.png">`), "foreign request: http:"},
+		{"a refused WebSocket", with(`<script nonce="own">new WebSocket("ws://127.0.0.1:1/")</script>`), "127.0.0.1:1"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			t.Parallel()

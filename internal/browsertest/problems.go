@@ -76,7 +76,8 @@ func (p *problems) observe(event any) {
 		p.addEntry(e.Entry)
 	case *audits.EventIssueAdded:
 		if d := e.Issue.Details.ContentSecurityPolicyIssueDetails; d != nil {
-			p.add("csp: %s violated by %s", d.ViolatedDirective, cmp.Or(d.BlockedURL, string(d.ContentSecurityPolicyViolationType)))
+			by := cmp.Or(d.BlockedURL, string(d.ContentSecurityPolicyViolationType))
+			p.add("csp: %s violated by %s", d.ViolatedDirective, by)
 		}
 	case *network.EventRequestWillBeSent:
 		p.addForeign(e.Request.URL)

@@ -19,7 +19,8 @@ const vitalsScript = `new Promise(resolve => {
 		if (!paint) return;
 		observer.disconnect();
 		requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => {
-			const largest = shifts.filter(s => !s.hadRecentInput).reduce((a, b) => b.value > a.value ? b : a, {value: 0, sources: []});
+			const largest = shifts.filter(s => !s.hadRecentInput).reduce((a, b) => b.value > a.value ? b : a,
+				{value: 0, sources: []});
 			resolve({paint: paint.startTime, shift: largest.value, at: largest.sources.map(s => name(s.node)).join(" ")});
 		})));
 	}).observe({type: "paint", buffered: true});

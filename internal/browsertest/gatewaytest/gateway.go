@@ -52,7 +52,8 @@ func Start(t testing.TB, env ...string) *Gateway {
 	t.Helper()
 	binary := program(t)
 	g := &Gateway{t: t, DSN: pgtest.New(t)}
-	g.env = append([]string{"DATABASE_URL=" + g.DSN, "EVENTHOOK_ADMIN_KEY=" + AdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + seal.NewKey(),
+	g.env = append([]string{"DATABASE_URL=" + g.DSN,
+		"EVENTHOOK_ADMIN_KEY=" + AdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + seal.NewKey(),
 		"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128"}, env...)
 	g.launch(binary, "127.0.0.1:0")
 	var err error

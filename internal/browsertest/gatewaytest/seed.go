@@ -37,10 +37,11 @@ func (n *Tenant) SeedDeliveries(subscription string, deliveries int) {
 	n.t.Helper()
 	conn := n.connect()
 	var tenant [16]byte
-	if err := conn.QueryRow(n.t.Context(), `SELECT id FROM eventhook.tenant WHERE slug = $1`, n.Slug).Scan(&tenant); err != nil {
+	err := conn.QueryRow(n.t.Context(), `SELECT id FROM eventhook.tenant WHERE slug = $1`, n.Slug).Scan(&tenant)
+	if err != nil {
 		n.t.Fatal(err)
 	}
-	err := seed.InsertDeliveries(n.t.Context(), conn, tenant, "github.push", []byte(`{"n":1}`),
+	err = seed.InsertDeliveries(n.t.Context(), conn, tenant, "github.push", []byte(`{"n":1}`),
 		seed.Deliveries{Subscription: parseID(n.t, subscription), Events: deliveries, PerEvent: 1})
 	if err != nil {
 		n.t.Fatal(err)

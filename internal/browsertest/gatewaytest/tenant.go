@@ -35,11 +35,13 @@ func (g *Gateway) Tenant(t testing.TB, slug string) *Tenant {
 		t.Fatal(err)
 	}
 	provider, eventType := Source, "github.push"
-	if _, err := g.Admin.CreateSource(ctx, slug, client.SourceCreate{Slug: Source, Provider: &provider, Secrets: []string{Secret}}); err != nil {
+	source := client.SourceCreate{Slug: Source, Provider: &provider, Secrets: []string{Secret}}
+	if _, err := g.Admin.CreateSource(ctx, slug, source); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Admin.CreateRoute(ctx, slug, Source, client.RouteCreate{Name: "pushes", FilterEventTypes: []string{"push"},
-		Targets: []client.Target{{Type: client.TargetTypePublish, EventType: &eventType}}}); err != nil {
+	route := client.RouteCreate{Name: "pushes", FilterEventTypes: []string{"push"},
+		Targets: []client.Target{{Type: client.TargetTypePublish, EventType: &eventType}}}
+	if _, err := g.Admin.CreateRoute(ctx, slug, Source, route); err != nil {
 		t.Fatal(err)
 	}
 	return &Tenant{Slug: slug, Client: g.Admin, gateway: g, t: t}
@@ -61,7 +63,8 @@ func (n *Tenant) Subscribe(name string, r *Receiver, eventTypes ...string) clien
 	if len(eventTypes) == 0 {
 		eventTypes = []string{"*"}
 	}
-	s, err := n.Client.CreateSubscription(n.t.Context(), n.Slug, client.SubscriptionCreate{Name: name, URL: r.URL, EventTypes: eventTypes})
+	s, err := n.Client.CreateSubscription(n.t.Context(), n.Slug,
+		client.SubscriptionCreate{Name: name, URL: r.URL, EventTypes: eventTypes})
 	if err != nil {
 		n.t.Fatal(err)
 	}
