@@ -27,10 +27,20 @@ OCTOKIT   := 5.1.1
 BOLT      := 4.7.2
 LIBRARIES := .cache/libraries-$(STRIPE)-$(OCTOKIT)-$(BOLT)
 
+# Checks the accessibility of pages in browser tests. The folder is named for the version.
+AXE_VERSION := 4.14.1
+AXE         := .cache/axe-core-$(AXE_VERSION)
+
+# Checks the types in the JavaScript of the console and the portal. The folder is named for the version.
+TYPESCRIPT := 7.0.2
+LINT_JS    := .cache/lint-js-$(TYPESCRIPT)
+
+NPM_INSTALL = npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error --prefix
+
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test test-programs bench soak build release image check check-programs chart chart-files lint lint-api lint-api-tools vet fmt fuzz docs generate postgres compiler interpreters servers libraries npm bare clean
+.PHONY: run demo test test-programs bench soak build release image check check-programs chart chart-files lint lint-api lint-api-tools lint-js lint-js-tools screenshots vet fmt fuzz docs generate postgres compiler interpreters servers libraries chromium axe npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -46,7 +56,7 @@ test: test-programs ## run every test
 	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
 	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 20m ./...
 
-test-programs: postgres compiler interpreters servers libraries $(NFPM) ## install the programs that the tests use
+test-programs: postgres compiler interpreters servers libraries chromium axe $(NFPM) ## install the programs that the tests use
 
 # The program is static: it needs no C library, and runs on any Linux and in an empty image.
 build:
@@ -95,7 +105,7 @@ soak: postgres build ## run gateways with faults for FOR at RATE webhooks/s, wit
 	$(BIN)/bench -soak $(FOR) -rate $(RATE) -settled $(SETTLED) -report $(BIN)/soak
 
 # In the order of CI. .ci/run skips a check that cannot be installed.
-CHECKS := test lint vet chart lint-api demo
+CHECKS := test lint vet chart lint-api lint-js demo
 SKIP   :=
 check: $(filter-out $(SKIP),$(CHECKS)) ## run the checks of CI
 
@@ -141,9 +151,23 @@ lint-api: $(LINT_API) ## check docs/openapi.json with redocly and spectral
 $(LINT_API): | npm
 	@echo "installing redocly $(REDOCLY) and spectral $(SPECTRAL) with npm into .cache"
 	@rm -rf $@.new
-	@npm install --prefix $@.new --no-save --ignore-scripts --no-audit --no-fund --loglevel=error \
+	@$(NPM_INSTALL) $@.new \
 		@redocly/cli@$(REDOCLY) @stoplight/spectral-cli@$(SPECTRAL)
 	@mv $@.new $@
+
+lint-js-tools: $(LINT_JS)
+
+lint-js: $(LINT_JS) ## check the types in the JavaScript of the console and the portal
+	$(LINT_JS)/node_modules/.bin/tsc --project internal/web/tsconfig.json
+
+$(LINT_JS): | npm
+	@echo "installing typescript $(TYPESCRIPT) with npm into .cache"
+	@rm -rf $@.new
+	@$(NPM_INSTALL) $@.new typescript@$(TYPESCRIPT)
+	@mv $@.new $@
+
+screenshots: chromium axe postgres ## write the screenshots of docs/images with the browser tests
+	UPDATE_SCREENSHOTS=1 CI=true $(GO) test -vet=off -count=1 -run Screenshot ./internal/browsertest/... ./internal/console/... ./internal/portal/...
 
 fmt:
 	gofmt -w .
@@ -241,7 +265,7 @@ libraries: | interpreters
 	elif command -v npm >/dev/null 2>&1; then \
 		echo "installing libraries of webhook providers with npm into .cache"; \
 		rm -rf $(LIBRARIES).new; \
-		npm install --prefix $(LIBRARIES).new --no-save --ignore-scripts --no-audit --no-fund --loglevel=error \
+		$(NPM_INSTALL) $(LIBRARIES).new \
 			stripe@$(STRIPE) @octokit/webhooks-methods@$(OCTOKIT) @slack/bolt@$(BOLT) && \
 			mv $(LIBRARIES).new $(LIBRARIES) || \
 			echo "npm could not install them: their tests are skipped or, in CI, fail"; \
@@ -249,13 +273,36 @@ libraries: | interpreters
 		echo "no npm: the tests of the libraries of webhook providers are skipped (Debian: sudo apt-get install npm)"; \
 	fi
 
+# The browser tests run the pages of the console and the portal in it.
+chromium:
+	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || \
+		command -v google-chrome >/dev/null 2>&1 || command -v google-chrome-stable >/dev/null 2>&1; then \
+		:; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing Chromium for the tests of the console and the portal"; \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends chromium fonts-liberation; \
+	else \
+		echo "no Chromium: the tests of the console and the portal are skipped (Debian: sudo apt-get install chromium)"; \
+	fi
+
+axe: | interpreters
+	@if [ -e $(AXE) ]; then :; \
+	elif command -v npm >/dev/null 2>&1; then \
+		echo "installing axe-core $(AXE_VERSION) with npm into .cache"; \
+		rm -rf $(AXE).new; \
+		$(NPM_INSTALL) $(AXE).new axe-core@$(AXE_VERSION) && mv $(AXE).new $(AXE) || \
+			echo "npm could not install it: the checks of accessibility are skipped or, in CI, fail"; \
+	else \
+		echo "no npm: the checks of accessibility are skipped (Debian: sudo apt-get install npm)"; \
+	fi
+
 npm:
 	@if command -v npm >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		echo "installing nodejs and npm for the linters of docs/openapi.json"; \
+		echo "installing nodejs and npm for the linters"; \
 		$(APT) update -q && $(APT) install -y -q --no-install-recommends nodejs npm; \
 	else \
-		echo "no npm: install it for the linters of docs/openapi.json (Debian: sudo apt-get install nodejs npm)"; exit 1; \
+		echo "no npm: install it for the linters (Debian: sudo apt-get install nodejs npm)"; exit 1; \
 	fi
 
 bare: ## run `make run` and `make test` in a bare Debian; needs root, apt and about 6 GB

@@ -92,6 +92,9 @@ var allowedImports = map[string][]string{
 	"internal/pgembed":               {"internal/proc"},
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
 
+	"internal/browsertest":             nil,
+	"internal/browsertest/gatewaytest": {"client", "ingest", "internal/browsertest", "internal/cli/send", "internal/pgtest", "internal/seal", "bench/seed"},
+
 	"internal/tracing/collectortest": nil,
 
 	"internal/session/sessiontest": {root, "internal/session"},
@@ -135,12 +138,14 @@ var libraryUsers = map[string][]string{
 	"go.opentelemetry.io/otel/sdk":       {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
 	"github.com/modelcontextprotocol/":   {"internal/mcp"},
+	"github.com/chromedp/":               {"internal/browsertest"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
-	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench", "bench/seed", "bench/soak"},
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }
 
-// testPackages lists the packages that only tests and the bench may import.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
+// testPackages lists the packages that only tests and the bench may import. A test package may import those that its
+// line in allowedImports lists.
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {
@@ -170,6 +175,9 @@ func TestImportViolationsAreReported(t *testing.T) {
 		{"pgx outside of the store", fstest.MapFS{"route/x.go": file("github.com/jackc/pgx/v5/pgxpool")}, []string{"route: imports github.com/jackc/pgx/v5/pgxpool"}},
 		{"pgtest in the product", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/pgtest")}, []string{"cmd/eventhook: imports internal/pgtest"}},
 		{"usagetest in the product", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/usage/usagetest")}, []string{"cmd/eventhook: imports internal/usage/usagetest"}},
+		{"a test package that imports another without a line", fstest.MapFS{"internal/clocktest/x.go": file(module + "/internal/pgtest")},
+			[]string{"internal/clocktest: imports internal/pgtest"}},
+		{"a test package that imports another", fstest.MapFS{"internal/browsertest/gatewaytest/x.go": file(module + "/internal/pgtest")}, nil},
 		{"tests may import any package", fstest.MapFS{"x.go": file(), "route/x_test.go": file(module+"/targets", module+"/internal/pgtest")}, nil},
 		{"cmd may import any package", fstest.MapFS{"cmd/eventhook/x.go": file(module+"/internal/pg", module+"/route")}, nil},
 		{"testdata and hidden folders are skipped", fstest.MapFS{"x.go": file(), "testdata/x.go": file(), ".git/x.go": file()}, nil},
@@ -249,7 +257,7 @@ func violationsOf(tree fs.FS, name string) ([]string, error) {
 func mayImport(importer string, allowed []string, imported string, isOwn bool) bool {
 	switch {
 	case isOwn && slices.Contains(testPackages, imported):
-		return importer == "bench" || strings.HasPrefix(importer, "bench/") && slices.Contains(allowed, imported)
+		return importer == "bench" || slices.Contains(testPackages, importer) && slices.Contains(allowed, imported)
 	case isOwn:
 		return slices.Contains(allowed, everything) || slices.Contains(allowed, imported)
 	case importer == root:

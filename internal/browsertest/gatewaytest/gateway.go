@@ -1,0 +1,106 @@
+package gatewaytest
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/internal/seal"
+)
+
+// AdminKey is the admin key of every gateway.
+const AdminKey = "ehk_an-admin-key-for-tests"
+
+// Gateway is a gateway in a process of its own.
+type Gateway struct {
+	URL        string // of webhooks, the API, the console and the portal
+	Management string // URL of the metrics
+	DSN        string // of the database
+	Admin      *client.Client
+
+	t       testing.TB
+	env     []string
+	log     buffer
+	process *process
+}
+
+// buffer is the log of a gateway.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// Start starts a gateway for the test, with more environment variables such as
+// "EVENTHOOK_REQUIRE_HTTPS=true". It may send to this machine. It ends with the test, which fails if
+// the gateway does not stop cleanly.
+func Start(t testing.TB, env ...string) *Gateway {
+	t.Helper()
+	binary := program(t)
+	g := &Gateway{t: t, DSN: pgtest.New(t)}
+	g.env = append([]string{"DATABASE_URL=" + g.DSN,
+		"EVENTHOOK_ADMIN_KEY=" + AdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + seal.NewKey(),
+		"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128"}, env...)
+	g.launch(binary, "127.0.0.1:0")
+	var err error
+	if g.Admin, err = client.New(g.URL, AdminKey); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if g.process == nil {
+			return
+		}
+		if err := g.process.stop(); err != nil {
+			t.Errorf("gatewaytest: %v; its log:\n%s", err, &g.log)
+		}
+	})
+	return g
+}
+
+func (g *Gateway) launch(binary, listen string) {
+	g.t.Helper()
+	var err error
+	if g.process, err = launch(binary, listen, g.env, &g.log); err != nil {
+		g.t.Fatalf("gatewaytest: %v; its log:\n%s", err, &g.log)
+	}
+	g.URL, g.Management = g.process.url, g.process.management
+}
+
+// Kill ends the gateway as a crash would. It is not for a shared gateway.
+func (g *Gateway) Kill() {
+	g.process.kill()
+	g.process = nil
+}
+
+// Restart starts a gateway again that was killed, with the same URL.
+func (g *Gateway) Restart() {
+	g.t.Helper()
+	g.launch(program(g.t), strings.TrimPrefix(g.URL, "http://"))
+}
+
+// Log returns what the gateway has logged.
+func (g *Gateway) Log() string { return g.log.String() }
+
+// Client returns a client with a key.
+func (g *Gateway) Client(t testing.TB, key string) *client.Client {
+	t.Helper()
+	c, err := client.New(g.URL, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
