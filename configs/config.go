@@ -18,6 +18,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/cpushare"
+	"github.com/eventhook/eventhook/internal/openid"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
@@ -51,6 +52,12 @@ type Config struct {
 	Ingest           ingest.Config   `config:"ingest"`
 	Route            route.Config    `config:"route"`
 	Evaluation       cpushare.Config `config:"evaluation"`
+	Console          Console         `config:"console"`
+}
+
+// Console says how people sign in to the console besides with keys.
+type Console struct {
+	OpenID openid.Config `config:"openid"`
 }
 
 // Metrics says what the metrics contain.
@@ -194,6 +201,7 @@ func Default() Config {
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
 		Evaluation:       cpushare.DefaultConfig(),
+		Console:          Console{OpenID: openid.DefaultConfig()},
 	}
 }
 
@@ -264,6 +272,7 @@ func (c Config) Validate() eventhook.Faults {
 	f.Merge("ingest", ingestConfig.Validate())
 	f.Merge("route", c.Route.Validate())
 	f.Merge("evaluation", c.Evaluation.Validate())
+	f.Merge("console.openid", c.Console.OpenID.Validate())
 	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
 	return f
 }

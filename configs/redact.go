@@ -11,7 +11,8 @@ const redacted = "[redacted]"
 type shown Config
 
 func (c Config) shown() shown {
-	for _, secret := range []*string{&c.DatabaseURL, &c.Database.DirectURL, &c.Database.ReadURL, &c.AdminKey, &c.AdminReadKey, &c.Outbound.ProxyURL} {
+	for _, secret := range []*string{&c.DatabaseURL, &c.Database.DirectURL, &c.Database.ReadURL, &c.AdminKey, &c.AdminReadKey, &c.Outbound.ProxyURL,
+		&c.Console.OpenID.ClientSecret} {
 		if *secret != "" {
 			*secret = redacted
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/console"
+	"github.com/eventhook/eventhook/internal/openid"
 	"github.com/eventhook/eventhook/internal/session"
 )
 
@@ -24,7 +25,11 @@ func (g *gateway) registerConsole(e *echo.Echo) {
 		gatewayAPI = g.newRouter()
 		g.registerAPI(gatewayAPI)
 	}
-	pages := echo.WrapHandler(console.New(console.Config{API: gatewayAPI, Sessions: g.sessions, Log: g.log, Now: now, Version: version}))
+	c := console.Config{API: gatewayAPI, Sessions: g.sessions, Log: g.log, Now: now, Version: version}
+	if g.config.Console.OpenID.Issuer != "" {
+		c.OpenID = openid.New(g.config.Console.OpenID, g.config.PublicURL, g.log, now)
+	}
+	pages := echo.WrapHandler(console.New(c))
 	e.Any(console.Root, pages)
 	e.Any(console.Root+"/*", pages)
 }

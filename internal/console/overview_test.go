@@ -54,7 +54,7 @@ func TestSearchOpensTheOnlyResult(t *testing.T) {
 	f.answer("GET "+T+"/lookup", client.LookupFound{Items: []client.LookupItem{{Type: "event", ID: "e1", Label: attack}, {Type: "delivery", ID: "d1"}}})
 	f.get("/console/t/acme/search?id=evt").is(http.StatusOK).lacks("<script>alert").shows(`href="/console/t/acme/events/e1"`, `href="/console/t/acme/deliveries/d1"`)
 	f.answer("GET "+T+"/lookup", client.LookupFound{})
-	f.get("/console/t/acme/search?id="+"%22%3E%3Cscript%3Ealert(1)%3C/script%3E").is(http.StatusOK).lacks("<script>alert").shows("Nothing has this id")
+	f.get("/console/t/acme/search?id=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E").is(http.StatusOK).lacks("<script>alert").shows("Nothing has this id")
 }
 
 func TestSectionsWithoutATenantLeadToTheTenantOfTheKey(t *testing.T) {

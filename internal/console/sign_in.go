@@ -16,8 +16,9 @@ import (
 type OpenID interface {
 	// Name is shown on the button, for example Acme SSO.
 	Name() string
-	// Begin redirects the browser to the provider. next is the page to show afterwards.
-	Begin(w http.ResponseWriter, r *http.Request, next string)
+	// Begin redirects the browser to the provider. next is the page to show afterwards. The error's
+	// text is shown to the person.
+	Begin(w http.ResponseWriter, r *http.Request, next string) error
 	// Finish handles the provider's redirect and returns the session and the page to show. The
 	// error's text is shown to the person.
 	Finish(w http.ResponseWriter, r *http.Request) (s session.Session, next string, err error)
@@ -37,14 +38,18 @@ func (c *Console) registerSignIn() {
 	c.mux.HandleFunc("GET "+Root+"/link", c.redeemLink)
 	c.mux.HandleFunc("POST "+Root+"/sign-out", c.signOut)
 	if c.OpenID != nil {
-		c.mux.HandleFunc("GET "+Root+"/openid", func(w http.ResponseWriter, r *http.Request) {
-			c.OpenID.Begin(w, r, nextOf(r.URL.Query().Get("next")))
-		})
+		c.mux.HandleFunc("GET "+Root+"/openid", c.beginOpenID)
 		c.mux.HandleFunc("GET "+Root+"/openid/callback", c.finishOpenID)
 	}
 }
 
+// serveSignIn shows the form, or the next page to a person who is signed in. A link on another site
+// brings no session, see renderContinue: the page opens itself once more.
 func (c *Console) serveSignIn(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		c.renderContinue(w, r, Root+"/sign-in?next="+url.QueryEscape(nextOf(r.URL.Query().Get("next"))))
+		return
+	}
 	if _, _, err := c.Sessions.Read(r); err == nil {
 		http.Redirect(w, r, nextOf(r.URL.Query().Get("next")), http.StatusSeeOther)
 		return
@@ -103,12 +108,19 @@ func (c *Console) signInFault(r *http.Request, err error) (status int, fault str
 }
 
 func (c *Console) start(w http.ResponseWriter, r *http.Request, s session.Session, next string) {
+	if c.store(w, r, s) {
+		http.Redirect(w, r, nextOf(next), http.StatusSeeOther)
+	}
+}
+
+// store stores a session and sets its cookie. It reports false after it has shown an error.
+func (c *Console) store(w http.ResponseWriter, r *http.Request, s session.Session) bool {
 	if _, err := c.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s); err != nil {
 		c.Log.Error("a session cannot be stored", "error", err)
 		c.renderSignIn(w, r, http.StatusServiceUnavailable, "The gateway could not store the session. Try again in a few seconds.")
-		return
+		return false
 	}
-	http.Redirect(w, r, nextOf(next), http.StatusSeeOther)
+	return true
 }
 
 // redeemLink signs in with the one-time link that the gateway prints at its start.
@@ -129,13 +141,29 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (c *Console) beginOpenID(w http.ResponseWriter, r *http.Request) {
+	if err := c.OpenID.Begin(w, r, nextOf(r.URL.Query().Get("next"))); err != nil {
+		c.renderSignIn(w, r, http.StatusBadGateway, err.Error())
+	}
+}
+
+// finishOpenID starts the session of a person who comes back from the provider.
 func (c *Console) finishOpenID(w http.ResponseWriter, r *http.Request) {
 	s, next, err := c.OpenID.Finish(w, r)
 	if err != nil {
 		c.renderSignIn(w, r, http.StatusForbidden, err.Error())
 		return
 	}
-	c.start(w, r, s, next)
+	if c.store(w, r, s) {
+		c.renderContinue(w, r, nextOf(next))
+	}
+}
+
+// renderContinue shows a page that opens another page of the console at once. A browser sends a
+// cookie with SameSite=Strict only with requests that begin at a page of the console, so a redirect
+// of a request that began on another site would arrive without the session.
+func (c *Console) renderContinue(w http.ResponseWriter, r *http.Request, to string) {
+	c.render(w, r, "continue", http.StatusOK, signInPage{Root: Root, Theme: themeOf(r), Next: to, Version: c.Version})
 }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
