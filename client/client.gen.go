@@ -826,7 +826,7 @@ type AgentResultsAnswer struct {
 
 // AttentionItem defines model for AttentionItem.
 type AttentionItem struct {
-	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 10000 missed deliveries mean 10000 or more.
+	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few.
 	Count int64 `json:"count"`
 
 	// Name Name of the resource; may be empty.
@@ -3573,7 +3573,7 @@ type SubscriptionOverview struct {
 	// LatencyP99Ms Estimate; null without deliveries.
 	LatencyP99Ms *float64 `json:"latency_p99_ms"`
 
-	// MissedCount Deliveries that an outage holds or has killed; 10000 means 10000 or more.
+	// MissedCount Deliveries that an outage holds or has killed; 1000 or more may be too few.
 	MissedCount int64  `json:"missed_count"`
 	Name        string `json:"name"`
 
@@ -4435,7 +4435,7 @@ type WorkItem struct {
 
 // WorkQueue defines model for WorkQueue.
 type WorkQueue struct {
-	// Due Executions that a worker can claim now, at most 100000.
+	// Due Executions that a worker can claim now, at most 10000.
 	Due int64 `json:"due"`
 
 	// OldestDueAgeSeconds How long the oldest execution has been due; 0 if none is.
@@ -4445,10 +4445,10 @@ type WorkQueue struct {
 	OldestDueAt *time.Time `json:"oldest_due_at"`
 	Queue       string     `json:"queue"`
 
-	// Running Executions that a worker has claimed, at most 100000.
+	// Running Executions that a worker has claimed, at most 10000.
 	Running int64 `json:"running"`
 
-	// Waiting Executions to be claimed, now or later; at most 100000. Suspended workflows count only if they have a timeout.
+	// Waiting Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout.
 	Waiting int64 `json:"waiting"`
 }
 
@@ -6698,7 +6698,7 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 
 // ListWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
 //
-// List queues of executions. Returns the queues that have open executions, by name; at most 1000. Requires a key with the scope read, or the admin key.
+// List queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
 func (c *Client) ListWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
 	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
 }
@@ -6773,4 +6773,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "cd384b03e1ed9de66880e7e26d9051f26e4b2ffdd7e44df6aef114d6ba298a0c"
+const generatedFrom = "17a22fbc4c67489bd5e53ca6c8e3154fe71b6969c2fcf7e505b058873ad2554c"

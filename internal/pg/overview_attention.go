@@ -29,16 +29,16 @@ var attentionQueries = []attentionQuery{
 	{eventhook.AttentionCircuitOpen, "subscription", circuitSQL, nil, nil},
 	{eventhook.AttentionDeliveriesDead, "delivery", deadDeliveriesSQL, windowParameters,
 		func(r *overviewReader, a eventhook.Attention) string {
-			return fmt.Sprintf("%s became dead in the %s: they are not sent again unless they are retried or replayed.",
-				number(a.Count, "delivery", "deliveries"), r.period())
+			return fmt.Sprintf("%s became dead in the %s. Dead deliveries are sent again only if they are retried or replayed.",
+				counted(a.Count, "delivery", "deliveries"), r.period())
 		}},
 	{eventhook.AttentionExecutionsDead, "execution", deadExecutionsSQL, []string{"since"},
 		func(r *overviewReader, a eventhook.Attention) string {
-			return fmt.Sprintf("%s died in the %s after the last attempt.", number(a.Count, "execution", "executions"), r.period())
+			return fmt.Sprintf("%s died in the %s after the last attempt.", counted(a.Count, "execution", "executions"), r.period())
 		}},
 	{eventhook.AttentionAgentOffline, "agent", offlineAgentsSQL, []string{"now"},
 		func(_ *overviewReader, a eventhook.Attention) string {
-			return fmt.Sprintf("The agent %s is offline and holds %s.", a.Name, number(a.Count, "delivery", "deliveries"))
+			return fmt.Sprintf("The agent %s is offline and holds %s.", a.Name, counted(a.Count, "delivery", "deliveries"))
 		}},
 	{eventhook.AttentionQuota, "tenant", usedQuotasSQL, []string{"now"},
 		func(_ *overviewReader, a eventhook.Attention) string {
@@ -46,7 +46,7 @@ var attentionQueries = []attentionQuery{
 		}},
 	{eventhook.AttentionRequestsRefused, "source", refusingSourcesSQL, windowParameters,
 		func(r *overviewReader, a eventhook.Attention) string {
-			return fmt.Sprintf("The source %s refused %s in the %s.", a.Name, number(a.Count, "request", "requests"), r.period())
+			return fmt.Sprintf("The source %s refused %s in the %s.", a.Name, counted(a.Count, "request", "requests"), r.period())
 		}},
 	{eventhook.AttentionKeyExpiring, "api_key", expiringKeysSQL, []string{"now"},
 		func(_ *overviewReader, a eventhook.Attention) string {
@@ -58,7 +58,7 @@ var attentionQueries = []attentionQuery{
 		}},
 }
 
-func number(n int64, one, many string) string {
+func counted(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -166,7 +166,7 @@ func failingSummary(a *eventhook.Attention, host string) string {
 	if host != "" {
 		host = " to " + host
 	}
-	return fmt.Sprintf("The subscription %s%s %s: %s missed.", a.Name, host, state, number(a.Count, "delivery is", "deliveries are"))
+	return fmt.Sprintf("The subscription %s%s %s: %s missed.", a.Name, host, state, counted(a.Count, "delivery is", "deliveries are"))
 }
 
 // hosts returns the hosts of the URLs of subscriptions by id. A host is missing if the encryption
