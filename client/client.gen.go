@@ -6696,10 +6696,10 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
+// GetWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
 //
-// List queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
-func (c *Client) ListWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
+// Get the queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
+func (c *Client) GetWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
 	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
 }
 
@@ -6773,4 +6773,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "17a22fbc4c67489bd5e53ca6c8e3154fe71b6969c2fcf7e505b058873ad2554c"
+const generatedFrom = "ae76733af95f3154ca345eab5225c4da580f0e5c192d21d375425deb9b4fedab"

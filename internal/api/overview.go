@@ -37,7 +37,7 @@ func (s *server) registerOverview(api huma.API) {
 	}
 	register(s, api, get("get-overview", "/overview", "Get an overview of a tenant",
 		"Returns traffic, queues, what needs a person, and the state of sources and subscriptions. "+aboutOverview), s.getOverview)
-	register(s, api, get("list-work-queues", "/work/queues", "List queues of executions",
+	register(s, api, get("get-work-queues", "/work/queues", "Get the queues of executions",
 		"Returns the queues that have open executions, by name; at most 100."), s.listWorkQueues)
 	register(s, api, get("get-usage", "/usage", "Get the usage of a tenant's quotas", ""), s.getUsage)
 	all := get("get-gateway-overview", "", "Get an overview of all tenants",
