@@ -117,12 +117,17 @@ func TestUsage(t *testing.T) {
 		"storage_bytes": 70.0, "max_storage_bytes": nil, "storage_reset_at": "2026-03-11T00:00:00Z"})
 }
 
-type fixedSystem api.System
+// fixedSystem is the state of an instance without queues.
+type fixedSystem struct{ version string }
 
-func (s fixedSystem) System(context.Context) (api.System, error) { return api.System(s), nil }
+func (s fixedSystem) System(context.Context) (api.System, error) {
+	none := api.SystemQueue{Parked: map[string]int{}}
+	return api.System{Version: s.version, SchemaVersion: 26, Instance: api.SystemInstance{ID: eventhook.NewID[eventhook.Event](noon).String(), Roles: []string{"api"}},
+		EncryptionKeyIDs: []string{"1f0e"}, Connections: []api.SystemConnections{}, Queues: api.SystemQueues{Events: none, Executions: none, Deliveries: none}}, nil
+}
 
 func TestSystem(t *testing.T) {
-	r := setUp(t, func(d *api.Deps) { d.System = fixedSystem{Version: "1.2.3", SchemaVersion: 26} })
+	r := setUp(t, func(d *api.Deps) { d.System = fixedSystem{"1.2.3"} })
 	got := r.admin("GET", "/api/admin/system", nil).want(http.StatusOK).object()
 	same(t, "system", []any{got["version"], got["schema_version"]}, []any{"1.2.3", 26.0})
 }
