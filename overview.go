@@ -63,7 +63,7 @@ type SubscriptionOverview struct {
 	DisabledReason string
 	Circuit        CircuitState
 	FailingSince   *time.Time
-	Missed         int    // as Outage.Missed
+	Missed         int    // as Outage.Missed, at most 1000 open and 1000 dead deliveries
 	LastError      string // of the newest delivery that failed or is dead, while the subscription fails
 	Traffic
 }
@@ -73,7 +73,6 @@ type TenantOverview struct {
 	ID         TenantID
 	Slug, Name string
 	Status     TenantStatus
-	Attention  int // items that need attention
 	Traffic
 }
 

@@ -101,14 +101,7 @@ const (
 	AuditActorTypeAdmin           AuditActorType = "admin"
 	AuditActorTypeAdminOnBehalfOf AuditActorType = "admin_on_behalf_of"
 	AuditActorTypeOperator        AuditActorType = "operator"
-	AuditActorTypeSession         AuditActorType = "session"
 	AuditActorTypeSystem          AuditActorType = "system"
-)
-
-// Defines values for AuditEntryVia.
-const (
-	AuditEntryViaConsole AuditEntryVia = "console"
-	AuditEntryViaPortal  AuditEntryVia = "portal"
 )
 
 // Defines values for AuthType.
@@ -260,49 +253,6 @@ const (
 	HandshakeStatusNone      HandshakeStatus = "none"
 	HandshakeStatusStateless HandshakeStatus = "stateless"
 	HandshakeStatusWaiting   HandshakeStatus = "waiting"
-)
-
-// Defines values for IdentityType.
-const (
-	IdentityTypeAdmin     IdentityType = "admin"
-	IdentityTypeAdminRead IdentityType = "admin_read"
-	IdentityTypeSession   IdentityType = "session"
-	IdentityTypeTenant    IdentityType = "tenant"
-)
-
-// Defines values for IdentityTenantStatus.
-const (
-	IdentityTenantStatusActive    IdentityTenantStatus = "active"
-	IdentityTenantStatusClosed    IdentityTenantStatus = "closed"
-	IdentityTenantStatusSuspended IdentityTenantStatus = "suspended"
-)
-
-// Defines values for LookupItemType.
-const (
-	LookupItemTypeAgent        LookupItemType = "agent"
-	LookupItemTypeDelivery     LookupItemType = "delivery"
-	LookupItemTypeEvent        LookupItemType = "event"
-	LookupItemTypeEventType    LookupItemType = "event_type"
-	LookupItemTypeExecution    LookupItemType = "execution"
-	LookupItemTypePromise      LookupItemType = "promise"
-	LookupItemTypeReplay       LookupItemType = "replay"
-	LookupItemTypeRoute        LookupItemType = "route"
-	LookupItemTypeSource       LookupItemType = "source"
-	LookupItemTypeSubscription LookupItemType = "subscription"
-)
-
-// Defines values for LookupItemOfTenantType.
-const (
-	LookupItemOfTenantTypeAgent        LookupItemOfTenantType = "agent"
-	LookupItemOfTenantTypeDelivery     LookupItemOfTenantType = "delivery"
-	LookupItemOfTenantTypeEvent        LookupItemOfTenantType = "event"
-	LookupItemOfTenantTypeEventType    LookupItemOfTenantType = "event_type"
-	LookupItemOfTenantTypeExecution    LookupItemOfTenantType = "execution"
-	LookupItemOfTenantTypePromise      LookupItemOfTenantType = "promise"
-	LookupItemOfTenantTypeReplay       LookupItemOfTenantType = "replay"
-	LookupItemOfTenantTypeRoute        LookupItemOfTenantType = "route"
-	LookupItemOfTenantTypeSource       LookupItemOfTenantType = "source"
-	LookupItemOfTenantTypeSubscription LookupItemOfTenantType = "subscription"
 )
 
 // Defines values for PromiseStatus.
@@ -876,7 +826,7 @@ type AgentResultsAnswer struct {
 
 // AttentionItem defines model for AttentionItem.
 type AttentionItem struct {
-	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 10000 missed deliveries mean 10000 or more.
+	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few.
 	Count int64 `json:"count"`
 
 	// Name Name of the resource; may be empty.
@@ -921,14 +871,14 @@ type AuditActor struct {
 	// ID Id of the API key; null for every other type of actor.
 	ID *string `json:"id"`
 
-	// Name Name of the API key or the person, or a name for another actor.
+	// Name Name of the API key, or a name for another actor.
 	Name string `json:"name"`
 
-	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
+	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
+// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
 type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
@@ -961,13 +911,7 @@ type AuditEntry struct {
 
 	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
 	TraceID *string `json:"trace_id"`
-
-	// Via Program in which the actor made the change; null for the API and for commands.
-	Via *AuditEntryVia `json:"via"`
 }
-
-// AuditEntryVia Program in which the actor made the change; null for the API and for commands.
-type AuditEntryVia string
 
 // AuditEntryPage defines model for AuditEntryPage.
 type AuditEntryPage struct {
@@ -1256,65 +1200,6 @@ type CreatePromiseRequest struct {
 	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
 }
 
-// DeadGroup defines model for DeadGroup.
-type DeadGroup struct {
-	// Cause Why the deliveries are dead, without ids and numbers that differ between them.
-	//
-	// Examples: 500 from billing.example
-	Cause string `json:"cause"`
-
-	// Count Number of deliveries.
-	Count int64 `json:"count"`
-
-	// FirstAt When the first of the counted deliveries became dead.
-	FirstAt time.Time `json:"first_at"`
-
-	// Host Host of the destination as it is configured now; null if it is deleted.
-	Host *string `json:"host"`
-
-	// IsExact Whether count is the number of all; false if the search ended before it had counted all deliveries: see scanned_until.
-	IsExact bool `json:"is_exact"`
-
-	// Key Identifies destination and cause; selects the group in POST …/deliveries/retry.
-	Key string `json:"key"`
-
-	// LastAt When the last of the counted deliveries became dead.
-	LastAt time.Time `json:"last_at"`
-
-	// Name Name of the subscription or the route; null if it is deleted.
-	Name *string `json:"name"`
-
-	// RouteID Route of the http target; null for a subscription.
-	RouteID *string `json:"route_id"`
-
-	// SampleIds The newest deliveries, at most 5.
-	SampleIds []string `json:"sample_ids"`
-
-	// StatusCode Status code of the last attempt; null if the receiver did not answer.
-	StatusCode *int64 `json:"status_code"`
-
-	// SubscriptionID Destination subscription; null for a route's http target.
-	SubscriptionID *string `json:"subscription_id"`
-
-	// TargetIndex Index of the route's target, starting at 0; null for a subscription.
-	TargetIndex *int64 `json:"target_index"`
-}
-
-// DeadGroups defines model for DeadGroups.
-type DeadGroups struct {
-	// GroupsCount Number of all groups that were found.
-	GroupsCount int64 `json:"groups_count"`
-
-	// Items The largest groups, at most 250, the largest first.
-	Items []DeadGroup `json:"items"`
-
-	// Scanned Number of deliveries that were counted.
-	Scanned int64 `json:"scanned"`
-
-	// ScannedUntil Only deliveries created after this time were counted, because the search ended after 2 s; null if all were counted. Continue with this time as created_before.
-	ScannedUntil *time.Time `json:"scanned_until"`
-}
-
 // DeliveriesRetried defines model for DeliveriesRetried.
 type DeliveriesRetried struct {
 	// DeliveryIDs Retried deliveries, newest event first.
@@ -1344,9 +1229,6 @@ type DeliveriesRetryFilter struct {
 
 	// EventID Deliveries of this event.
 	EventID *string `json:"event_id,omitempty"`
-
-	// Key Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group.
-	Key *string `json:"key,omitempty"`
 
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
@@ -2329,39 +2211,6 @@ type HeartbeatRequest struct {
 	LeaseToken int64 `json:"lease_token"`
 }
 
-// Identity defines model for Identity.
-type Identity struct {
-	// ExpiresAt Expiry time of the key; null if the key does not expire, and for persons.
-	ExpiresAt *time.Time `json:"expires_at"`
-
-	// Name Name of the key or the person.
-	Name string `json:"name"`
-
-	// Scopes Scopes of the key of a tenant; empty for every other type.
-	Scopes []string       `json:"scopes"`
-	Tenant IdentityTenant `json:"tenant"`
-
-	// Tenants Tenants for which a person has scopes, by slug; empty for keys.
-	Tenants []TenantScopes `json:"tenants"`
-
-	// Type admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
-	Type IdentityType `json:"type"`
-}
-
-// IdentityType admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
-type IdentityType string
-
-// IdentityTenant defines model for IdentityTenant.
-type IdentityTenant struct {
-	// Name Display name.
-	Name   string               `json:"name"`
-	Slug   string               `json:"slug"`
-	Status IdentityTenantStatus `json:"status"`
-}
-
-// IdentityTenantStatus defines model for IdentityTenant.Status.
-type IdentityTenantStatus string
-
 // Key defines model for Key.
 type Key struct {
 	// AgentID Agent that the key belongs to; null for a key of the tenant.
@@ -2423,71 +2272,6 @@ type KeyRotation struct {
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 }
 
-// LookupFound defines model for LookupFound.
-type LookupFound struct {
-	// Items At most 20 resources, those with exactly this id first.
-	Items []LookupItem `json:"items"`
-
-	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
-	ScannedUntil *time.Time `json:"scanned_until"`
-}
-
-// LookupFoundOfTenants defines model for LookupFoundOfTenants.
-type LookupFoundOfTenants struct {
-	// Items At most 20 resources, those with exactly this id first.
-	Items []LookupItemOfTenant `json:"items"`
-
-	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
-	ScannedUntil *time.Time `json:"scanned_until"`
-}
-
-// LookupItem defines model for LookupItem.
-type LookupItem struct {
-	// At When the resource was created; null if unknown.
-	At *time.Time `json:"at"`
-
-	// ID Id of the resource; the slug of a source, and the name of an event type.
-	ID string `json:"id"`
-
-	// Label Short description.
-	Label string `json:"label"`
-
-	// SourceSlug Source of the route; null for other types.
-	SourceSlug *string `json:"source_slug"`
-
-	// SubscriptionID Subscription of the replay; null for other types.
-	SubscriptionID *string        `json:"subscription_id"`
-	Type           LookupItemType `json:"type"`
-}
-
-// LookupItemType defines model for LookupItem.Type.
-type LookupItemType string
-
-// LookupItemOfTenant defines model for LookupItemOfTenant.
-type LookupItemOfTenant struct {
-	// At When the resource was created; null if unknown.
-	At *time.Time `json:"at"`
-
-	// ID Id of the resource; the slug of a source, and the name of an event type.
-	ID string `json:"id"`
-
-	// Label Short description.
-	Label string `json:"label"`
-
-	// SourceSlug Source of the route; null for other types.
-	SourceSlug *string `json:"source_slug"`
-
-	// SubscriptionID Subscription of the replay; null for other types.
-	SubscriptionID *string `json:"subscription_id"`
-
-	// Tenant Slug of the tenant.
-	Tenant string                 `json:"tenant"`
-	Type   LookupItemOfTenantType `json:"type"`
-}
-
-// LookupItemOfTenantType defines model for LookupItemOfTenant.Type.
-type LookupItemOfTenantType string
-
 // Overview defines model for Overview.
 type Overview struct {
 	// AsOf When the values were read.
@@ -2525,28 +2309,6 @@ type OverviewQueues struct {
 	Deliveries QueueOverview `json:"deliveries"`
 	Events     QueueOverview `json:"events"`
 	Executions QueueOverview `json:"executions"`
-}
-
-// PortalLink defines model for PortalLink.
-type PortalLink struct {
-	ExpiresAt time.Time `json:"expires_at"`
-
-	// URL The link. It signs in its holder, until it expires: treat it as a secret.
-	URL string `json:"url"`
-}
-
-// PortalLinkCreate defines model for PortalLinkCreate.
-type PortalLinkCreate struct {
-	// ExpiresInSeconds Lifetime of the link; default 3600.
-	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
-
-	// ReadOnly Whether the customer can change nothing.
-	ReadOnly *bool `json:"read_only,omitempty"`
-
-	// Scope The customer's scope. The link shows the subscriptions all of whose scope_filter patterns are this scope or begin with it and a slash.
-	//
-	// Examples: customer-42
-	Scope string `json:"scope"`
 }
 
 // Promise defines model for Promise.
@@ -3811,7 +3573,7 @@ type SubscriptionOverview struct {
 	// LatencyP99Ms Estimate; null without deliveries.
 	LatencyP99Ms *float64 `json:"latency_p99_ms"`
 
-	// MissedCount Deliveries that an outage holds or has killed; 10000 means 10000 or more.
+	// MissedCount Deliveries that an outage holds or has killed; 1000 or more may be too few.
 	MissedCount int64  `json:"missed_count"`
 	Name        string `json:"name"`
 
@@ -3945,21 +3707,6 @@ type SubscriptionReplay struct {
 
 	// Until Replay events published before this time; default, and at most, the time of the request.
 	Until *time.Time `json:"until,omitempty"`
-}
-
-// SubscriptionSend defines model for SubscriptionSend.
-type SubscriptionSend struct {
-	// EventID The event to send.
-	EventID string `json:"event_id"`
-}
-
-// SubscriptionSent defines model for SubscriptionSent.
-type SubscriptionSent struct {
-	// Created Whether the event had no delivery to the subscription before; false if its delivery is sent again or was already waiting.
-	Created bool `json:"created"`
-
-	// DeliveryID The delivery, which is due.
-	DeliveryID string `json:"delivery_id"`
 }
 
 // SubscriptionStats defines model for SubscriptionStats.
@@ -4402,12 +4149,6 @@ type TenantPurge struct {
 // TenantPurgeStatus running: the data is being deleted in the background.
 type TenantPurgeStatus string
 
-// TenantScopes defines model for TenantScopes.
-type TenantScopes struct {
-	Scopes []string `json:"scopes"`
-	Slug   string   `json:"slug"`
-}
-
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
 	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
@@ -4694,7 +4435,7 @@ type WorkItem struct {
 
 // WorkQueue defines model for WorkQueue.
 type WorkQueue struct {
-	// Due Executions that a worker can claim now, at most 100000.
+	// Due Executions that a worker can claim now, at most 10000.
 	Due int64 `json:"due"`
 
 	// OldestDueAgeSeconds How long the oldest execution has been due; 0 if none is.
@@ -4704,10 +4445,10 @@ type WorkQueue struct {
 	OldestDueAt *time.Time `json:"oldest_due_at"`
 	Queue       string     `json:"queue"`
 
-	// Running Executions that a worker has claimed, at most 100000.
+	// Running Executions that a worker has claimed, at most 10000.
 	Running int64 `json:"running"`
 
-	// Waiting Executions to be claimed, now or later; at most 100000. Suspended workflows count only if they have a timeout.
+	// Waiting Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout.
 	Waiting int64 `json:"waiting"`
 }
 
@@ -4868,12 +4609,6 @@ type ExportConfigurationParams struct {
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
-// LookupAllParams defines parameters for LookupAll.
-type LookupAllParams struct {
-	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
-	ID string `form:"id" json:"id"`
-}
-
 // GetGatewayOverviewParams defines parameters for GetGatewayOverview.
 type GetGatewayOverviewParams struct {
 	// Window The last hour in steps of a minute, or the last 24 hours in steps of 10 minutes.
@@ -4902,9 +4637,6 @@ type ListAllSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
-
-	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
-	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListAllSubscriptionsParamsStatus defines parameters for ListAllSubscriptions.
@@ -5069,18 +4801,6 @@ type ListDeliveriesParams struct {
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
-// ListDeadGroupsParams defines parameters for ListDeadGroups.
-type ListDeadGroupsParams struct {
-	// SubscriptionID Group only deliveries to this subscription.
-	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
-
-	// CreatedAfter Group only deliveries created after this time.
-	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
-
-	// CreatedBefore Group only deliveries created before this time.
-	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
-}
-
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
 	// Limit Maximum number of items of a page.
@@ -5169,21 +4889,6 @@ type StreamEventsParams struct {
 
 	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
-}
-
-// ListOwnKeysParams defines parameters for ListOwnKeys.
-type ListOwnKeysParams struct {
-	// Limit Maximum number of items of a page.
-	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor next_cursor of the previous page.
-	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// LookupParams defines parameters for Lookup.
-type LookupParams struct {
-	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
-	ID string `form:"id" json:"id"`
 }
 
 // GetOverviewParams defines parameters for GetOverview.
@@ -5295,9 +5000,6 @@ type ListSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
-
-	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
-	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
@@ -5509,19 +5211,6 @@ func (params ExportConfigurationParams) query() url.Values {
 	return values
 }
 
-// LookupAll calls GET /api/admin/lookup.
-//
-// Find a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
-func (c *Client) LookupAll(ctx context.Context, params LookupAllParams, options ...CallOption) (LookupFoundOfTenants, error) {
-	return callJSON[LookupFoundOfTenants](ctx, c, request{method: http.MethodGet, path: path("/api/admin/lookup"), query: params.query(), header: nil}, options)
-}
-
-func (params LookupAllParams) query() url.Values {
-	values := url.Values{}
-	set(values, "id", &params.ID)
-	return values
-}
-
 // GetGatewayOverview calls GET /api/admin/overview.
 //
 // Get an overview of all tenants. Like Get an overview of a tenant, with a list of tenants in place of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires the admin key.
@@ -5560,7 +5249,6 @@ func (params ListAllSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
-	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -5880,13 +5568,6 @@ func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...Call
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
 }
 
-// GetIdentity calls GET /api/identity.
-//
-// Get the identity of the key. Returns the permissions of the key that authorizes the request. 401 if the key is not valid. Requires a key, with any scope.
-func (c *Client) GetIdentity(ctx context.Context, options ...CallOption) (Identity, error) {
-	return callJSON[Identity](ctx, c, request{method: http.MethodGet, path: path("/api/identity"), query: nil, header: nil}, options)
-}
-
 // ListAgents calls GET /api/tenants/{tenant}/eventhook/agents.
 //
 // List agents. Requires a key with the scope read, or the admin key.
@@ -6082,21 +5763,6 @@ func (params ListDeliveriesParams) query() url.Values {
 	set(values, "event_id", params.EventID)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
-	set(values, "created_after", params.CreatedAfter)
-	set(values, "created_before", params.CreatedBefore)
-	return values
-}
-
-// ListDeadGroups calls GET /api/tenants/{tenant}/eventhook/deliveries/dead-groups.
-//
-// List dead deliveries grouped by cause. Groups dead deliveries by destination and cause, newest deliveries first, for at most 2 s: is_exact and scanned_until say whether all were counted. Requires a key with the scope read, or the admin key.
-func (c *Client) ListDeadGroups(ctx context.Context, tenant string, params ListDeadGroupsParams, options ...CallOption) (DeadGroups, error) {
-	return callJSON[DeadGroups](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/dead-groups", tenant), query: params.query(), header: nil}, options)
-}
-
-func (params ListDeadGroupsParams) query() url.Values {
-	values := url.Values{}
-	set(values, "subscription_id", params.SubscriptionID)
 	set(values, "created_after", params.CreatedAfter)
 	set(values, "created_before", params.CreatedBefore)
 	return values
@@ -6341,43 +6007,6 @@ func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body jso
 	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListOwnKeys calls GET /api/tenants/{tenant}/eventhook/keys.
-//
-// List the API keys of the own tenant. Newest first, without the keys themselves. Requires a key with the scope manage, or the admin key.
-func (c *Client) ListOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) (KeyPage, error) {
-	return callJSON[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/keys", tenant), query: params.query(), header: nil}, options)
-}
-
-// AllOwnKeys returns an iterator over the items of all pages of ListOwnKeys, starting at
-// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
-func (c *Client) AllOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) iter.Seq2[Key, error] {
-	return allPages(params.Cursor, func(cursor *string) ([]Key, *string, error) {
-		params.Cursor = cursor
-		page, err := c.ListOwnKeys(ctx, tenant, params, options...)
-		return page.Items, page.NextCursor, err
-	})
-}
-
-func (params ListOwnKeysParams) query() url.Values {
-	values := url.Values{}
-	set(values, "limit", params.Limit)
-	set(values, "cursor", params.Cursor)
-	return values
-}
-
-// Lookup calls GET /api/tenants/{tenant}/eventhook/lookup.
-//
-// Find a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
-func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams, options ...CallOption) (LookupFound, error) {
-	return callJSON[LookupFound](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/lookup", tenant), query: params.query(), header: nil}, options)
-}
-
-func (params LookupParams) query() url.Values {
-	values := url.Values{}
-	set(values, "id", &params.ID)
-	return values
-}
-
 // GetOverview calls GET /api/tenants/{tenant}/eventhook/overview.
 //
 // Get an overview of a tenant. Returns traffic, queues, what needs a person, and the state of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires a key with the scope read, or the admin key.
@@ -6389,18 +6018,6 @@ func (params GetOverviewParams) query() url.Values {
 	values := url.Values{}
 	set(values, "window", params.Window)
 	return values
-}
-
-// CreatePortalLink calls POST /api/tenants/{tenant}/eventhook/portal-links.
-//
-// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Requires a key with the scope manage, or the admin key.
-func (c *Client) CreatePortalLink(ctx context.Context, tenant string, body PortalLinkCreate, options ...CallOption) (PortalLink, error) {
-	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
-}
-
-// CreatePortalLinkFrom is like CreatePortalLink, but sends body unchanged.
-func (c *Client) CreatePortalLinkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (PortalLink, error) {
-	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -6760,7 +6377,6 @@ func (params ListSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
-	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -6989,18 +6605,6 @@ func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string
 	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// SendEvent calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/send.
-//
-// Send an event to a subscription. Sends one stored event to one subscription, again or for the first time, whatever the event types and the filter of the subscription. An event has one delivery to a subscription: if it has ended, it is sent again with all its retries. 409 if the subscription is paused or disabled, if its scope_filter does not match the scope of the event, or if the event's data is past its retention. Requires a key with the scope manage, or the admin key.
-func (c *Client) SendEvent(ctx context.Context, tenant string, id string, body SubscriptionSend, options ...CallOption) (SubscriptionSent, error) {
-	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
-}
-
-// SendEventFrom is like SendEvent, but sends body unchanged.
-func (c *Client) SendEventFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionSent, error) {
-	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
-}
-
 // GetSubscriptionStats calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/stats.
 //
 // Get statistics of a subscription. Requires a key with the scope read, or the admin key.
@@ -7092,10 +6696,10 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
+// GetWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
 //
-// List queues of executions. Returns the queues that have open executions, by name; at most 1000. Requires a key with the scope read, or the admin key.
-func (c *Client) ListWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
+// Get the queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
+func (c *Client) GetWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
 	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
 }
 
@@ -7169,4 +6773,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "4b0fa2311cc9d7a3d1b22cf5d635261471414e5c860d9a2e866a059321dd6b80"
+const generatedFrom = "ae76733af95f3154ca345eab5225c4da580f0e5c192d21d375425deb9b4fedab"

@@ -46,6 +46,7 @@ type gateway struct {
 	management  net.Listener
 	certificate *certfile.Pair // of both listeners, or nil
 
+	startedAt     time.Time
 	stopping      chan struct{}    // closed when the stop begins
 	hangups       <-chan os.Signal // SIGHUP, or nil
 	metrics       *telemetry.Metrics
@@ -74,7 +75,7 @@ type gateway struct {
 // not serve requests yet. Call run or close.
 func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gateway, err error) {
 	c = forRoles(c)
-	g = &gateway{config: c, log: log, stopping: make(chan struct{})}
+	g = &gateway{config: c, log: log, startedAt: now(), stopping: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			g.close()
@@ -214,7 +215,7 @@ func (g *gateway) registerAPI(e *echo.Echo) {
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: tracedWork{g.db}, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
 		AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
-		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
+		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db, Overviews: g.db, System: systemStatus{g}, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
 		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
 		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,

@@ -60,6 +60,9 @@ var scopes = map[string]eventhook.Scope{
 	// Runs scripts of the request, as a new route would.
 	"POST /routes/backtest":  eventhook.ScopeManage,
 	"POST /expressions/test": eventhook.ScopeRead,
+	"GET /overview":          eventhook.ScopeRead,
+	"GET /usage":             eventhook.ScopeRead,
+	"GET /work/queues":       eventhook.ScopeRead,
 }
 
 const tenantBase = "/api/tenants/{tenant}/eventhook"

@@ -28,16 +28,18 @@ type fakeEventFeed struct {
 	api.EventStore
 	updates chan eventhook.EventUpdates
 	ended   chan error
+	idle    chan time.Duration // of each stream
 }
 
 func newFakeEventFeed() *fakeEventFeed {
-	return &fakeEventFeed{updates: make(chan eventhook.EventUpdates), ended: make(chan error, 100)}
+	return &fakeEventFeed{updates: make(chan eventhook.EventUpdates), ended: make(chan error, 100), idle: make(chan time.Duration, 100)}
 }
 
 func (n *fakeEventFeed) wrap(d *api.Deps) { n.EventStore, d.Events = d.Events, n }
 
 func (n *fakeEventFeed) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle time.Duration, send func(eventhook.EventUpdates) error) (err error) {
 	defer func() { n.ended <- err }()
+	n.idle <- idle
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	var updates eventhook.EventUpdates
@@ -191,6 +193,19 @@ func TestStreamedEventsLookLikeListedEvents(t *testing.T) {
 	f.want("after missed updates", gap)
 	n.updates <- eventhook.EventUpdates{}
 	f.want("without updates", heartbeat)
+}
+
+func TestAClientSeesTheHeartbeatsThatItAskedFor(t *testing.T) {
+	n := newFakeEventFeed()
+	r := setUp(t, n.wrap)
+	f := r.follow(adminKey, "?heartbeat_seconds=2")
+	f.want("the first message", started)
+	same(t, "interval", <-n.idle, 2*time.Second)
+	n.updates <- eventhook.EventUpdates{}
+	f.want("without updates", message{event: "heartbeat", data: `{"at":"2026-03-10T15:00:00Z"}`})
+	for _, wrong := range []string{"0", "61"} {
+		r.call(adminKey, "GET", T("acme")+"/events/stream?heartbeat_seconds="+wrong, nil).want(http.StatusUnprocessableEntity)
+	}
 }
 
 func TestStreamFilters(t *testing.T) {

@@ -25,7 +25,7 @@ func overviewExamples() map[string]example {
 				Circuit: "open", FailingSince: new(exampleTime(0)), Sent: 198, FailedAttempts: 2, Dead: 1, SuccessRatio: new(0.99),
 				LatencyP50MS: new(4.1), LatencyP99MS: new(31.2), MissedCount: 41, LastError: "500 from billing.example"}}, 1}},
 		"get-gateway-overview": {query: "window=24h", response: GatewayOverview{all, []TenantOverview{{"acme", "Acme", "active", 1, totals}}, 1}},
-		"list-work-queues":     {response: queues},
+		"get-work-queues":      {response: queues},
 		"get-usage": {response: Usage{AsOf: exampleTime(30), EventsToday: 1200, MaxEventsPerDay: new(int64(100000)), EventsResetAt: midnight,
 			StorageBytes: 52428800, StorageResetAt: midnight}},
 		"get-system": {response: exampleSystem()},

@@ -47,6 +47,8 @@ var (
 	_ api.AgentSightingStore = (*pg.DB)(nil)
 
 	_ api.UsageStore = (*pg.DB)(nil)
+
+	_ api.OverviewStore = (*pg.DB)(nil)
 )
 
 // TestMain sets a time zone far from UTC, which responses must not show.
@@ -123,7 +125,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 	r.replays = replays{db, &replay.Worker{Store: db, Retention: 14 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}}
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
-		Sources: db, RouteStore: db, EventTypes: db, Usage: db, Agents: db, Heartbeats: r.heartbeats(),
+		Sources: db, RouteStore: db, EventTypes: db, Usage: db, Overviews: db, System: fixedSystem{}, Agents: db, Heartbeats: r.heartbeats(),
 		Subscriptions: r.subscribers, Deliveries: r.subscribers, Replays: r.replays, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Configuration: r.configuration, Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		OnWorkerAct: func(act string, n int) {

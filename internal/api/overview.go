@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // OverviewStore reads overviews from counts and from the state of queues and resources, never from
@@ -16,7 +18,7 @@ type OverviewStore interface {
 	Overview(ctx context.Context, tenant eventhook.TenantID, w eventhook.TrafficWindow) (eventhook.Overview, error)
 	// GatewayOverview is Overview for all tenants.
 	GatewayOverview(ctx context.Context, w eventhook.TrafficWindow) (eventhook.Overview, error)
-	// WorkQueues returns the queues of a tenant that have open executions, at most 1000, by name.
+	// WorkQueues returns the queues of a tenant that have open executions, at most 100, by name.
 	WorkQueues(ctx context.Context, tenant eventhook.TenantID) ([]eventhook.WorkQueue, error)
 }
 
@@ -35,8 +37,8 @@ func (s *server) registerOverview(api huma.API) {
 	}
 	register(s, api, get("get-overview", "/overview", "Get an overview of a tenant",
 		"Returns traffic, queues, what needs a person, and the state of sources and subscriptions. "+aboutOverview), s.getOverview)
-	register(s, api, get("list-work-queues", "/work/queues", "List queues of executions",
-		"Returns the queues that have open executions, by name; at most 1000."), s.listWorkQueues)
+	register(s, api, get("get-work-queues", "/work/queues", "Get the queues of executions",
+		"Returns the queues that have open executions, by name; at most 100."), s.listWorkQueues)
 	register(s, api, get("get-usage", "/usage", "Get the usage of a tenant's quotas", ""), s.getUsage)
 	all := get("get-gateway-overview", "", "Get an overview of all tenants",
 		"Like Get an overview of a tenant, with a list of tenants in place of sources and subscriptions. "+aboutOverview)
@@ -58,6 +60,7 @@ func (s *server) getOverview(ctx context.Context, by caller, in *overviewInput) 
 	if err != nil {
 		return nil, err
 	}
+	x.Attention = needed(x.Attention)
 	out := Overview{OverviewPart: viewOverview(x, w, now, nil), SourcesCount: x.SourceCount, SubscriptionsCount: x.SubscriptionCount,
 		Sources: make([]SourceOverview, len(x.Sources)), Subscriptions: make([]SubscriptionOverview, len(x.Subscriptions))}
 	for i, v := range x.Sources {
@@ -78,15 +81,28 @@ func (s *server) getGatewayOverview(ctx context.Context, _ caller, in *OverviewQ
 	if err != nil {
 		return nil, err
 	}
+	x.Attention = needed(x.Attention)
 	slugs, err := slugsOf(ctx, s, x.Attention, func(a eventhook.Attention) eventhook.TenantID { return a.TenantID })
 	if err != nil {
 		return nil, err
 	}
 	out := GatewayOverview{viewOverview(x, w, now, slugs), make([]TenantOverview, len(x.Tenants)), x.TenantCount}
+	items := map[eventhook.TenantID]int{}
+	for _, a := range x.Attention {
+		items[a.TenantID]++
+	}
 	for i, t := range x.Tenants {
-		out.Tenants[i] = TenantOverview{t.Slug, t.Name, string(t.Status), t.Attention, viewTotals(t.Traffic)}
+		out.Tenants[i] = TenantOverview{t.Slug, t.Name, string(t.Status), items[t.ID], viewTotals(t.Traffic)}
 	}
 	return &gatewayOverviewAnswer{out}, nil
+}
+
+// needed returns the items without handshakes whose secret is used without being revealed.
+func needed(list []eventhook.Attention) []eventhook.Attention {
+	return slices.DeleteFunc(list, func(a eventhook.Attention) bool {
+		preset, _ := verify.FindPreset(a.Reason, "")
+		return a.Type == eventhook.AttentionHandshake && !preset.ConfirmsSecret
+	})
 }
 
 // at returns the window that ends at a time.

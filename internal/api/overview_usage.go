@@ -10,9 +10,9 @@ import (
 // WorkQueue is a queue of executions with open work.
 type WorkQueue struct {
 	Queue               string     `json:"queue"`
-	Waiting             int        `json:"waiting" doc:"Executions to be claimed, now or later; at most 100000. Suspended workflows count only if they have a timeout."`
-	Due                 int        `json:"due" doc:"Executions that a worker can claim now, at most 100000."`
-	Running             int        `json:"running" doc:"Executions that a worker has claimed, at most 100000."`
+	Waiting             int        `json:"waiting" doc:"Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout."`
+	Due                 int        `json:"due" doc:"Executions that a worker can claim now, at most 10000."`
+	Running             int        `json:"running" doc:"Executions that a worker has claimed, at most 10000."`
 	OldestDueAgeSeconds float64    `json:"oldest_due_age_seconds" doc:"How long the oldest execution has been due; 0 if none is."`
 	OldestDueAt         *time.Time `json:"oldest_due_at" doc:"Null if none is due."`
 }

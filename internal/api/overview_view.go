@@ -54,7 +54,7 @@ type AttentionItem struct {
 	ResourceID   string     `json:"resource_id" doc:"Identifies the resource in paths: the slug of a source or tenant, otherwise an id; empty if there are several."`
 	Name         string     `json:"name" doc:"Name of the resource; may be empty."`
 	Summary      string     `json:"summary" doc:"One sentence for people."`
-	Count        int64      `json:"count" doc:"Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 10000 missed deliveries mean 10000 or more."`
+	Count        int64      `json:"count" doc:"Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few."`
 	Since        *time.Time `json:"since" doc:"When it began, or when it will happen for a key that expires; null if unknown."`
 	Reason       string     `json:"reason" doc:"Last error, or most frequent reason; may be empty."`
 }
@@ -87,7 +87,7 @@ type SubscriptionOverview struct {
 	SuccessRatio   *float64   `json:"success_ratio" doc:"Part of the attempts that succeeded, from 0 to 1; null without attempts."`
 	LatencyP50MS   *float64   `json:"latency_p50_ms" doc:"Estimate; null without deliveries."`
 	LatencyP99MS   *float64   `json:"latency_p99_ms" doc:"Estimate; null without deliveries."`
-	MissedCount    int        `json:"missed_count" doc:"Deliveries that an outage holds or has killed; 10000 means 10000 or more."`
+	MissedCount    int        `json:"missed_count" doc:"Deliveries that an outage holds or has killed; 1000 or more may be too few."`
 	LastError      string     `json:"last_error" doc:"Error of the newest delivery that failed or is dead; empty if the subscription does not fail."`
 }
 

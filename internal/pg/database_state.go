@@ -42,11 +42,18 @@ func (db *DB) Time(ctx context.Context) (at time.Time, err error) {
 	return at, translate("read the clock of the database", err)
 }
 
+// Bytes returns the size of the database.
+func (db *DB) Bytes(ctx context.Context) (n int64, err error) {
+	err = db.lists.QueryRow(ctx, `SELECT pg_database_size(current_database())`).Scan(&n)
+	return n, translate("read the size of the database", err)
+}
+
 // Sizes returns the size of the database and its partitions.
 func (db *DB) Sizes(ctx context.Context) (eventhook.DatabaseSizes, error) {
 	sizes := eventhook.DatabaseSizes{Partitions: map[string]int{}, HasNextDays: map[string]bool{}}
-	if err := db.lists.QueryRow(ctx, `SELECT pg_database_size(current_database())`).Scan(&sizes.Bytes); err != nil {
-		return sizes, translate("read the size of the database", err)
+	var err error
+	if sizes.Bytes, err = db.Bytes(ctx); err != nil {
+		return sizes, err
 	}
 	tomorrow := db.now().UTC().Add(day)
 	for _, p := range partitioned {

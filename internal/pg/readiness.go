@@ -68,6 +68,13 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
+// SchemaVersion returns the version of the schema of the database, and the version that the program
+// supports.
+func (db *DB) SchemaVersion(ctx context.Context) (stored, supported int64, err error) {
+	state, err := db.readSchema(ctx)
+	return state.version, db.schema, translate("read the schema version", err)
+}
+
 // checkSchema stores in memory the reason why the schema is not supported, and returns it, nil
 // for none. An error means that the database failed.
 func (db *DB) checkSchema(ctx context.Context) (reason *eventhook.Error, err error) {

@@ -77,6 +77,19 @@ func isReplicaFault(err error) bool {
 // IsReplicaUsed reports whether lists are read from the replica now. It is false without a replica.
 func (db *DB) IsReplicaUsed() bool { return db.replica != nil && db.replica.isFresh() }
 
+// ReplicaLag returns an upper bound of the age of the replica's data. ok is false if there is no
+// replica, or if it was not reached.
+func (db *DB) ReplicaLag() (lag time.Duration, ok bool) {
+	if db.replica == nil {
+		return 0, false
+	}
+	until := db.replica.until.Load()
+	if until == nil {
+		return 0, false
+	}
+	return max(0, db.replica.maxLag-until.Sub(db.replica.now())), true
+}
+
 func (r *replica) isFresh() bool {
 	until := r.until.Load()
 	return until != nil && r.now().Before(*until)

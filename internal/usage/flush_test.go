@@ -134,11 +134,12 @@ func TestIdleTenantsAndSourcesAreEvicted(t *testing.T) {
 	for range many {
 		r.wantTaken(r.open(r.meter, newSource(perDay(5))), 1, 1, 1)
 	}
-	if cached, due := r.meter.Retained(); cached != cachedTenants || due != 2*many {
-		t.Errorf("before the flush: %d tenants cached and %d counts due, want %d and %d", cached, due, cachedTenants, 2*many)
+	if cached, due := r.meter.Retained(); cached != cachedTenants || due != 3*many {
+		t.Errorf("before the flush: %d tenants cached and %d counts due, want %d and %d", cached, due, cachedTenants, 3*many)
 	}
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
+	r.must(r.meter.FlushTraffic(t.Context()))
 	if cached, due := r.meter.Retained(); cached != cachedTenants || due != 0 {
 		t.Errorf("after the flush: %d tenants cached and %d counts due, want %d and 0", cached, due, cachedTenants)
 	}

@@ -98,6 +98,10 @@ func (s suite) writesNothingWhenCancelled() {
 	if err := s.AddSubscriptionCounts(s.cancelled(), 0, sent); err == nil {
 		s.Error("subscriptions: got no error, want one")
 	}
+	traffic := []eventhook.TrafficCount{{TrafficOf: eventhook.TrafficOf{TenantID: a}, Span: eventhook.TrafficMinute, At: at}}
+	if err := s.AddTraffic(s.cancelled(), 0, traffic); err == nil {
+		s.Error("traffic: got no error, want one")
+	}
 	s.want(-9, 9, []eventhook.TenantID{a})
 	if err := s.AddSourceCounts(s.Context(), 0, counts); err != nil {
 		s.Errorf("sources, not cancelled: %v", err)
@@ -121,4 +125,8 @@ func (s suite) addsAllOrNone() {
 		s.Error("a tenant's day occurs twice: got no error, want one")
 	}
 	s.want(-9, 9, []eventhook.TenantID{a, b})
+	twice := eventhook.TrafficCount{TrafficOf: eventhook.TrafficOf{TenantID: a}, Span: eventhook.TrafficMinute, At: at}
+	if err := s.AddTraffic(s.Context(), 0, []eventhook.TrafficCount{twice, twice}); err == nil {
+		s.Error("a span occurs twice: got no error, want one")
+	}
 }
