@@ -75,12 +75,6 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
-// Defines values for AuditEntryVia.
-const (
-	AuditEntryViaConsole AuditEntryVia = "console"
-	AuditEntryViaPortal  AuditEntryVia = "portal"
-)
-
 // Defines values for AuthType.
 const (
 	AuthTypeAwsSigv4 AuthType = "aws_sigv4"
@@ -821,12 +815,9 @@ type AuditEntry struct {
 	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
 	TraceID *string `json:"trace_id"`
 
-	// Via Program in which the actor made the change; null for the API and for commands.
-	Via *AuditEntryVia `json:"via"`
+	// Via Program in which the actor made the change: console or portal; null for the API and for commands.
+	Via *string `json:"via"`
 }
-
-// AuditEntryVia Program in which the actor made the change; null for the API and for commands.
-type AuditEntryVia string
 
 // AuditEntryPage defines model for AuditEntryPage.
 type AuditEntryPage struct {
@@ -2109,8 +2100,8 @@ type Identity struct {
 	Name string `json:"name"`
 
 	// Scopes Scopes of the key of a tenant; empty for every other type.
-	Scopes []string       `json:"scopes"`
-	Tenant IdentityTenant `json:"tenant"`
+	Scopes []string        `json:"scopes"`
+	Tenant *IdentityTenant `json:"tenant,omitempty"`
 
 	// Tenants Tenants for which a person has scopes, by slug; empty for keys.
 	Tenants []TenantScopes `json:"tenants"`
@@ -6288,4 +6279,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "78336143e469c1de329334f530f4600946e7c590cf47974109da3bf7c156b0f6"
+const generatedFrom = "14181a625e5b87801803bb7bd9ee928f2fca80f3732e76df2e85a19aaefd7790"
