@@ -26,8 +26,12 @@ func TestIdentity(t *testing.T) {
 		return want
 	}
 	none := []any{}
-	asKey := func(key string) func() *answer { return func() *answer { return r.call(key, "GET", "/api/identity", nil) } }
-	asSession := func(s api.Session) func() *answer { return func() *answer { return r.as(s, "GET", "/api/identity", "") } }
+	asKey := func(key string) func() *answer {
+		return func() *answer { return r.call(key, "GET", "/api/identity", nil) }
+	}
+	asSession := func(s api.Session) func() *answer {
+		return func() *answer { return r.as(s, "GET", "/api/identity", "") }
+	}
 	admin := person(eventhook.ScopeRead)
 	admin.AdminReadOnly = true
 	for _, c := range []struct {
