@@ -25,7 +25,7 @@ type auditEntryView struct {
 	Action        string          `json:"action" example:"source.updated" doc:"Type of the change."`
 	Resource      auditResource   `json:"resource" doc:"The changed resource."`
 	Changes       []auditedChange `json:"changes" doc:"Changed fields."`
-	Via           *string         `json:"via" enum:"console,portal" doc:"Program in which the actor made the change; null for the API and for commands."`
+	Via           *string         `json:"via" doc:"Program in which the actor made the change: console or portal; null for the API and for commands."`
 	SourceIP      *string         `json:"source_ip" doc:"Client address of the request."`
 	RequestID     *string         `json:"request_id" doc:"X-Request-Id of the request."`
 	TraceID       *string         `json:"trace_id" doc:"W3C trace id of the change, which its system events have, too; null for entries of earlier versions."`

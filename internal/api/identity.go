@@ -16,7 +16,7 @@ import (
 type identityView struct {
 	Type      string          `json:"type" enum:"admin,admin_read,tenant,session" doc:"admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key."`
 	Name      string          `json:"name" doc:"Name of the key or the person."`
-	Tenant    *identityTenant `json:"tenant" doc:"Tenant of the key; null unless the type is tenant."`
+	Tenant    *identityTenant `json:"tenant,omitempty" doc:"Tenant of the key. Only keys of the type tenant have it."`
 	Scopes    []string        `json:"scopes" doc:"Scopes of the key of a tenant; empty for every other type."`
 	Tenants   []tenantScopes  `json:"tenants" doc:"Tenants for which a person has scopes, by slug; empty for keys."`
 	ExpiresAt *time.Time      `json:"expires_at" doc:"Expiry time of the key; null if the key does not expire, and for persons."`
@@ -36,7 +36,7 @@ type tenantScopes struct {
 type identityAnswer struct{ Body identityView }
 
 func (s *server) registerIdentity(api huma.API) {
-	register(s, api, operation{id: "get-identity", method: http.MethodGet, path: "/api/identity", summary: "Get the identity of the key", tag: "keys", isOwn: true,
+	register(s, api, operation{id: "get-identity", method: http.MethodGet, path: "/api/identity", summary: "Get the identity of the key", tag: "identity", isOwn: true,
 		about: "Returns the permissions of the key that authorizes the request. 401 if the key is not valid."}, s.getIdentity)
 }
 

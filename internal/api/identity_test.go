@@ -19,7 +19,11 @@ func TestIdentity(t *testing.T) {
 	agent := r.admin("POST", T("acme")+"/agents", `{"name":"dmz","labels":["zone:dmz"]}`).want(http.StatusCreated).object()
 	acme := func(status string) any { return map[string]any{"slug": "acme", "name": "Acme", "status": status} }
 	identity := func(typ, name string, tenant any, scopes, tenants []any, expires any) map[string]any {
-		return map[string]any{"type": typ, "name": name, "tenant": tenant, "scopes": scopes, "tenants": tenants, "expires_at": expires}
+		want := map[string]any{"type": typ, "name": name, "scopes": scopes, "tenants": tenants, "expires_at": expires}
+		if tenant != nil {
+			want["tenant"] = tenant
+		}
+		return want
 	}
 	none := []any{}
 	asKey := func(key string) func() *answer {

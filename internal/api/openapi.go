@@ -30,6 +30,7 @@ var tags = []*huma.Tag{
 	{Name: "deliveries", Description: "Deliveries of events to subscriptions and to http targets of routes, with their attempts."},
 	{Name: "event-types", Description: "The catalogue of event types that a tenant publishes, with optional JSON Schemas."},
 	{Name: "events", Description: "Events are received webhooks and published events. They can be searched, tested, reprocessed and streamed."},
+	{Name: "identity", Description: "The permissions of the key that authorizes a request."},
 	{Name: "overview", Description: "Overviews show the traffic of a tenant, its queues, its quotas, and what needs a person."},
 	{Name: "promises", Description: "Promises are results that workflows wait for. A webhook or an API call settles them."},
 	{Name: "routes", Description: "Routes select events of a source and pass them to targets: tasks, workflows, promises, published events and HTTP requests."},

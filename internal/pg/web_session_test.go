@@ -2,6 +2,7 @@ package pg
 
 import (
 	"testing"
+	"time"
 
 	"github.com/eventhook/eventhook/internal/session"
 	"github.com/eventhook/eventhook/internal/session/sessiontest"
