@@ -3629,7 +3629,7 @@ type SubscriptionReplay struct {
 
 // SubscriptionSend defines model for SubscriptionSend.
 type SubscriptionSend struct {
-	// EventID The event to send.
+	// EventID Id of the event to send.
 	EventID string `json:"event_id"`
 }
 
@@ -6536,4 +6536,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "486c87f9f53ca7f275de74c9d7b74ba516cb06180f158e659731ccfd80d20134"
+const generatedFrom = "0e5b04dfecabe71d18c41caf99da07100b16c6ec6699181088c899aca06fd9b0"
