@@ -42,7 +42,7 @@ type DestinationName struct {
 }
 
 // answeredStatus matches the error of an answer that is not 2xx.
-var answeredStatus = regexp.MustCompile(`^\S+ answered (\d{3})\b`)
+var answeredStatus = regexp.MustCompile(`\banswered (\d{3})\b`)
 
 // deadCauses are the causes of the gateway's own errors, each with a part of their texts.
 var deadCauses = []struct{ part, cause string }{

@@ -65,6 +65,36 @@ const (
 	AgentResultAnswerStatusUnavailable AgentResultAnswerStatus = "unavailable"
 )
 
+// Defines values for AttentionItemResourceType.
+const (
+	AttentionItemResourceTypeAPIKey       AttentionItemResourceType = "api_key"
+	AttentionItemResourceTypeAgent        AttentionItemResourceType = "agent"
+	AttentionItemResourceTypeDelivery     AttentionItemResourceType = "delivery"
+	AttentionItemResourceTypeExecution    AttentionItemResourceType = "execution"
+	AttentionItemResourceTypeSource       AttentionItemResourceType = "source"
+	AttentionItemResourceTypeSubscription AttentionItemResourceType = "subscription"
+	AttentionItemResourceTypeTenant       AttentionItemResourceType = "tenant"
+)
+
+// Defines values for AttentionItemSeverity.
+const (
+	AttentionItemSeverityCritical AttentionItemSeverity = "critical"
+	AttentionItemSeverityWarning  AttentionItemSeverity = "warning"
+)
+
+// Defines values for AttentionItemType.
+const (
+	AttentionItemTypeAgentOffline         AttentionItemType = "agent_offline"
+	AttentionItemTypeCircuitOpen          AttentionItemType = "circuit_open"
+	AttentionItemTypeDeliveriesDead       AttentionItemType = "deliveries_dead"
+	AttentionItemTypeExecutionsDead       AttentionItemType = "executions_dead"
+	AttentionItemTypeHandshakeWaiting     AttentionItemType = "handshake_waiting"
+	AttentionItemTypeKeyExpiring          AttentionItemType = "key_expiring"
+	AttentionItemTypeQuotaNearlyUsed      AttentionItemType = "quota_nearly_used"
+	AttentionItemTypeRequestsRefused      AttentionItemType = "requests_refused"
+	AttentionItemTypeSubscriptionDisabled AttentionItemType = "subscription_disabled"
+)
+
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeAPIKey          AuditActorType = "api_key"
@@ -241,6 +271,34 @@ const (
 	IdentityTenantStatusSuspended IdentityTenantStatus = "suspended"
 )
 
+// Defines values for LookupItemType.
+const (
+	LookupItemTypeAgent        LookupItemType = "agent"
+	LookupItemTypeDelivery     LookupItemType = "delivery"
+	LookupItemTypeEvent        LookupItemType = "event"
+	LookupItemTypeEventType    LookupItemType = "event_type"
+	LookupItemTypeExecution    LookupItemType = "execution"
+	LookupItemTypePromise      LookupItemType = "promise"
+	LookupItemTypeReplay       LookupItemType = "replay"
+	LookupItemTypeRoute        LookupItemType = "route"
+	LookupItemTypeSource       LookupItemType = "source"
+	LookupItemTypeSubscription LookupItemType = "subscription"
+)
+
+// Defines values for LookupItemOfTenantType.
+const (
+	LookupItemOfTenantTypeAgent        LookupItemOfTenantType = "agent"
+	LookupItemOfTenantTypeDelivery     LookupItemOfTenantType = "delivery"
+	LookupItemOfTenantTypeEvent        LookupItemOfTenantType = "event"
+	LookupItemOfTenantTypeEventType    LookupItemOfTenantType = "event_type"
+	LookupItemOfTenantTypeExecution    LookupItemOfTenantType = "execution"
+	LookupItemOfTenantTypePromise      LookupItemOfTenantType = "promise"
+	LookupItemOfTenantTypeReplay       LookupItemOfTenantType = "replay"
+	LookupItemOfTenantTypeRoute        LookupItemOfTenantType = "route"
+	LookupItemOfTenantTypeSource       LookupItemOfTenantType = "source"
+	LookupItemOfTenantTypeSubscription LookupItemOfTenantType = "subscription"
+)
+
 // Defines values for PromiseStatus.
 const (
 	PromiseStatusExpired  PromiseStatus = "expired"
@@ -341,6 +399,20 @@ const (
 	SubscriptionOfTenantStatusPaused   SubscriptionOfTenantStatus = "paused"
 )
 
+// Defines values for SubscriptionOverviewCircuit.
+const (
+	SubscriptionOverviewCircuitClosed   SubscriptionOverviewCircuit = "closed"
+	SubscriptionOverviewCircuitHalfOpen SubscriptionOverviewCircuit = "half_open"
+	SubscriptionOverviewCircuitOpen     SubscriptionOverviewCircuit = "open"
+)
+
+// Defines values for SubscriptionOverviewStatus.
+const (
+	SubscriptionOverviewStatusActive   SubscriptionOverviewStatus = "active"
+	SubscriptionOverviewStatusDisabled SubscriptionOverviewStatus = "disabled"
+	SubscriptionOverviewStatusPaused   SubscriptionOverviewStatus = "paused"
+)
+
 // Defines values for SubscriptionPatchFormat.
 const (
 	SubscriptionPatchFormatCloudevents SubscriptionPatchFormat = "cloudevents"
@@ -348,6 +420,14 @@ const (
 	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
 	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
+)
+
+// Defines values for SystemConnectionsPool.
+const (
+	SystemConnectionsPoolAccept SystemConnectionsPool = "accept"
+	SystemConnectionsPoolLists  SystemConnectionsPool = "lists"
+	SystemConnectionsPoolRead   SystemConnectionsPool = "read"
+	SystemConnectionsPoolWork   SystemConnectionsPool = "work"
 )
 
 // Defines values for TargetBody.
@@ -389,6 +469,13 @@ const (
 const (
 	TenantClosingStatusCompleted TenantClosingStatus = "completed"
 	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantOverviewStatus.
+const (
+	TenantOverviewStatusActive    TenantOverviewStatus = "active"
+	TenantOverviewStatusClosed    TenantOverviewStatus = "closed"
+	TenantOverviewStatusSuspended TenantOverviewStatus = "suspended"
 )
 
 // Defines values for TenantPurgeStatus.
@@ -445,6 +532,12 @@ const (
 	ListAllEventsParamsStatusUnrouted   ListAllEventsParamsStatus = "unrouted"
 )
 
+// Defines values for GetGatewayOverviewParamsWindow.
+const (
+	GetGatewayOverviewParamsWindowN1H  GetGatewayOverviewParamsWindow = "1h"
+	GetGatewayOverviewParamsWindowN24H GetGatewayOverviewParamsWindow = "24h"
+)
+
 // Defines values for ListAllSubscriptionsParamsStatus.
 const (
 	ListAllSubscriptionsParamsStatusActive   ListAllSubscriptionsParamsStatus = "active"
@@ -466,6 +559,12 @@ const (
 	ListOperatorSubscriptionReplaysParamsStatusCancelled ListOperatorSubscriptionReplaysParamsStatus = "cancelled"
 	ListOperatorSubscriptionReplaysParamsStatusCompleted ListOperatorSubscriptionReplaysParamsStatus = "completed"
 	ListOperatorSubscriptionReplaysParamsStatusRunning   ListOperatorSubscriptionReplaysParamsStatus = "running"
+)
+
+// Defines values for GetOverviewParamsWindow.
+const (
+	GetOverviewParamsWindowN1H  GetOverviewParamsWindow = "1h"
+	GetOverviewParamsWindowN24H GetOverviewParamsWindow = "24h"
 )
 
 // Defines values for ListPromisesParamsStatus.
@@ -768,6 +867,48 @@ type AgentResultsAnswer struct {
 	// Items One outcome per result, in the order of the request.
 	Items []AgentResultAnswer `json:"items"`
 }
+
+// AttentionItem defines model for AttentionItem.
+type AttentionItem struct {
+	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few.
+	Count int64 `json:"count"`
+
+	// Name Name of the resource; may be empty.
+	Name string `json:"name"`
+
+	// Reason Last error, or most frequent reason; may be empty.
+	Reason string `json:"reason"`
+
+	// ResourceID Identifies the resource in paths: the slug of a source or tenant, otherwise an id; empty if there are several.
+	ResourceID string `json:"resource_id"`
+
+	// ResourceType Type of the resource.
+	ResourceType AttentionItemResourceType `json:"resource_type"`
+
+	// Severity critical: events are not delivered or are refused now. warning: all others.
+	Severity AttentionItemSeverity `json:"severity"`
+
+	// Since When it began, or when it will happen for a key that expires; null if unknown.
+	Since *time.Time `json:"since"`
+
+	// Summary One sentence for people.
+	Summary string `json:"summary"`
+
+	// Tenant Slug of the tenant. Only in the overview of all tenants.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Type What happened.
+	Type AttentionItemType `json:"type"`
+}
+
+// AttentionItemResourceType Type of the resource.
+type AttentionItemResourceType string
+
+// AttentionItemSeverity critical: events are not delivered or are refused now. warning: all others.
+type AttentionItemSeverity string
+
+// AttentionItemType What happened.
+type AttentionItemType string
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
@@ -1106,6 +1247,65 @@ type CreatePromiseRequest struct {
 	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
 }
 
+// DeadGroup defines model for DeadGroup.
+type DeadGroup struct {
+	// Cause Why the deliveries are dead, without ids and numbers that differ between them.
+	//
+	// Examples: 500 from billing.example
+	Cause string `json:"cause"`
+
+	// Count Number of deliveries.
+	Count int64 `json:"count"`
+
+	// FirstAt When the first of the counted deliveries became dead.
+	FirstAt time.Time `json:"first_at"`
+
+	// Host Host of the destination as it is configured now; null if it is deleted.
+	Host *string `json:"host"`
+
+	// IsExact Whether count is the number of all; false if the search ended before it had counted all deliveries: see scanned_until.
+	IsExact bool `json:"is_exact"`
+
+	// Key Identifies destination and cause; selects the group in POST …/deliveries/retry.
+	Key string `json:"key"`
+
+	// LastAt When the last of the counted deliveries became dead.
+	LastAt time.Time `json:"last_at"`
+
+	// Name Name of the subscription or the route; null if it is deleted.
+	Name *string `json:"name"`
+
+	// RouteID Route of the http target; null for a subscription.
+	RouteID *string `json:"route_id"`
+
+	// SampleIds The newest deliveries, at most 5.
+	SampleIds []string `json:"sample_ids"`
+
+	// StatusCode Status code of the last attempt; null if the receiver did not answer.
+	StatusCode *int64 `json:"status_code"`
+
+	// SubscriptionID Destination subscription; null for a route's http target.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// TargetIndex Index of the route's target, starting at 0; null for a subscription.
+	TargetIndex *int64 `json:"target_index"`
+}
+
+// DeadGroups defines model for DeadGroups.
+type DeadGroups struct {
+	// GroupsCount Number of all groups that were found.
+	GroupsCount int64 `json:"groups_count"`
+
+	// Items The largest groups, at most 250, the largest first.
+	Items []DeadGroup `json:"items"`
+
+	// Scanned Number of deliveries that were counted.
+	Scanned int64 `json:"scanned"`
+
+	// ScannedUntil Only deliveries created after this time were counted, because the search ended after 2 s; null if all were counted. Continue with this time as created_before.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
 // DeliveriesRetried defines model for DeliveriesRetried.
 type DeliveriesRetried struct {
 	// DeliveryIDs Retried deliveries, newest event first.
@@ -1135,6 +1335,9 @@ type DeliveriesRetryFilter struct {
 
 	// EventID Deliveries of this event.
 	EventID *string `json:"event_id,omitempty"`
+
+	// Key Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group.
+	Key *string `json:"key,omitempty"`
 
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
@@ -2055,6 +2258,32 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
+// GatewayOverview defines model for GatewayOverview.
+type GatewayOverview struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Attention What needs a person, the worst first; at most 50. Empty if all is well.
+	Attention []AttentionItem `json:"attention"`
+	Queues    OverviewQueues  `json:"queues"`
+
+	// Series Oldest first, without gaps. The last step is not over yet.
+	Series []TrafficPoint `json:"series"`
+
+	// StepSeconds Length of a step of the series: 60 or 600.
+	StepSeconds int64 `json:"step_seconds"`
+
+	// Tenants Failing tenants first, then the busiest; at most 50.
+	Tenants []TenantOverview `json:"tenants"`
+
+	// TenantsCount Number of all tenants that are not closed.
+	TenantsCount int64         `json:"tenants_count"`
+	Totals       TrafficTotals `json:"totals"`
+
+	// WindowSeconds Length of the window: 3600 or 86400.
+	WindowSeconds int64 `json:"window_seconds"`
+}
+
 // Handshake defines model for Handshake.
 type Handshake struct {
 	// Handshake Name of the provider's handshake; null if the provider has none.
@@ -2185,6 +2414,132 @@ type KeyRotation struct {
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 }
 
+// LookupFound defines model for LookupFound.
+type LookupFound struct {
+	// Items At most 20 resources, those with exactly this id first.
+	Items []LookupItem `json:"items"`
+
+	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
+// LookupFoundOfTenants defines model for LookupFoundOfTenants.
+type LookupFoundOfTenants struct {
+	// Items At most 20 resources, those with exactly this id first.
+	Items []LookupItemOfTenant `json:"items"`
+
+	// ScannedUntil Trace, request and correlation ids were searched in the events received after this time; null if all events were searched, or none had to be.
+	ScannedUntil *time.Time `json:"scanned_until"`
+}
+
+// LookupItem defines model for LookupItem.
+type LookupItem struct {
+	// At When the resource was created; null if unknown.
+	At *time.Time `json:"at"`
+
+	// ID Id of the resource; the slug of a source, and the name of an event type.
+	ID string `json:"id"`
+
+	// Label Short description.
+	Label string `json:"label"`
+
+	// SourceSlug Source of the route; null for other types.
+	SourceSlug *string `json:"source_slug"`
+
+	// SubscriptionID Subscription of the replay; null for other types.
+	SubscriptionID *string        `json:"subscription_id"`
+	Type           LookupItemType `json:"type"`
+}
+
+// LookupItemType defines model for LookupItem.Type.
+type LookupItemType string
+
+// LookupItemOfTenant defines model for LookupItemOfTenant.
+type LookupItemOfTenant struct {
+	// At When the resource was created; null if unknown.
+	At *time.Time `json:"at"`
+
+	// ID Id of the resource; the slug of a source, and the name of an event type.
+	ID string `json:"id"`
+
+	// Label Short description.
+	Label string `json:"label"`
+
+	// SourceSlug Source of the route; null for other types.
+	SourceSlug *string `json:"source_slug"`
+
+	// SubscriptionID Subscription of the replay; null for other types.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// Tenant Slug of the tenant.
+	Tenant string                 `json:"tenant"`
+	Type   LookupItemOfTenantType `json:"type"`
+}
+
+// LookupItemOfTenantType defines model for LookupItemOfTenant.Type.
+type LookupItemOfTenantType string
+
+// Overview defines model for Overview.
+type Overview struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Attention What needs a person, the worst first; at most 50. Empty if all is well.
+	Attention []AttentionItem `json:"attention"`
+	Queues    OverviewQueues  `json:"queues"`
+
+	// Series Oldest first, without gaps. The last step is not over yet.
+	Series []TrafficPoint `json:"series"`
+
+	// Sources Failing sources first, then the busiest; at most 50.
+	Sources []SourceOverview `json:"sources"`
+
+	// SourcesCount Number of all sources.
+	SourcesCount int64 `json:"sources_count"`
+
+	// StepSeconds Length of a step of the series: 60 or 600.
+	StepSeconds int64 `json:"step_seconds"`
+
+	// Subscriptions Failing subscriptions first, then the busiest; at most 50.
+	Subscriptions []SubscriptionOverview `json:"subscriptions"`
+
+	// SubscriptionsCount Number of all subscriptions.
+	SubscriptionsCount int64         `json:"subscriptions_count"`
+	Totals             TrafficTotals `json:"totals"`
+
+	// WindowSeconds Length of the window: 3600 or 86400.
+	WindowSeconds int64 `json:"window_seconds"`
+}
+
+// OverviewQueues defines model for OverviewQueues.
+type OverviewQueues struct {
+	Deliveries QueueOverview `json:"deliveries"`
+	Events     QueueOverview `json:"events"`
+	Executions QueueOverview `json:"executions"`
+}
+
+// PortalLink defines model for PortalLink.
+type PortalLink struct {
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// URL The link. It signs in its holder, until it expires: treat it as a secret.
+	URL string `json:"url"`
+}
+
+// PortalLinkCreate defines model for PortalLinkCreate.
+type PortalLinkCreate struct {
+	// ExpiresInSeconds Lifetime of the link; default 3600.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// ReadOnly Whether the customer can change nothing.
+	ReadOnly *bool `json:"read_only,omitempty"`
+
+	// Scope The customer's scope. The link shows the subscriptions all of whose scope_filter patterns are this scope or begin with it and a slash.
+	//
+	// Examples: customer-42
+	Scope string `json:"scope"`
+}
+
 // Promise defines model for Promise.
 type Promise struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -2307,6 +2662,15 @@ type PublicKey struct {
 
 // PublicKeyAlgorithm Signature algorithm.
 type PublicKeyAlgorithm string
+
+// QueueOverview defines model for QueueOverview.
+type QueueOverview struct {
+	// OldestAgeSeconds How long the oldest work is due that could be done now; 0 if there is none.
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+
+	// Waiting Open work, at most 100000. For the events of a tenant: those among the oldest 10000 due events of all tenants.
+	Waiting int64 `json:"waiting"`
+}
 
 // RateLimit defines model for RateLimit.
 type RateLimit struct {
@@ -2873,6 +3237,33 @@ type SourceCreate struct {
 // SourceCreateReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 type SourceCreateReplayProtection string
 
+// SourceOverview defines model for SourceOverview.
+type SourceOverview struct {
+	// Duplicates Duplicates of the window.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed    int64 `json:"failed"`
+	IsEnabled bool  `json:"is_enabled"`
+
+	// LastReceivedAt Start of the minute of the last event; null if the last 25 hours had none.
+	LastReceivedAt *time.Time `json:"last_received_at"`
+	Name           string     `json:"name"`
+
+	// Provider Empty for a custom verifier.
+	Provider string `json:"provider"`
+
+	// Received Stored events of the window, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests of the window that were refused.
+	Refused int64  `json:"refused"`
+	Slug    string `json:"slug"`
+
+	// Succeeded Events processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+}
+
 // SourcePage defines model for SourcePage.
 type SourcePage struct {
 	Items []Source `json:"items"`
@@ -3384,6 +3775,51 @@ type SubscriptionOfTenantPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// SubscriptionOverview defines model for SubscriptionOverview.
+type SubscriptionOverview struct {
+	// Circuit State of the circuit breaker.
+	Circuit SubscriptionOverviewCircuit `json:"circuit"`
+
+	// Dead Deliveries that became dead in the window.
+	Dead int64 `json:"dead"`
+
+	// DisabledReason Empty unless the subscription is disabled.
+	DisabledReason string `json:"disabled_reason"`
+
+	// FailedAttempts Failed attempts of the window.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// FailingSince First failure since the last success; null if the subscription does not fail.
+	FailingSince *time.Time `json:"failing_since"`
+	ID           string     `json:"id"`
+
+	// LastError Error of the newest delivery that failed or is dead; empty if the subscription does not fail.
+	LastError string `json:"last_error"`
+
+	// LatencyP50Ms Estimate; null without deliveries.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms Estimate; null without deliveries.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// MissedCount Deliveries that an outage holds or has killed; 1000 or more may be too few.
+	MissedCount int64  `json:"missed_count"`
+	Name        string `json:"name"`
+
+	// Sent Successful deliveries of the window.
+	Sent   int64                      `json:"sent"`
+	Status SubscriptionOverviewStatus `json:"status"`
+
+	// SuccessRatio Part of the attempts that succeeded, from 0 to 1; null without attempts.
+	SuccessRatio *float64 `json:"success_ratio"`
+}
+
+// SubscriptionOverviewCircuit State of the circuit breaker.
+type SubscriptionOverviewCircuit string
+
+// SubscriptionOverviewStatus defines model for SubscriptionOverview.Status.
+type SubscriptionOverviewStatus string
+
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
 	Items []Subscription `json:"items"`
@@ -3502,6 +3938,21 @@ type SubscriptionReplay struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
+// SubscriptionSend defines model for SubscriptionSend.
+type SubscriptionSend struct {
+	// EventID Id of the event to send.
+	EventID string `json:"event_id"`
+}
+
+// SubscriptionSent defines model for SubscriptionSent.
+type SubscriptionSent struct {
+	// Created Whether the event had no delivery to the subscription before; false if its delivery is sent again or was already waiting.
+	Created bool `json:"created"`
+
+	// DeliveryID The delivery, which is due.
+	DeliveryID string `json:"delivery_id"`
+}
+
 // SubscriptionStats defines model for SubscriptionStats.
 type SubscriptionStats struct {
 	// DeadInRow Dead deliveries since the last success.
@@ -3611,6 +4062,102 @@ type SuspendRequest struct {
 
 	// TimeoutSeconds Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
+
+// System defines model for System.
+type System struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Connections Pools of connections of this instance.
+	Connections []SystemConnections `json:"connections"`
+
+	// DatabaseBytes Size of the database.
+	DatabaseBytes int64 `json:"database_bytes"`
+
+	// DatabaseKeyID Id of the key with which the database was last encrypted; empty if none.
+	DatabaseKeyID string `json:"database_key_id"`
+
+	// DatabaseRoundTripMs Duration of the smallest statement.
+	DatabaseRoundTripMs float64 `json:"database_round_trip_ms"`
+
+	// EncryptionKeyIds Ids of the configured encryption keys; the first encrypts.
+	EncryptionKeyIds []string        `json:"encryption_key_ids"`
+	Instance         SystemInstance  `json:"instance"`
+	Queues           SystemQueues    `json:"queues"`
+	Replica          SystemReplica   `json:"replica"`
+	Retention        SystemRetention `json:"retention"`
+
+	// SchemaSupported Version of the schema that this program supports.
+	SchemaSupported int64 `json:"schema_supported"`
+
+	// SchemaVersion Version of the schema of the database.
+	SchemaVersion int64 `json:"schema_version"`
+
+	// Version Version of the program of this instance.
+	Version string `json:"version"`
+}
+
+// SystemConnections defines model for SystemConnections.
+type SystemConnections struct {
+	Idle int64                 `json:"idle"`
+	Max  int64                 `json:"max"`
+	Pool SystemConnectionsPool `json:"pool"`
+	Used int64                 `json:"used"`
+}
+
+// SystemConnectionsPool defines model for SystemConnections.Pool.
+type SystemConnectionsPool string
+
+// SystemInstance defines model for SystemInstance.
+type SystemInstance struct {
+	// ID Changes with each start.
+	ID      string `json:"id"`
+	IsReady bool   `json:"is_ready"`
+
+	// NotReadyReason Empty if the instance is ready.
+	NotReadyReason string    `json:"not_ready_reason"`
+	Roles          []string  `json:"roles"`
+	StartedAt      time.Time `json:"started_at"`
+	UptimeSeconds  int64     `json:"uptime_seconds"`
+}
+
+// SystemQueue defines model for SystemQueue.
+type SystemQueue struct {
+	// Due Work that should be done now, at most 100000.
+	Due int64 `json:"due"`
+
+	// OldestAgeSeconds How long the oldest of it is due.
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+
+	// Parked Work that waits for something outside the gateway, by reason.
+	Parked map[string]int64 `json:"parked"`
+}
+
+// SystemQueues defines model for SystemQueues.
+type SystemQueues struct {
+	Deliveries SystemQueue `json:"deliveries"`
+	Events     SystemQueue `json:"events"`
+	Executions SystemQueue `json:"executions"`
+}
+
+// SystemReplica defines model for SystemReplica.
+type SystemReplica struct {
+	IsConfigured bool `json:"is_configured"`
+
+	// IsUsed Lists are read from the replica now.
+	IsUsed bool `json:"is_used"`
+
+	// LagSeconds Upper bound of the age of the replica's data; null if unknown.
+	LagSeconds *float64 `json:"lag_seconds"`
+}
+
+// SystemRetention defines model for SystemRetention.
+type SystemRetention struct {
+	AuditDays      int64 `json:"audit_days"`
+	BodiesDays     int64 `json:"bodies_days"`
+	DeliveriesDays int64 `json:"deliveries_days"`
+	EventsDays     int64 `json:"events_days"`
 }
 
 // Target defines model for Target.
@@ -3794,6 +4341,19 @@ type TenantCreate struct {
 	Slug string `json:"slug"`
 }
 
+// TenantOverview defines model for TenantOverview.
+type TenantOverview struct {
+	// AttentionCount Items of the tenant in attention.
+	AttentionCount int64                `json:"attention_count"`
+	Name           string               `json:"name"`
+	Slug           string               `json:"slug"`
+	Status         TenantOverviewStatus `json:"status"`
+	Totals         TrafficTotals        `json:"totals"`
+}
+
+// TenantOverviewStatus defines model for TenantOverview.Status.
+type TenantOverviewStatus string
+
 // TenantPage defines model for TenantPage.
 type TenantPage struct {
 	Items []Tenant `json:"items"`
@@ -3848,6 +4408,78 @@ type TenantUsage struct {
 	StorageBytes int64 `json:"storage_bytes"`
 }
 
+// TrafficPoint defines model for TrafficPoint.
+type TrafficPoint struct {
+	// At Start of the step.
+	At time.Time `json:"at"`
+
+	// Dead Deliveries that became dead.
+	Dead int64 `json:"dead"`
+
+	// Duplicates Received events that were stored before.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed int64 `json:"failed"`
+
+	// FailedAttempts Failed attempts of deliveries.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// LatencyP50Ms Median time from the receipt of an event to its first successful delivery, estimated to within a factor of 2; null without deliveries. Deliveries that were restarted, replayed or recovered do not count.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms The same for the 99th percentile.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// Received Stored events, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests that a source refused because of the request itself.
+	Refused int64 `json:"refused"`
+
+	// Sent Deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Succeeded Events whose routes were processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+}
+
+// TrafficTotals defines model for TrafficTotals.
+type TrafficTotals struct {
+	// Dead Deliveries that became dead.
+	Dead int64 `json:"dead"`
+
+	// Duplicates Received events that were stored before.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed int64 `json:"failed"`
+
+	// FailedAttempts Failed attempts of deliveries.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// LatencyP50Ms Median time from the receipt of an event to its first successful delivery, estimated to within a factor of 2; null without deliveries. Deliveries that were restarted, replayed or recovered do not count.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms The same for the 99th percentile.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// Received Stored events, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests that a source refused because of the request itself.
+	Refused int64 `json:"refused"`
+
+	// Sent Deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Succeeded Events whose routes were processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+
+	// SuccessRatio Part of the attempts that succeeded, from 0 to 1; null without attempts.
+	SuccessRatio *float64 `json:"success_ratio"`
+}
+
 // Transform defines model for Transform.
 type Transform struct {
 	// Expression JMESPath expression, or for javascript the source of function transform(event).
@@ -3862,6 +4494,30 @@ type Transform struct {
 
 // TransformType Language of the expression.
 type TransformType string
+
+// Usage defines model for Usage.
+type Usage struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// EventsResetAt Next midnight UTC, when events_today becomes 0.
+	EventsResetAt time.Time `json:"events_reset_at"`
+
+	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
+	EventsToday int64 `json:"events_today"`
+
+	// MaxEventsPerDay Null: no limit.
+	MaxEventsPerDay *int64 `json:"max_events_per_day"`
+
+	// MaxStorageBytes Null: no limit.
+	MaxStorageBytes *int64 `json:"max_storage_bytes"`
+
+	// StorageBytes Size of stored bodies and headers.
+	StorageBytes int64 `json:"storage_bytes"`
+
+	// StorageResetAt Next midnight UTC, after which the bodies of the oldest day may be deleted.
+	StorageResetAt time.Time `json:"storage_reset_at"`
+}
 
 // Verifier defines model for Verifier.
 type Verifier struct {
@@ -4027,6 +4683,32 @@ type WorkItem struct {
 	Type        ExecutionType `json:"type"`
 }
 
+// WorkQueue defines model for WorkQueue.
+type WorkQueue struct {
+	// Due Executions that a worker can claim now, at most 10000.
+	Due int64 `json:"due"`
+
+	// OldestDueAgeSeconds How long the oldest execution has been due; 0 if none is.
+	OldestDueAgeSeconds float64 `json:"oldest_due_age_seconds"`
+
+	// OldestDueAt Null if none is due.
+	OldestDueAt *time.Time `json:"oldest_due_at"`
+	Queue       string     `json:"queue"`
+
+	// Running Executions that a worker has claimed, at most 10000.
+	Running int64 `json:"running"`
+
+	// Waiting Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout.
+	Waiting int64 `json:"waiting"`
+}
+
+// WorkQueuesAnswer defines model for WorkQueuesAnswer.
+type WorkQueuesAnswer struct {
+	// AsOf When the values were read.
+	AsOf  time.Time   `json:"as_of"`
+	Items []WorkQueue `json:"items"`
+}
+
 // WorkStart defines model for WorkStart.
 type WorkStart struct {
 	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
@@ -4177,6 +4859,21 @@ type ExportConfigurationParams struct {
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 }
 
+// LookupAllParams defines parameters for LookupAll.
+type LookupAllParams struct {
+	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
+	ID string `form:"id" json:"id"`
+}
+
+// GetGatewayOverviewParams defines parameters for GetGatewayOverview.
+type GetGatewayOverviewParams struct {
+	// Window The last hour in steps of a minute, or the last 24 hours in steps of 10 minutes.
+	Window *GetGatewayOverviewParamsWindow `form:"window,omitempty" json:"window,omitempty"`
+}
+
+// GetGatewayOverviewParamsWindow defines parameters for GetGatewayOverview.
+type GetGatewayOverviewParamsWindow string
+
 // ListAllSubscriptionsParams defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParams struct {
 	// Tenant Return only items of the tenant with this slug.
@@ -4196,6 +4893,9 @@ type ListAllSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListAllSubscriptionsParamsStatus defines parameters for ListAllSubscriptions.
@@ -4360,6 +5060,18 @@ type ListDeliveriesParams struct {
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
+// ListDeadGroupsParams defines parameters for ListDeadGroups.
+type ListDeadGroupsParams struct {
+	// SubscriptionID Group only deliveries to this subscription.
+	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
+
+	// CreatedAfter Group only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Group only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
 	// Limit Maximum number of items of a page.
@@ -4443,9 +5155,36 @@ type StreamEventsParams struct {
 	// EventType Send only events of this type.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
+	// HeartbeatSeconds Send a message heartbeat after this many seconds without another message; its data is the time. Without the parameter, a comment is sent every 15 seconds, which EventSource does not show.
+	HeartbeatSeconds *int64 `form:"heartbeat_seconds,omitempty" json:"heartbeat_seconds,omitempty"`
+
 	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
+
+// ListOwnKeysParams defines parameters for ListOwnKeys.
+type ListOwnKeysParams struct {
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// LookupParams defines parameters for Lookup.
+type LookupParams struct {
+	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
+	ID string `form:"id" json:"id"`
+}
+
+// GetOverviewParams defines parameters for GetOverview.
+type GetOverviewParams struct {
+	// Window The last hour in steps of a minute, or the last 24 hours in steps of 10 minutes.
+	Window *GetOverviewParamsWindow `form:"window,omitempty" json:"window,omitempty"`
+}
+
+// GetOverviewParamsWindow defines parameters for GetOverview.
+type GetOverviewParamsWindow string
 
 // ListPromisesParams defines parameters for ListPromises.
 type ListPromisesParams struct {
@@ -4547,6 +5286,9 @@ type ListSubscriptionsParams struct {
 
 	// EventType Return only subscriptions that receive events of this type, or of a type that this pattern matches.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// Scope Return only subscriptions that a customer of this scope sees in the portal: each pattern of their scope_filter is the scope or begins with it and a slash.
+	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
 // ListSubscriptionsParamsStatus defines parameters for ListSubscriptions.
@@ -4758,6 +5500,32 @@ func (params ExportConfigurationParams) query() url.Values {
 	return values
 }
 
+// LookupAll calls GET /api/admin/lookup.
+//
+// Find a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
+func (c *Client) LookupAll(ctx context.Context, params LookupAllParams, options ...CallOption) (LookupFoundOfTenants, error) {
+	return callJSON[LookupFoundOfTenants](ctx, c, request{method: http.MethodGet, path: path("/api/admin/lookup"), query: params.query(), header: nil}, options)
+}
+
+func (params LookupAllParams) query() url.Values {
+	values := url.Values{}
+	set(values, "id", &params.ID)
+	return values
+}
+
+// GetGatewayOverview calls GET /api/admin/overview.
+//
+// Get an overview of all tenants. Like Get an overview of a tenant, with a list of tenants in place of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires the admin key.
+func (c *Client) GetGatewayOverview(ctx context.Context, params GetGatewayOverviewParams, options ...CallOption) (GatewayOverview, error) {
+	return callJSON[GatewayOverview](ctx, c, request{method: http.MethodGet, path: path("/api/admin/overview"), query: params.query(), header: nil}, options)
+}
+
+func (params GetGatewayOverviewParams) query() url.Values {
+	values := url.Values{}
+	set(values, "window", params.Window)
+	return values
+}
+
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
 // List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
@@ -4783,6 +5551,7 @@ func (params ListAllSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -4975,6 +5744,13 @@ func (c *Client) GetOperatorSubscriptionStats(ctx context.Context, id string, op
 // Test an operator subscription by sending a test event. Requires the admin key.
 func (c *Client) TestOperatorSubscription(ctx context.Context, id string, options ...CallOption) (SubscriptionTested, error) {
 	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/test", id), query: nil, header: nil}, options)
+}
+
+// GetSystem calls GET /api/admin/system.
+//
+// Get the state of the gateway. Describes the instance that answers, and the database. Requires the admin key.
+func (c *Client) GetSystem(ctx context.Context, options ...CallOption) (System, error) {
+	return callJSON[System](ctx, c, request{method: http.MethodGet, path: path("/api/admin/system"), query: nil, header: nil}, options)
 }
 
 // ListTenants calls GET /api/admin/tenants.
@@ -5302,6 +6078,21 @@ func (params ListDeliveriesParams) query() url.Values {
 	return values
 }
 
+// ListDeadGroups calls GET /api/tenants/{tenant}/eventhook/deliveries/dead-groups.
+//
+// List dead deliveries grouped by cause. Groups dead deliveries by destination and cause, newest deliveries first, for at most 2 s: is_exact and scanned_until say whether all were counted. Requires a key with the scope read, or the admin key.
+func (c *Client) ListDeadGroups(ctx context.Context, tenant string, params ListDeadGroupsParams, options ...CallOption) (DeadGroups, error) {
+	return callJSON[DeadGroups](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/dead-groups", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params ListDeadGroupsParams) query() url.Values {
+	values := url.Values{}
+	set(values, "subscription_id", params.SubscriptionID)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
 // RetryDeliveries calls POST /api/tenants/{tenant}/eventhook/deliveries/retry.
 //
 // Retry failed and dead deliveries. Makes the newest deliveries that match the filter due at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
@@ -5476,7 +6267,7 @@ func (c *Client) SearchEventsFrom(ctx context.Context, tenant string, body json.
 
 // StreamEvents calls GET /api/tenants/{tenant}/eventhook/events/stream.
 //
-// Stream events as server-sent events. Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
+// Stream events as server-sent events. Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. With heartbeat_seconds, a client that has seen no message for longer knows that the connection is lost. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
 //
 // The caller must close the body of the response.
 func (c *Client) StreamEvents(ctx context.Context, tenant string, params StreamEventsParams, options ...CallOption) (*http.Response, error) {
@@ -5489,6 +6280,7 @@ func (params StreamEventsParams) query() url.Values {
 	set(values, "source", params.Source)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "heartbeat_seconds", params.HeartbeatSeconds)
 	return values
 }
 
@@ -5538,6 +6330,68 @@ func (c *Client) TestExpression(ctx context.Context, tenant string, body Express
 // TestExpressionFrom is like TestExpression, but sends body unchanged.
 func (c *Client) TestExpressionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ExpressionResult, error) {
 	return callJSON[ExpressionResult](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/expressions/test", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// ListOwnKeys calls GET /api/tenants/{tenant}/eventhook/keys.
+//
+// List the API keys of the own tenant. Newest first, without the keys themselves. Requires a key with the scope manage, or the admin key.
+func (c *Client) ListOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) (KeyPage, error) {
+	return callJSON[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/keys", tenant), query: params.query(), header: nil}, options)
+}
+
+// AllOwnKeys returns an iterator over the items of all pages of ListOwnKeys, starting at
+// params.Cursor. It requests a page when the previous one is used up. It ends after the first error.
+func (c *Client) AllOwnKeys(ctx context.Context, tenant string, params ListOwnKeysParams, options ...CallOption) iter.Seq2[Key, error] {
+	return allPages(params.Cursor, func(cursor *string) ([]Key, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListOwnKeys(ctx, tenant, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListOwnKeysParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// Lookup calls GET /api/tenants/{tenant}/eventhook/lookup.
+//
+// Find a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
+func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams, options ...CallOption) (LookupFound, error) {
+	return callJSON[LookupFound](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/lookup", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params LookupParams) query() url.Values {
+	values := url.Values{}
+	set(values, "id", &params.ID)
+	return values
+}
+
+// GetOverview calls GET /api/tenants/{tenant}/eventhook/overview.
+//
+// Get an overview of a tenant. Returns traffic, queues, what needs a person, and the state of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires a key with the scope read, or the admin key.
+func (c *Client) GetOverview(ctx context.Context, tenant string, params GetOverviewParams, options ...CallOption) (Overview, error) {
+	return callJSON[Overview](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/overview", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params GetOverviewParams) query() url.Values {
+	values := url.Values{}
+	set(values, "window", params.Window)
+	return values
+}
+
+// CreatePortalLink calls POST /api/tenants/{tenant}/eventhook/portal-links.
+//
+// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Requires a key with the scope manage, or the admin key.
+func (c *Client) CreatePortalLink(ctx context.Context, tenant string, body PortalLinkCreate, options ...CallOption) (PortalLink, error) {
+	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CreatePortalLinkFrom is like CreatePortalLink, but sends body unchanged.
+func (c *Client) CreatePortalLinkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (PortalLink, error) {
+	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // ListPromises calls GET /api/tenants/{tenant}/eventhook/promises.
@@ -5897,6 +6751,7 @@ func (params ListSubscriptionsParams) query() url.Values {
 	set(values, "cursor", params.Cursor)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "scope", params.Scope)
 	return values
 }
 
@@ -6125,6 +6980,18 @@ func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string
 	return callJSON[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
+// SendEvent calls POST /api/tenants/{tenant}/eventhook/subscriptions/{id}/send.
+//
+// Send an event to a subscription. Sends one stored event to one subscription, again or for the first time, whatever the event types and the filter of the subscription. An event has one delivery to a subscription: if it has ended, it is sent again with all its retries. 409 if the subscription is paused or disabled, if its scope_filter does not match the scope of the event, or if the event's data is past its retention. Requires a key with the scope manage, or the admin key.
+func (c *Client) SendEvent(ctx context.Context, tenant string, id string, body SubscriptionSend, options ...CallOption) (SubscriptionSent, error) {
+	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// SendEventFrom is like SendEvent, but sends body unchanged.
+func (c *Client) SendEventFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionSent, error) {
+	return callJSON[SubscriptionSent](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/send", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
 // GetSubscriptionStats calls GET /api/tenants/{tenant}/eventhook/subscriptions/{id}/stats.
 //
 // Get statistics of a subscription. Requires a key with the scope read, or the admin key.
@@ -6137,6 +7004,13 @@ func (c *Client) GetSubscriptionStats(ctx context.Context, tenant string, id str
 // Test a subscription by sending a test event. Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored. Requires a key with the scope manage, or the admin key.
 func (c *Client) TestSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionTested, error) {
 	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
+}
+
+// GetUsage calls GET /api/tenants/{tenant}/eventhook/usage.
+//
+// Get the usage of a tenant's quotas. Requires a key with the scope read, or the admin key.
+func (c *Client) GetUsage(ctx context.Context, tenant string, options ...CallOption) (Usage, error) {
+	return callJSON[Usage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/usage", tenant), query: nil, header: nil}, options)
 }
 
 // ListWork calls GET /api/tenants/{tenant}/eventhook/work.
@@ -6209,6 +7083,13 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
+// GetWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
+//
+// Get the queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
+func (c *Client) GetWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
+	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
+}
+
 // GetWork calls GET /api/tenants/{tenant}/eventhook/work/{id}.
 //
 // Get an execution. Requires a key with the scope work, or the admin key.
@@ -6279,4 +7160,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "14181a625e5b87801803bb7bd9ee928f2fca80f3732e76df2e85a19aaefd7790"
+const generatedFrom = "0c8dd7f12cf93153d699612276183ed029dae7af766524cf8aa0f10e6d69384b"
