@@ -38,7 +38,7 @@ func TestChosenEventsAreProcessedAgain(t *testing.T) {
 }
 
 func TestReadKeySeesNoAct(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Name: "reader", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Name: "reader", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "a", ReceivedAt: today}}})
 	f.get("/console/t/acme/events").is(http.StatusOK).lacks("data-bulk", `type="checkbox"`)
 }

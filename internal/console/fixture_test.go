@@ -39,7 +39,7 @@ type fixture struct {
 // newFixture returns a console for a person with a tenant's key that has all scopes.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newFixtureOf(t, client.Identity{Type: "tenant", Name: "ci", Tenant: client.IdentityTenant{Slug: "acme", Name: "Acme", Status: "active"},
+	return newFixtureOf(t, client.Identity{Type: "tenant", Name: "ci", Tenant: &client.IdentityTenant{Slug: "acme", Name: "Acme", Status: "active"},
 		Scopes: []string{"read", "manage", "publish", "work", "deliver"}})
 }
 

@@ -44,7 +44,7 @@ func withQuery(path string, from *url.URL) string {
 // lastTenant returns the tenant of the person's key, or the one that an admin chose last; "" if
 // there is none.
 func (r *request) lastTenant() string {
-	if r.identity.Tenant.Slug != "" {
+	if r.identity.Tenant != nil {
 		return r.identity.Tenant.Slug
 	}
 	if len(r.identity.Tenants) == 1 {
