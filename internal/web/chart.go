@@ -26,7 +26,7 @@ type Chart struct {
 
 // Sizes of charts in units of the SVG's view box.
 const (
-	chartWidth, chartHeight = 640, 160
+	chartWidth, chartHeight = 480, 160
 	chartLeft, chartBottom  = 56, 20
 	chartTop                = 8
 	sparkWidth, sparkHeight = 120, 24

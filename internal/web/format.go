@@ -144,6 +144,12 @@ func Time(at *time.Time, now time.Time) template.HTML {
 		t.Format(time.RFC3339Nano), t.Format("2006-01-02 15:04:05.000 UTC"), Ago(t, now)))
 }
 
+// readAt is the time of day at which a page was read, in whole seconds.
+func readAt(at time.Time) template.HTML {
+	t := at.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" data-form="clock">%s</time>`, t.Format(time.RFC3339Nano), t.Format("15:04:05"))) //nolint:gosec // digits only
+}
+
 // Clock is a moment in a page whose text is the time of day.
 func Clock(at time.Time) template.HTML {
 	t := at.UTC()

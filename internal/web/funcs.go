@@ -14,7 +14,7 @@ import (
 // resolves the names of static files.
 func Funcs(assets *Assets, now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"asset": assets.URL, "ago": func(at any) template.HTML { return Time(timeOf(at), now()) }, "clock": Clock,
+		"asset": assets.URL, "ago": func(at any) template.HTML { return Time(timeOf(at), now()) }, "clock": Clock, "readAt": readAt,
 		"now":    func() time.Time { return now().UTC() },
 		"number": func(n any) string { return Number(integer(n)) }, "bytes": func(n any) string { return Bytes(integer(n)) },
 		"duration": Duration, "ms": func(v any) string { return Milliseconds(float(v)) }, "seconds": func(v any) string { return Seconds(float(v)) },

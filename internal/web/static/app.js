@@ -195,8 +195,11 @@
     }
     const status = one("[data-announce]");
     if (status) status.textContent = "Copied.";
+    button.classList.add("done");
+    setTimeout(() => button.classList.remove("done"), 1500);
+    if (button.classList.contains("icon")) return;
     const before = button.textContent;
-    button.textContent = button.classList.contains("icon") ? "✓" : "Copied";
+    button.textContent = "Copied";
     setTimeout(() => { button.textContent = before; }, 1500);
   };
 
