@@ -1,0 +1,40 @@
+// Package consolestories_test runs the console in a browser: every page with checks of accessibility,
+// layout, budgets and hostile text, and the stories of the people who use it.
+package consolestories_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+// signIn opens a page of the console as the holder of a key.
+func signIn(t *testing.T, g *gatewaytest.Gateway, key, path string) *browsertest.Page {
+	t.Helper()
+	p := browsertest.New(t)
+	p.Open(g.URL + path)
+	p.WaitVisible("#key")
+	p.Fill("#key", key)
+	p.Press("Enter")
+	p.WaitGone("#key")
+	p.WaitVisible("main")
+	return p
+}
+
+// attack is text of a sender that would run if a page showed it as markup. Its title would be set.
+const attack = `"><img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>{{.}}`
+
+// isAttacked fails the test if text of a sender became markup.
+func isAttacked(t *testing.T, p *browsertest.Page) {
+	t.Helper()
+	if title := browsertest.Eval[string](p, `document.title`); strings.Contains(title, "attacked") {
+		t.Errorf("%s: the text of a sender ran as a script", p.URL())
+	}
+	if n := p.Count(`img[src="x"]`); n > 0 {
+		t.Errorf("%s: the text of a sender is markup", p.URL())
+	}
+}
