@@ -46,7 +46,7 @@ func curlOf(s *story, body []byte) *curlCommand {
 	}
 	switch {
 	case len(body) == 0:
-	case len(body) <= copiedBody && isText(body, false):
+	case len(body) <= copiedBody && isText(body):
 		lines = append(lines, "--data-raw "+shellQuote(string(body)))
 	default:
 		c.File = true
@@ -65,7 +65,7 @@ func isConnectionHeader(name string) bool {
 // than line breaks and tabs become spaces, because a terminal would interpret them.
 func shellQuote(text string) string {
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
+		if isControl(c) {
 			return ' '
 		}
 		return c

@@ -102,8 +102,10 @@ func (p *payloadView) choose(r *request) {
 // show sets the text of the tab raw.
 func (p *payloadView) show(exact []byte) {
 	p.IsCut = len(exact) > shownPayload
-	exact = exact[:min(len(exact), shownPayload)]
-	if !isText(exact, p.IsCut) {
+	if p.IsCut {
+		exact = wholeCharacters(exact[:shownPayload])
+	}
+	if !isText(exact) {
 		p.IsBinary, p.IsCut = true, p.IsCut || len(exact) > shownBinary
 		p.Text = hex.Dump(exact[:min(len(exact), shownBinary)])
 		return
@@ -111,20 +113,25 @@ func (p *payloadView) show(exact []byte) {
 	p.Text = web.Pretty(exact)
 }
 
-// isText reports whether bytes are UTF-8 without control characters. A cut text may end within a
-// character.
-func isText(b []byte, isCut bool) bool {
-	for i := 0; i < len(b); {
-		c, size := utf8.DecodeRune(b[i:])
-		if c == utf8.RuneError && size == 1 {
-			return isCut && len(b)-i < utf8.UTFMax
+// wholeCharacters returns a cut text without the beginning of a character at its end.
+func wholeCharacters(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) && !utf8.FullRune(last) {
+			return b[:len(b)-i]
 		}
-		if c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f {
-			return false
-		}
-		i += size
 	}
-	return true
+	return b
+}
+
+// isText reports whether bytes are UTF-8 without control characters other than line breaks and tabs.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, isControl)
+}
+
+// isControl reports whether a terminal would interpret a character.
+func isControl(c rune) bool {
+	const first, last = 0x7f, 0x9f // DEL and C1
+	return c < ' ' && c != '\n' && c != '\r' && c != '\t' || c >= first && c <= last
 }
 
 func sortedHeaders(headers map[string]string) (sorted []header) {

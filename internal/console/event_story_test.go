@@ -88,7 +88,7 @@ func TestPayloadTabs(t *testing.T) {
 	f.payload("\x00\x01binary")
 	f.get(eventPage+"?payload=raw").shows("not text", "00 01 62 69")
 	f.payload(`"` + strings.Repeat("é", 64<<10) + `"`)
-	f.get(eventPage+"?payload=raw").shows("this is its beginning", "--data-binary", "@event-"+eventID+".json").lacks("\uFFFD", "not text")
+	f.get(eventPage+"?payload=raw").shows("this is its beginning", "--data-binary", "@event-"+eventID+".json").lacks("\uFFFD", "The body is not text")
 }
 
 func TestCurlQuotesTheRequest(t *testing.T) {
