@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
@@ -20,9 +21,14 @@ func filterAs[T ~string](r *request, name string) *T {
 // times returns query parameters that are times: RFC 3339, or the form of a datetime-local field,
 // which counts as UTC. The error names the parameter, as the API's error would.
 func (r *request) times(names ...string) (times []*time.Time, err error) {
+	return timesOf(r.URL.Query(), names...)
+}
+
+// timesOf is times for the values of a form.
+func timesOf(values url.Values, names ...string) (times []*time.Time, err error) {
 	var faults []client.Fault
 	for _, name := range names {
-		at, ok := parseTime(r.URL.Query().Get(name))
+		at, ok := parseTime(values.Get(name))
 		if !ok {
 			faults = append(faults, client.Fault{Location: "query." + name, Message: "is not a time such as 2026-01-31T14:02:00Z"})
 		}

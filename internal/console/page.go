@@ -37,6 +37,8 @@ type view struct {
 	Notice string
 	Status int    // of the response; 0: 200
 	Page   string // template in place of the one of the page; "" for that
+	// IsStill is true for a page whose content no longer changes: it opens no stream.
+	IsStill bool
 }
 
 // redirect returns a redirect to a path, on which the notice is shown once.

@@ -63,7 +63,7 @@ func (c *Console) shell(p page, r *request, v view) shell {
 	if r.tenant != "" {
 		s.Base = r.base()
 	}
-	if p.isLive {
+	if p.isLive && !v.IsStill {
 		s.Live = s.Base + "/stream"
 	}
 	return s

@@ -24,7 +24,18 @@ func Funcs(assets *Assets, now func() time.Time) template.FuncMap {
 		"tree": Tree, "pretty": Pretty, "join": strings.Join, "list": func(v ...any) []any { return v }, "dict": dict, "spark": Sparkline,
 		"kind":    func(s any) string { return strings.ReplaceAll(text(s), "_", " ") },
 		"segment": url.PathEscape, "query": url.QueryEscape, "plural": Plural,
+		"localTime": LocalTime,
 	}
+}
+
+// LocalTime returns a time in RFC 3339 in the form of a datetime-local field, in UTC and to the
+// millisecond. Other text is returned unchanged.
+func LocalTime(text string) string {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return text
+	}
+	return at.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.999")
 }
 
 // Plural writes a count with the form of a noun that fits, for example 1 delivery, 1 284 deliveries.

@@ -106,10 +106,20 @@
     document.body.classList.toggle("stale", state === "stale");
   };
   const clock = (/** @type {number} */ at) => new Date(at).toLocaleTimeString([], { hour12: false });
-  const isBusy = () => scrollY > 240 || boxes().some((box) => box.checked) || document.querySelector("dialog[open]") !== null;
+  const tail = 240; // pixels from the top within which new rows are inserted
+  /** Returns why live parts wait, or "" if they do not. */
+  const pausedBy = () => {
+    if (!document.querySelector("[data-live-part]")) return "";
+    if (boxes().some((box) => box.checked)) return "rows selected";
+    if (scrollY > tail) return "scrolled";
+    return document.querySelector("dialog[open]") ? "dialog open" : "";
+  };
+  let isMissed = false; // something happened while live parts waited
   const refresh = () => {
     planned = undefined;
-    if (document.hidden || isBusy()) return;
+    if (document.hidden) return;
+    isMissed = pausedBy() !== "";
+    if (isMissed) return;
     refreshedAt = Date.now();
     for (const part of all("[data-live-part]")) htmx?.trigger(part, "live");
   };
@@ -118,7 +128,12 @@
   };
   const heard = () => {
     heardAt = Date.now();
-    showLive("live", `live · ${clock(heardAt)}`);
+    showHeard();
+  };
+  const showHeard = () => {
+    const reason = pausedBy();
+    if (reason) showLive("paused", `paused (${reason}) · ${clock(heardAt)}`);
+    else showLive("live", `live · ${clock(heardAt)}`);
   };
   const connect = () => {
     const url = document.body.dataset.live;
@@ -144,6 +159,10 @@
     if (!document.body.dataset.live || document.hidden) return;
     const last = Math.max(heardAt, openedAt);
     if (Date.now() - last > staleAfter) showLive("stale", heardAt ? `connection lost · ${clock(heardAt)}` : "no connection");
+    else if (heardAt) {
+      showHeard();
+      if (isMissed && !pausedBy()) { isMissed = false; planRefresh(); }
+    }
     if (!stream && Date.now() - openedAt > 5000) connect();
   }, 500);
 

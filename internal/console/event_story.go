@@ -1,0 +1,184 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
+)
+
+// story is the data of the page of one event: what happened to it, from its request to the last
+// attempt of its last delivery.
+type story struct {
+	client.EventDetail
+	Source     *client.Source // nil for events without a source, and if it is deleted
+	Duplicates duplicates
+	Routes     routing
+	Actions    []storyAction
+	Deliveries []storyDelivery
+	Payload    payloadView
+	Curl       *curlCommand // nil if the request cannot be sent again
+
+	// Send is the form that sends the event to one of Subscriptions.
+	Send          form
+	Subscriptions []client.Subscription
+	// Reload is the address of the page; RoutesHref shows the inputs of the targets, too.
+	Reload, RoutesHref string
+	ReadAt             time.Time
+}
+
+// duplicates are later repetitions of an event.
+type duplicates struct {
+	Events  []client.Event
+	HasMore bool
+}
+
+func (c *Console) event(r *request) (view, error) {
+	s, err := c.storyOf(r)
+	if err != nil {
+		return view{}, err
+	}
+	return storyView(s), nil
+}
+
+func storyView(s *story) view {
+	return view{Title: s.EventType, Data: s, IsStill: !s.IsOpen()}
+}
+
+// storyOf reads an event and what belongs to it. Only the event itself must be readable: the page
+// leaves out other parts that the API refuses.
+func (c *Console) storyOf(r *request) (*story, error) {
+	var raw []byte
+	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), client.KeepBody(&raw))
+	if err != nil {
+		return nil, err
+	}
+	s := &story{EventDetail: event, Reload: r.storyLink("", ""), RoutesHref: r.storyLink("routes", "inputs") + "#routed", ReadAt: c.Now()}
+	parts := []func(*request, *story) error{readSource, readDuplicates, readRouting, readActions, readDeliveries}
+	if r.Header.Get("HX-Request") == "" { // a refresh replaces only the parts above
+		parts = append(parts, func(r *request, s *story) error { return readPayload(r, s, raw) }, readSubscriptions)
+	}
+	for _, read := range parts {
+		if err := read(r, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// storyLink returns the address of the event's page with a query parameter changed.
+func (r *request) storyLink(name, value string) string {
+	q := r.URL.Query()
+	if name != "" {
+		q.Set(name, value)
+	}
+	if len(q) == 0 {
+		return r.eventPath()
+	}
+	return r.eventPath() + "?" + q.Encode()
+}
+
+// refused reports whether the API answered with a problem. Other errors are the gateway's own.
+func refused(err error) bool {
+	_, ok := errors.AsType[*client.Problem](err)
+	return ok
+}
+
+func readSource(r *request, s *story) error {
+	if s.EventDetail.Source == nil {
+		return nil
+	}
+	source, err := r.api.GetSource(r.Context(), r.tenant, *s.EventDetail.Source)
+	if err == nil {
+		s.Source = &source
+	}
+	return unlessRefused(err)
+}
+
+// unlessRefused returns nil for problems of the API.
+func unlessRefused(err error) error {
+	if refused(err) {
+		return nil
+	}
+	return err
+}
+
+// readDuplicates reads the events with the same key, which the API finds by an index.
+func readDuplicates(r *request, s *story) error {
+	const shown = 5
+	if s.IdempotencyKey == nil || s.EventDetail.Source == nil || s.DuplicateOf != nil {
+		return nil
+	}
+	limit, status := int64(shown+1), client.EventStatusDuplicate
+	found, err := r.api.ListEvents(r.Context(), r.tenant, client.ListEventsParams{Limit: &limit, Source: s.EventDetail.Source,
+		Status: &status, IdempotencyKey: s.IdempotencyKey})
+	for _, e := range found.Items {
+		if e.DuplicateOf != nil && *e.DuplicateOf == s.ID {
+			s.Duplicates.Events = append(s.Duplicates.Events, e)
+		}
+	}
+	if len(s.Duplicates.Events) > shown {
+		s.Duplicates.Events, s.Duplicates.HasMore = s.Duplicates.Events[:shown], true
+	}
+	return unlessRefused(err)
+}
+
+func readSubscriptions(r *request, s *story) error {
+	if !r.can("manage") {
+		return nil
+	}
+	const most = 250
+	limit := int64(most)
+	found, err := r.api.ListSubscriptions(r.Context(), r.tenant, client.ListSubscriptionsParams{Limit: &limit})
+	s.Subscriptions = found.Items
+	s.Send = r.formOf(nil, "subscription", "event_id")
+	return unlessRefused(err)
+}
+
+// SourceName returns the slug of the source; "" for events without one.
+func (s *story) SourceName() string {
+	if s.EventDetail.Source == nil {
+		return ""
+	}
+	return *s.EventDetail.Source
+}
+
+// IsOpen reports whether the event, or an effect of it, has not ended.
+func (s *story) IsOpen() bool {
+	return s.Outcome == client.EventDetailOutcomeInProgress || s.Status == client.EventStatusPending ||
+		s.Status == client.EventStatusProcessing || s.Status == client.EventStatusFailed
+}
+
+// CanRetry reports whether the event can be processed again under its own id.
+func (s *story) CanRetry() bool {
+	switch s.Status {
+	case client.EventStatusFailed, client.EventStatusDead, client.EventStatusUnrouted:
+		return true
+	}
+	return false
+}
+
+// CanRunAgain reports whether a new event can be made of the payload.
+func (s *story) CanRunAgain() bool {
+	switch s.Status {
+	case client.EventStatusDead, client.EventStatusUnrouted, client.EventStatusDelivered, client.EventStatusDuplicate:
+		return s.Origin == client.EventOriginSource
+	}
+	return false
+}
+
+// After returns how long after the event was received a time was, for example +12 ms.
+func (s *story) After(at time.Time) string {
+	return "+" + web.Duration(max(0, at.Sub(s.ReceivedAt)))
+}
+
+// servePayload sends the exact bytes of an event's body as a file.
+func (c *Console) servePayload(r *request, w http.ResponseWriter) error {
+	response, err := r.api.GetEventPayload(r.Context(), r.tenant, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writePayload(w, r.PathValue("id"), response)
+}
