@@ -83,3 +83,6 @@ func (f *form) words(name string) []string {
 
 // isReadable reports whether every value that was read so far could be read.
 func (f *form) isReadable() bool { return len(f.Faults) == 0 }
+
+// jsonOf returns a body that states members the client would omit, such as null or an empty list.
+func jsonOf(members map[string]any) (json.RawMessage, error) { return json.Marshal(members) }
