@@ -52,6 +52,7 @@ func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
 		setNotice(w, r.Request, v.Notice)
 		http.Redirect(w, r.Request, v.To, http.StatusSeeOther)
 	default:
+		rememberTenant(w, r)
 		v.Notice = cmp.Or(v.Notice, takeNotice(w, r.Request))
 		c.render(w, r.Request, cmp.Or(v.Page, p.template), cmp.Or(v.Status, http.StatusOK), c.shell(p, r, v))
 	}

@@ -55,3 +55,15 @@ func (r *request) lastTenant() string {
 	}
 	return ""
 }
+
+// rememberTenant stores the tenant of a page that an admin has opened as the one chosen last.
+func rememberTenant(w http.ResponseWriter, r *request) {
+	if r.tenant == "" || !r.isAdmin() || r.Method != http.MethodGet {
+		return
+	}
+	if cookie, err := r.Cookie(tenantCookie); err == nil && cookie.Value == r.tenant {
+		return
+	}
+	const seconds = 365 * 24 * 3600
+	http.SetCookie(w, &http.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+}
