@@ -4933,7 +4933,7 @@ func (params ExportConfigurationParams) query() url.Values {
 
 // LookupAll calls GET /api/admin/lookup.
 //
-// Find a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
+// Search a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
 func (c *Client) LookupAll(ctx context.Context, params LookupAllParams, options ...CallOption) (LookupFoundOfTenants, error) {
 	return callJSON[LookupFoundOfTenants](ctx, c, request{method: http.MethodGet, path: path("/api/admin/lookup"), query: params.query(), header: nil}, options)
 }
@@ -5761,7 +5761,7 @@ func (params ListOwnKeysParams) query() url.Values {
 
 // Lookup calls GET /api/tenants/{tenant}/eventhook/lookup.
 //
-// Find a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
+// Search a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
 func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams, options ...CallOption) (LookupFound, error) {
 	return callJSON[LookupFound](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/lookup", tenant), query: params.query(), header: nil}, options)
 }
@@ -6536,4 +6536,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "0e5b04dfecabe71d18c41caf99da07100b16c6ec6699181088c899aca06fd9b0"
+const generatedFrom = "c8c5d8e38134336bf8a33d156a55ea6f2c8f89d881863332df25344ae5677a5e"
