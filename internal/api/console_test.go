@@ -90,8 +90,8 @@ func TestAnEventIsSentToOneSubscription(t *testing.T) {
 	if first["created"] != true {
 		t.Errorf("got %v, want a new delivery", first)
 	}
-	want := object{"delivery_id": first["delivery_id"], "created": false}
-	if diff := cmp.Diff(want, object(send(http.StatusAccepted))); diff != "" {
+	want := map[string]any{"delivery_id": first["delivery_id"], "created": false}
+	if diff := cmp.Diff(want, send(http.StatusAccepted)); diff != "" {
 		t.Errorf("sent twice (-want +got):\n%s", diff)
 	}
 	for _, status := range []eventhook.SubscriptionStatus{eventhook.SubscriptionPaused, eventhook.SubscriptionDisabled} {
