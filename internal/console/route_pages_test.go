@@ -82,7 +82,7 @@ func TestVerdictOfAPastedPayload(t *testing.T) {
 	form.Set("payload_type", "issues")
 	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(false), Reason: "body.a is 2, wanted 1"})
 	f.post("/console/t/acme/sources/github/routes/form", form).shows("This event does not match", "issues matches none of push", "body.a is 2, wanted 1")
-	f.answer("POST "+T+"/expressions/test", &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.filter", Message: "has an unknown operator"}}})
+	f.answer("POST "+T+"/expressions/test", &client.Problem{Title: "Refused", Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.filter", Message: "has an unknown operator"}}})
 	f.post("/console/t/acme/sources/github/routes/form", form).shows("invalid", "has an unknown operator")
 }
 
@@ -102,7 +102,7 @@ func TestBacktestCountsStoredEvents(t *testing.T) {
 	form := formOfFirst()
 	form.Set("backtest", "true")
 	f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).shows("Would have matched 312 of the last 1\u202f000 events", "&lt;script&gt;alert").lacks("<script>alert")
-	f.answer("POST "+T+"/routes/backtest", &client.Problem{Status: http.StatusServiceUnavailable, Detail: "Another backtest is running."})
+	f.answer("POST "+T+"/routes/backtest", &client.Problem{Title: "Refused", Status: http.StatusServiceUnavailable, Detail: "Another backtest is running."})
 	f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).shows("Another backtest is running.")
 }
 
@@ -141,10 +141,10 @@ func TestFaultsOfARouteStandAtTheirFields(t *testing.T) {
 	f := newRouteFixture(t)
 	form := formOfFirst()
 	form.Set("confirm", "true")
-	f.answer("PATCH "+hooks+"/routes/r-1", &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.targets[0].headers.X-A", Message: "is reserved"},
+	f.answer("PATCH "+hooks+"/routes/r-1", &client.Problem{Title: "Refused", Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.targets[0].headers.X-A", Message: "is reserved"},
 		{Location: "body.targets[1].task_kind", Message: "is too long"}, {Location: "body.filter_expression", Message: "does not compile"}}})
 	f.post("/console/t/acme/sources/github/routes/r-1", form).is(http.StatusUnprocessableEntity).shows("is reserved", "is too long", "does not compile").lacks(`<div class="notice failed" role="alert">`)
-	f.answer("PATCH "+hooks+"/routes/r-1", &client.Problem{Status: http.StatusPreconditionFailed})
+	f.answer("PATCH "+hooks+"/routes/r-1", &client.Problem{Title: "Refused", Status: http.StatusPreconditionFailed})
 	f.post("/console/t/acme/sources/github/routes/r-1", form).is(http.StatusPreconditionFailed).shows("Somebody changed this route")
 	form.Set("filter", "[")
 	f.post("/console/t/acme/sources/github/routes/r-1", form).is(http.StatusUnprocessableEntity).shows("is not a JSON object")

@@ -106,7 +106,7 @@ func TestGeneratedSecretIsShownOnce(t *testing.T) {
 
 func TestFaultsOfANewSourceStandAtTheirFields(t *testing.T) {
 	f := newSourceFixture(t)
-	f.answer("POST "+T+"/sources", &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.options.webhook_id", Message: "is required here"}}})
+	f.answer("POST "+T+"/sources", &client.Problem{Title: "Refused", Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.options.webhook_id", Message: "is required here"}}})
 	f.post("/console/t/acme/sources/new", url.Values{"provider": {"paypal"}, "slug": {"mine"}, "options.webhook_id": {attack}}).is(http.StatusUnprocessableEntity).
 		shows("is required here", `value="mine"`).lacks("<script>alert")
 }
@@ -154,7 +154,7 @@ func TestSettingsAreSavedForTheVersionThatWasRead(t *testing.T) {
 
 func TestConflictOfSettingsIsExplained(t *testing.T) {
 	f := newSourceFixture(t)
-	f.answer("PATCH "+hooks, &client.Problem{Status: http.StatusPreconditionFailed, Detail: "stale"})
+	f.answer("PATCH "+hooks, &client.Problem{Title: "Refused", Status: http.StatusPreconditionFailed, Detail: "stale"})
 	f.post("/console/t/acme/sources/github/settings", url.Values{"version": {"2"}, "name": {"mine"}}).is(http.StatusPreconditionFailed).shows("Somebody changed this source", `value="mine"`)
 	f.post("/console/t/acme/sources/github/settings", url.Values{"retry.schedule_seconds": {"soon"}, "max_body_bytes": {"many"}}).is(http.StatusUnprocessableEntity).
 		shows("soon is not a number of seconds", "is not a number")
