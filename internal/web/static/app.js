@@ -259,6 +259,40 @@
     if (empty) empty.hidden = shown > 0;
   });
 
+  // A text that repeats what is typed elsewhere.
+  document.addEventListener("input", (e) => {
+    const input = /** @type {HTMLInputElement} */ (e.target), mirror = input.dataset.mirror && one(input.dataset.mirror);
+    if (mirror) mirror.textContent = input.value;
+  });
+  // Parts that wait for something which the stream does not tell. A hidden tab does not ask.
+  setInterval(() => {
+    if (!document.hidden) for (const part of all("[data-poll]")) htmx?.trigger(part, "live");
+  }, 2000);
+
+  // ---- Rows that are dragged into an order. Their form is sent on drop; its buttons do the same by keyboard.
+
+  /** @type {HTMLElement | null} */
+  let dragged = null;
+  let orderBefore = "";
+  const orderOf = (/** @type {Element | null} */ list) => all("tr", list || document).map((row) => row.dataset.href).join();
+  document.addEventListener("dragstart", (e) => {
+    const row = /** @type {HTMLElement | null} */ (element(e.target)?.closest("[data-drag-list] > tr") ?? null);
+    if (!row || element(e.target) !== row) return;
+    dragged = row;
+    orderBefore = orderOf(row.parentElement);
+  });
+  document.addEventListener("dragover", (e) => {
+    const over = element(e.target)?.closest("tr");
+    if (!dragged || !over || over.parentElement !== dragged.parentElement) return;
+    e.preventDefault();
+    const box = over.getBoundingClientRect();
+    if (over !== dragged) over[e.clientY < box.top + box.height / 2 ? "before" : "after"](dragged);
+  });
+  document.addEventListener("dragend", () => {
+    if (dragged && orderOf(dragged.parentElement) !== orderBefore) dragged.closest("form")?.requestSubmit();
+    dragged = null;
+  });
+
   // ---- Keyboard
 
   let prefix = "";
