@@ -8,8 +8,8 @@ import (
 // statusKinds maps the states of all resources to the six kinds of the visual language.
 var statusKinds = map[string]string{
 	"accepted": "ok", "active": "ok", "completed": "ok", "delivered": "ok", "enabled": "ok", "healthy": "ok", "matched": "ok", "online": "ok",
-	"resolved": "ok", "sent": "ok", "succeeded": "ok", "verified": "ok", "ready": "ok",
-	"half_open": "running", "in_progress": "running", "processing": "running", "recovering": "running", "running": "running", "sending": "running", "leased": "running",
+	"resolved": "ok", "sent": "ok", "succeeded": "ok", "verified": "ok", "ready": "ok", "success": "ok",
+	"half_open": "running", "in_progress": "running", "processing": "running", "recovering": "running", "running": "running", "sending": "running", "leased": "running", "acquired": "running",
 	"held": "waiting", "pending": "waiting", "queued": "waiting", "suspended": "waiting", "waiting": "waiting", "paused": "waiting",
 	"degraded": "warning", "failed_attempt": "warning", "retrying": "warning", "unrouted": "warning", "warning": "warning", "expiring": "warning",
 	"dead": "failed", "disabled": "failed", "failed": "failed", "open": "failed", "refused": "failed", "rejected": "failed", "critical": "failed", "offline": "failed",
