@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
@@ -51,6 +52,7 @@ type Config struct {
 	Ingest           ingest.Config   `config:"ingest"`
 	Route            route.Config    `config:"route"`
 	Evaluation       cpushare.Config `config:"evaluation"`
+	Portal           branding.Config `config:"portal"`
 }
 
 // Metrics says what the metrics contain.
@@ -264,6 +266,7 @@ func (c Config) Validate() eventhook.Faults {
 	f.Merge("ingest", ingestConfig.Validate())
 	f.Merge("route", c.Route.Validate())
 	f.Merge("evaluation", c.Evaluation.Validate())
+	f.Merge("portal", c.Portal.Validate())
 	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
 	return f
 }
