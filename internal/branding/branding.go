@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"unicode"
 
 	"github.com/eventhook/eventhook"
 )
@@ -31,8 +32,8 @@ const (
 // Validate returns every fault by its key. It does not read the logo; see LoadLogo.
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
-	if len([]rune(c.Name)) > maxName {
-		f.Add("name", "has more than %d characters", maxName)
+	if len([]rune(c.Name)) > maxName || strings.ContainsFunc(c.Name, unicode.IsControl) {
+		f.Add("name", "must have at most %d characters, without control characters", maxName)
 	}
 	if c.Logo != "" && logoType(c.Logo) == "" {
 		f.Add("logo", "%q is not the path of a file that ends with .svg or .png", c.Logo)
