@@ -54,6 +54,7 @@ type endpointDetail struct {
 	Strip      []client.Delivery // the latest deliveries, the oldest first
 	Statuses   []deliveryState
 	Filter     string // status of the listed deliveries; "" for all
+	Missed     int64  // deliveries that an outage has held
 	Pager      pager
 	Replays    []client.Replay
 	IsBusy     bool // a replay is running, or deliveries are in flight
@@ -61,6 +62,9 @@ type endpointDetail struct {
 
 func (p *Portal) endpointPage(r *request) (view, error) {
 	data := endpointDetail{Subscription: r.endpoint, Health: healthOf(r.endpoint), Statuses: deliveryStates, Filter: r.URL.Query().Get("status")}
+	if r.endpoint.MissedCount != nil {
+		data.Missed = *r.endpoint.MissedCount
+	}
 	var err error
 	if data.Stats, err = r.api.GetSubscriptionStats(r.Context(), r.tenant(), r.endpoint.ID); err != nil {
 		return view{}, err

@@ -23,6 +23,7 @@ type replayForm struct {
 	// customer chose a window.
 	Estimate *int64
 	IsMore   bool // there are more than Estimate
+	IsNone   bool // nothing is to be sent
 }
 
 // deliveriesAtOnce and maxEstimate limit the deliveries that an estimate counts.
@@ -48,7 +49,7 @@ func (p *Portal) replayPage(r *request) (view, error) {
 	if data.Form.Refuse(err) {
 		return view{Title: title, Data: data, Status: http.StatusUnprocessableEntity}, nil
 	}
-	data.Estimate, data.IsMore = &count, isMore
+	data.Estimate, data.IsMore, data.IsNone = &count, isMore, count == 0 && want.Missing == nil
 	return view{Title: title, Data: data}, err
 }
 
