@@ -3,10 +3,10 @@ package eventhook
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // DeadGroup counts the dead deliveries of one destination that have the same cause.
@@ -41,9 +41,6 @@ type DestinationName struct {
 	Host string // of its URL, in lower case
 }
 
-// answeredStatus matches the error of an answer that is not 2xx.
-var answeredStatus = regexp.MustCompile(`^\S+ answered (\d{3})\b`)
-
 // deadCauses are the causes of the gateway's own errors, each with a part of their texts.
 var deadCauses = []struct{ part, cause string }{
 	{"not sent: it is older than ", "too old"},
@@ -67,12 +64,13 @@ var deadCauses = []struct{ part, cause string }{
 // contains neither host, id nor number of the delivery's own.
 func DeadCause(lastError string) (cause string, status int) {
 	text, _, _ := strings.Cut(lastError, " (not retried: ")
-	if m := answeredStatus.FindStringSubmatch(text); m != nil {
-		if m[1] == "410" {
-			return "410 Gone", 410 //nolint:mnd // http.StatusGone
-		}
-		status, _ = strconv.Atoi(m[1]) // three digits
-		return m[1], status
+	const gone = 410
+	switch status = answeredStatus(text); status {
+	case 0:
+	case gone:
+		return "410 Gone", status
+	default:
+		return strconv.Itoa(status), status
 	}
 	const longest = 120 // bytes of the gateway's own errors, besides a host
 	for _, c := range deadCauses {
@@ -88,18 +86,44 @@ func DeadCause(lastError string) (cause string, status int) {
 
 const maxHost = 253
 
-// variableText matches what differs between errors with the same cause: UUIDs, long
-// hexadecimal or other tokens with digits, and numbers.
-var variableText = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[a-z0-9_-]*[0-9][a-z0-9_-]*`)
+// answeredStatus returns the status code in the error of an answer that is not 2xx, 0 if the text
+// is another error.
+func answeredStatus(text string) int {
+	const digits, least = 3, 100
+	_, rest, _ := strings.Cut(text, "answered ")
+	rest, _, _ = strings.Cut(rest, " ")
+	status, err := strconv.Atoi(rest)
+	if err != nil || len(rest) != digits || status < least {
+		return 0
+	}
+	return status
+}
 
-// generalCause replaces ids and numbers in an error by "…", and shortens it.
+// generalCause replaces words with digits, such as ids and numbers, by "…", and shortens the text.
 func generalCause(text string) string {
 	const longest = 160
-	text = strings.Join(strings.Fields(variableText.ReplaceAllString(text, "…")), " ")
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	isNoWord := func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}
-	return text
+	var b strings.Builder
+	for text = strings.Join(strings.Fields(text), " "); text != "" && b.Len() < longest; {
+		end := strings.IndexFunc(text, isNoWord)
+		if end < 0 {
+			end = len(text)
+		}
+		word := text[:end]
+		if strings.ContainsAny(word, "0123456789") {
+			word = "…"
+		}
+		b.WriteString(word)
+		_, size := utf8.DecodeRuneInString(text[end:])
+		b.WriteString(text[end : end+size])
+		text = text[end+size:]
+	}
+	if text != "" {
+		return b.String() + "…"
+	}
+	return b.String()
 }
 
 // causeBytes is the length of the hash of a cause in the key of a group.

@@ -3949,7 +3949,7 @@ type SubscriptionReplay struct {
 
 // SubscriptionSend defines model for SubscriptionSend.
 type SubscriptionSend struct {
-	// EventID The event to send.
+	// EventID Id of the event to send.
 	EventID string `json:"event_id"`
 }
 
@@ -5511,7 +5511,7 @@ func (params ExportConfigurationParams) query() url.Values {
 
 // LookupAll calls GET /api/admin/lookup.
 //
-// Find a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
+// Search a resource of any tenant by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires the admin key.
 func (c *Client) LookupAll(ctx context.Context, params LookupAllParams, options ...CallOption) (LookupFoundOfTenants, error) {
 	return callJSON[LookupFoundOfTenants](ctx, c, request{method: http.MethodGet, path: path("/api/admin/lookup"), query: params.query(), header: nil}, options)
 }
@@ -6367,7 +6367,7 @@ func (params ListOwnKeysParams) query() url.Values {
 
 // Lookup calls GET /api/tenants/{tenant}/eventhook/lookup.
 //
-// Find a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
+// Search a resource by any id. Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came. Requires a key with the scope read, or the admin key.
 func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams, options ...CallOption) (LookupFound, error) {
 	return callJSON[LookupFound](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/lookup", tenant), query: params.query(), header: nil}, options)
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/tracing"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -224,6 +225,7 @@ func (g *gateway) registerAPI(e *echo.Echo) {
 		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
 		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,
+		Lookups: g.db, DeadGroups: g.db, Sender: replay.Sender{Store: g.db}, PortalLinks: g.db, PortalKey: g.keys.ring.Derive("portal-links"),
 		PublicKeys:    g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, OnRefusal: g.metrics.APIRefused,
 		OnWorkerAct: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: now, Version: version, Limits: apiLimits(g.config),

@@ -23,6 +23,10 @@ var scopes = map[string]eventhook.Scope{
 	"POST /apply": eventhook.ScopeManage,
 	"GET /export": eventhook.ScopeManage,
 	"GET /events": eventhook.ScopeRead,
+	"GET /keys":   eventhook.ScopeManage,
+	"GET /lookup": eventhook.ScopeRead,
+
+	"POST /portal-links": eventhook.ScopeManage,
 	// These POST under events publish no event.
 	"POST /events/reprocess": eventhook.ScopeManage,
 	"POST /events/search":    eventhook.ScopeRead,

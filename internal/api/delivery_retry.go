@@ -87,7 +87,9 @@ type retryAnswer struct{ Body DeliveriesRetried }
 func (s *server) retryDeliveries(ctx context.Context, by caller, in *retryRequest) (*retryAnswer, error) {
 	body, shape := in.Body.readStatuses(s)
 	which, err := body.selection(shape)
-	if err == nil && !which.SubscriptionID.IsZero() {
+	if of, isGroup := eventhook.ParseDeadGroupKey(which.Group); err == nil && isGroup {
+		err = s.checkNotDisabled(ctx, by, eventhook.SubscriptionID(of)) // nil for a target of a route
+	} else if err == nil && !which.SubscriptionID.IsZero() {
 		err = s.checkNotDisabled(ctx, by, which.SubscriptionID)
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // summaryVerbs are the verbs with which a summary may begin: those that users search
 // for. Add a verb here only if none of these fits.
 var summaryVerbs = []string{"Apply", "Cancel", "Claim", "Close", "Complete", "Create", "Delete", "Disable", "Enable", "Explain", "Export", "Extend", "Fail", "Get", "List", "Pause",
-	"Publish", "Reject", "Reorder", "Replay", "Report", "Reprocess", "Reset", "Resolve", "Resume", "Retry", "Reveal", "Rotate", "Search", "Start", "Stream", "Suspend", "Test", "Update"}
+	"Publish", "Reject", "Reorder", "Replay", "Report", "Reprocess", "Reset", "Resolve", "Resume", "Retry", "Reveal", "Rotate", "Search", "Send", "Start", "Stream", "Suspend", "Test", "Update"}
 
 func TestSummariesBeginWithAVerb(t *testing.T) {
 	for op := range operationsOf(Document("test")) {

@@ -80,6 +80,8 @@ func (plainSealer) Open(s, _ string) (string, error) {
 	return strings.TrimPrefix(s, "enc2:"), nil
 }
 
+const portalKey = "the key of links to the portal"
+
 // lostKeyMarker is contained in sealed texts that cannot be decrypted.
 const lostKeyMarker = "the-key-is-lost"
 
@@ -125,6 +127,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *fixture {
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKeys: []eventhook.Secret{eventhook.NewSecret(adminKey)},
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db, Agents: db, Heartbeats: r.heartbeats(),
 		Subscriptions: r.subscribers, Deliveries: r.subscribers, Replays: r.replays, Publisher: r.subscribers, Receivers: r.receivers(t),
+		Lookups: db, DeadGroups: db, Sender: replay.Sender{Store: db}, PortalLinks: db, PortalKey: []byte(portalKey),
 		Configuration: r.configuration, Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		OnWorkerAct: func(act string, n int) {
 			mu.Lock()

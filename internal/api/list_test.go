@@ -22,6 +22,11 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 		r.admin("PUT", T("acme")+"/event-types/"+fmt.Sprint("t", n), object{"description": r.clock.Now().String()}) // a new value each time
 		return r.list(T("acme") + "/audit?limit=1").ids()[0]
 	}
+	newKey := func(int) string {
+		tick()
+		_, k := r.key("acme", eventhook.ScopeRead)
+		return k.ID.String()
+	}
 	subscription := r.subscribe("never")
 	ops := fmt.Sprint(r.admin("POST", allSubscriptions, object{"name": "ops", "url": "https://ops.example/", "event_types": []string{"never"}}).want(http.StatusCreated).object()["id"])
 	replayOf := func(path string) func(int) string {
@@ -63,11 +68,8 @@ func (r *fixture) lists() map[string]func(n int) (id string) {
 			tick()
 			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])
 		},
-		"/api/admin/tenants/acme/keys": func(int) string {
-			tick()
-			_, k := r.key("acme", eventhook.ScopeRead)
-			return k.ID.String()
-		},
+		"/api/admin/tenants/acme/keys": newKey,
+		T("acme") + "/keys":            newKey,
 	}
 }
 
@@ -83,7 +85,8 @@ func TestListsArePaged(t *testing.T) {
 			path = allSubscriptions + "/" + r.operatorSubscription() + rest
 		}
 		hasBuiltins := op.OperationID == "list-providers" || op.OperationID == "list-event-types" // contain built-in items; have their own tests
-		if strings.HasPrefix(op.OperationID, "list-") && !hasBuiltins && lists[path] == nil {
+		isCount := op.OperationID == "list-dead-groups"                                           // has no pages
+		if strings.HasPrefix(op.OperationID, "list-") && !hasBuiltins && !isCount && lists[path] == nil {
 			t.Errorf("%s: no entry in lists", op.Path)
 		}
 	}

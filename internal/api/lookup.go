@@ -62,9 +62,9 @@ func (s *server) registerLookup(api huma.API) {
 	const about = "Searches by exact id first: events, deliveries, executions, promises, subscriptions, routes, replays and agents by id, and events, executions and promises by idempotency key. " +
 		"Then by the beginning of slugs, names and event types. If nothing has the id, the newest events are searched for the trace, request or correlation id, for at most 1 s: scanned_until says how far the search came."
 	register(s, api, operation{id: "lookup", method: http.MethodGet, path: base + "/lookup", scope: eventhook.ScopeRead, tag: "events",
-		summary: "Find a resource by any id", about: about}, s.lookup)
+		summary: "Search a resource by any id", about: about}, s.lookup)
 	register(s, api, operation{id: "lookup-all", method: http.MethodGet, path: "/api/admin/lookup", tag: "admin",
-		summary: "Find a resource of any tenant by any id", about: about}, s.lookupAll)
+		summary: "Search a resource of any tenant by any id", about: about}, s.lookupAll)
 }
 
 type lookupQuery struct {

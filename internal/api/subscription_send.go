@@ -21,7 +21,7 @@ type EventSender interface {
 
 // SubscriptionSend names the event to send.
 type SubscriptionSend struct {
-	EventID string `json:"event_id" format:"uuid" doc:"The event to send."`
+	EventID string `json:"event_id" doc:"Id of the event to send."`
 }
 
 // SubscriptionSent identifies the delivery.
@@ -59,6 +59,9 @@ func (s *server) sendEvent(ctx context.Context, by caller, in *sendRequest) (*se
 	body, shape := in.Body.read(s)
 	var ids, rules eventhook.Faults
 	event := namedID[eventhook.Event](&ids, &rules, "body.event_id", body.EventID)
+	if body.EventID == "" && len(shape) == 0 {
+		rules.Add("body.event_id", "must not be empty")
+	}
 	switch err := unreadFirst(shape, ids, rules); {
 	case err != nil:
 		return nil, err

@@ -22,6 +22,7 @@ const rawHint = "size is the number of bytes. A body in UTF-8 is returned as tex
 
 // tools lists the tools. Each operation of a tenant that only reads is here or in omitted.
 var tools = []tool{
+	{operation: "lookup"},
 	{operation: "list-sources"},
 	{operation: "get-source"},
 	{operation: "get-handshake"},
@@ -40,6 +41,7 @@ var tools = []tool{
 	{operation: "get-subscription-stats"},
 	{operation: "list-subscription-deliveries"},
 	{operation: "list-deliveries"},
+	{operation: "list-dead-groups"},
 	{operation: "get-delivery"},
 	{operation: "get-delivery-request"},
 	{operation: "list-replays"},
@@ -59,6 +61,7 @@ var tools = []tool{
 	{operation: "backtest-route"},
 
 	{operation: "test-subscription", changes: true},
+	{operation: "send-event", changes: true},
 	{operation: "retry-delivery", changes: true},
 	{operation: "retry-deliveries", changes: true, counts: true, hint: countHint},
 	{operation: "retry-work", changes: true},
@@ -70,5 +73,6 @@ var tools = []tool{
 // omitted has the operations of a tenant that read and are no tools, with the reason.
 var omitted = map[string]string{
 	"stream-events":               "a stream does not end; list-events has the same events",
+	"list-own-keys":               "an assistant does not manage keys",
 	"get-subscription-public-key": "a program verifies signatures with it",
 }

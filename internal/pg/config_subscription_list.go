@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -12,9 +13,13 @@ import (
 // listSubscriptionsSQL lists the subscriptions of a tenant by the index on tenant and id, or
 // those of all tenants by the primary key. It reads the subscriptions that the filters
 // exclude, too: their number is small. @types are the patterns that accept an event type,
-// and @prefix selects the patterns that begin with it; NULL: none.
+// and @prefix selects the patterns that begin with it; NULL: none. The condition for @scope only
+// keeps pages full: SubscriptionSettings.IsVisibleTo decides.
 const listSubscriptionsSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
 WHERE (@tenant::uuid IS NULL OR s.tenant_id = @tenant) AND s.id < @before AND (@status = '' OR s.status = @status)
+  AND (@scope = '' OR CASE jsonb_typeof(s.settings->'scope_filter') WHEN 'array' THEN s.settings->'scope_filter' <> '[]'
+      AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(s.settings->'scope_filter') AS p (pattern)
+          WHERE p.pattern <> @scope AND NOT starts_with(p.pattern, @scope || '/')) ELSE false END)
   AND (@types::text[] IS NULL OR EXISTS (SELECT FROM unnest(s.event_types) AS p (pattern) WHERE p.pattern = ANY(@types) OR starts_with(p.pattern, @prefix)))
 ORDER BY s.id DESC LIMIT @limit`
 
@@ -25,11 +30,14 @@ func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID,
 	f eventhook.SubscriptionFilter) ([]eventhook.Subscription, error) {
 	types, prefix := patternsOver(f.EventType)
 	rows, err := db.lists.Query(ctx, listSubscriptionsSQL, pgx.QueryExecModeCacheDescribe, pgx.StrictNamedArgs{"tenant": uuidArg(tenant),
-		"before": cursorArg(f.Before), "status": string(f.Status), "types": types, "prefix": prefix, "limit": f.Limit})
+		"before": cursorArg(f.Before), "status": string(f.Status), "types": types, "prefix": prefix, "scope": f.Scope, "limit": f.Limit})
 	if err != nil {
 		return nil, translate("list subscriptions", err)
 	}
 	list, err := db.collectSubscriptions(rows)
+	if f.Scope != "" {
+		list = slices.DeleteFunc(list, func(s eventhook.Subscription) bool { return !s.IsVisibleTo(f.Scope) })
+	}
 	return list, translate("list subscriptions", err)
 }
 

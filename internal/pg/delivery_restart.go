@@ -237,6 +237,10 @@ func selectedDeliveries(ctx context.Context, lists batcher, tenant eventhook.Ten
 	if len(all) > 0 {
 		return all, nil
 	}
+	if which.Group != "" {
+		all, _, err = groupDeliveries(ctx, lists, tenant, which, min(which.Limit, maxRestarted))
+		return all, err
+	}
 	f, from, before := selectionFilter(which)
 	for _, status := range statuses {
 		f.Status = eventhook.DeliveryStatus(status)

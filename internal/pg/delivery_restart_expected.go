@@ -49,6 +49,10 @@ func (db *DB) expectedDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	statuses []string) (rows []rowKey, err error) {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, db.lists, snapshot, func(tx pgx.Tx) error {
+		if which.Group != "" && len(which.IDs) == 0 {
+			rows, err = expectedGroup(ctx, tx, tenant, which)
+			return err
+		}
 		matched, err := countMatching(ctx, tx, tenant, which, statuses)
 		if err == nil {
 			err = eventhook.CheckExpectedCount(which.ExpectedCount, matched, "deliveries")

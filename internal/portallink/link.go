@@ -64,7 +64,7 @@ func (l Link) Sign(key []byte) string {
 	}
 	b := append([]byte{version, flags}, l.ID[:]...)
 	b = append(b, l.TenantID[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(l.ExpiresAt.Unix())) //nolint:gosec // read back as int64
+	b = binary.BigEndian.AppendUint64(b, uint64(l.ExpiresAt.Unix()))
 	b = append(b, l.Scope...)
 	return base64.RawURLEncoding.EncodeToString(append(b, mac(key, b)...))
 }
@@ -83,7 +83,7 @@ func Open(key []byte, token string, now time.Time) (Link, error) {
 		return Link{}, ErrInvalid
 	}
 	l := Link{ID: ID(signed[idAt:tenantAt]), TenantID: eventhook.TenantID(signed[tenantAt:expiryAt]), Scope: string(signed[scopeAt:]),
-		ExpiresAt:  time.Unix(int64(binary.BigEndian.Uint64(signed[expiryAt:scopeAt])), 0).UTC(), //nolint:gosec // written from an int64
+		ExpiresAt:  time.Unix(int64(binary.BigEndian.Uint64(signed[expiryAt:scopeAt])), 0).UTC(),
 		IsReadOnly: signed[flagsAt] == flagReadOnly}
 	if eventhook.CheckScope(l.Scope) != "" {
 		return Link{}, ErrInvalid
