@@ -8,5 +8,5 @@ func Patterns() (patterns []string) {
 	return patterns
 }
 
-// ExampleOf is exampleOf for tests.
-func ExampleOf(schema any) any { return exampleOf(schema, 0) }
+// SchemaExample is exampleOf for tests.
+func SchemaExample(schema any) any { return exampleOf(schema, 0) }
