@@ -262,6 +262,7 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if problem, isProblem := value.(*client.Problem); isProblem {
 		w.Header().Set("Content-Type", "application/problem+json")
+		problem.Title = http.StatusText(problem.Status)
 		w.WriteHeader(problem.Status)
 	}
 	_ = json.NewEncoder(w).Encode(value)

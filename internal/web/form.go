@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -45,7 +46,7 @@ func (f *Form) Refuse(err error) bool {
 	case len(rest) > 0:
 		f.Summary = strings.Join(rest, "; ")
 	case len(p.Errors) == 0:
-		f.Summary = p.Detail
+		f.Summary = cmp.Or(p.Detail, p.Title)
 	}
 	return true
 }
