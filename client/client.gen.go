@@ -65,12 +65,43 @@ const (
 	AgentResultAnswerStatusUnavailable AgentResultAnswerStatus = "unavailable"
 )
 
+// Defines values for AttentionItemResourceType.
+const (
+	AttentionItemResourceTypeAPIKey       AttentionItemResourceType = "api_key"
+	AttentionItemResourceTypeAgent        AttentionItemResourceType = "agent"
+	AttentionItemResourceTypeDelivery     AttentionItemResourceType = "delivery"
+	AttentionItemResourceTypeExecution    AttentionItemResourceType = "execution"
+	AttentionItemResourceTypeSource       AttentionItemResourceType = "source"
+	AttentionItemResourceTypeSubscription AttentionItemResourceType = "subscription"
+	AttentionItemResourceTypeTenant       AttentionItemResourceType = "tenant"
+)
+
+// Defines values for AttentionItemSeverity.
+const (
+	AttentionItemSeverityCritical AttentionItemSeverity = "critical"
+	AttentionItemSeverityWarning  AttentionItemSeverity = "warning"
+)
+
+// Defines values for AttentionItemType.
+const (
+	AttentionItemTypeAgentOffline         AttentionItemType = "agent_offline"
+	AttentionItemTypeCircuitOpen          AttentionItemType = "circuit_open"
+	AttentionItemTypeDeliveriesDead       AttentionItemType = "deliveries_dead"
+	AttentionItemTypeExecutionsDead       AttentionItemType = "executions_dead"
+	AttentionItemTypeHandshakeWaiting     AttentionItemType = "handshake_waiting"
+	AttentionItemTypeKeyExpiring          AttentionItemType = "key_expiring"
+	AttentionItemTypeQuotaNearlyUsed      AttentionItemType = "quota_nearly_used"
+	AttentionItemTypeRequestsRefused      AttentionItemType = "requests_refused"
+	AttentionItemTypeSubscriptionDisabled AttentionItemType = "subscription_disabled"
+)
+
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeAPIKey          AuditActorType = "api_key"
 	AuditActorTypeAdmin           AuditActorType = "admin"
 	AuditActorTypeAdminOnBehalfOf AuditActorType = "admin_on_behalf_of"
 	AuditActorTypeOperator        AuditActorType = "operator"
+	AuditActorTypeSession         AuditActorType = "session"
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
@@ -225,6 +256,21 @@ const (
 	HandshakeStatusWaiting   HandshakeStatus = "waiting"
 )
 
+// Defines values for IdentityType.
+const (
+	IdentityTypeAdmin     IdentityType = "admin"
+	IdentityTypeAdminRead IdentityType = "admin_read"
+	IdentityTypeSession   IdentityType = "session"
+	IdentityTypeTenant    IdentityType = "tenant"
+)
+
+// Defines values for IdentityTenantStatus.
+const (
+	IdentityTenantStatusActive    IdentityTenantStatus = "active"
+	IdentityTenantStatusClosed    IdentityTenantStatus = "closed"
+	IdentityTenantStatusSuspended IdentityTenantStatus = "suspended"
+)
+
 // Defines values for LookupItemType.
 const (
 	LookupItemTypeAgent        LookupItemType = "agent"
@@ -353,6 +399,20 @@ const (
 	SubscriptionOfTenantStatusPaused   SubscriptionOfTenantStatus = "paused"
 )
 
+// Defines values for SubscriptionOverviewCircuit.
+const (
+	SubscriptionOverviewCircuitClosed   SubscriptionOverviewCircuit = "closed"
+	SubscriptionOverviewCircuitHalfOpen SubscriptionOverviewCircuit = "half_open"
+	SubscriptionOverviewCircuitOpen     SubscriptionOverviewCircuit = "open"
+)
+
+// Defines values for SubscriptionOverviewStatus.
+const (
+	SubscriptionOverviewStatusActive   SubscriptionOverviewStatus = "active"
+	SubscriptionOverviewStatusDisabled SubscriptionOverviewStatus = "disabled"
+	SubscriptionOverviewStatusPaused   SubscriptionOverviewStatus = "paused"
+)
+
 // Defines values for SubscriptionPatchFormat.
 const (
 	SubscriptionPatchFormatCloudevents SubscriptionPatchFormat = "cloudevents"
@@ -360,6 +420,14 @@ const (
 	SubscriptionPatchFormatPagerduty   SubscriptionPatchFormat = "pagerduty"
 	SubscriptionPatchFormatSlack       SubscriptionPatchFormat = "slack"
 	SubscriptionPatchFormatTeams       SubscriptionPatchFormat = "teams"
+)
+
+// Defines values for SystemConnectionsPool.
+const (
+	SystemConnectionsPoolAccept SystemConnectionsPool = "accept"
+	SystemConnectionsPoolLists  SystemConnectionsPool = "lists"
+	SystemConnectionsPoolRead   SystemConnectionsPool = "read"
+	SystemConnectionsPoolWork   SystemConnectionsPool = "work"
 )
 
 // Defines values for TargetBody.
@@ -401,6 +469,13 @@ const (
 const (
 	TenantClosingStatusCompleted TenantClosingStatus = "completed"
 	TenantClosingStatusRunning   TenantClosingStatus = "running"
+)
+
+// Defines values for TenantOverviewStatus.
+const (
+	TenantOverviewStatusActive    TenantOverviewStatus = "active"
+	TenantOverviewStatusClosed    TenantOverviewStatus = "closed"
+	TenantOverviewStatusSuspended TenantOverviewStatus = "suspended"
 )
 
 // Defines values for TenantPurgeStatus.
@@ -457,6 +532,12 @@ const (
 	ListAllEventsParamsStatusUnrouted   ListAllEventsParamsStatus = "unrouted"
 )
 
+// Defines values for GetGatewayOverviewParamsWindow.
+const (
+	GetGatewayOverviewParamsWindowN1H  GetGatewayOverviewParamsWindow = "1h"
+	GetGatewayOverviewParamsWindowN24H GetGatewayOverviewParamsWindow = "24h"
+)
+
 // Defines values for ListAllSubscriptionsParamsStatus.
 const (
 	ListAllSubscriptionsParamsStatusActive   ListAllSubscriptionsParamsStatus = "active"
@@ -478,6 +559,12 @@ const (
 	ListOperatorSubscriptionReplaysParamsStatusCancelled ListOperatorSubscriptionReplaysParamsStatus = "cancelled"
 	ListOperatorSubscriptionReplaysParamsStatusCompleted ListOperatorSubscriptionReplaysParamsStatus = "completed"
 	ListOperatorSubscriptionReplaysParamsStatusRunning   ListOperatorSubscriptionReplaysParamsStatus = "running"
+)
+
+// Defines values for GetOverviewParamsWindow.
+const (
+	GetOverviewParamsWindowN1H  GetOverviewParamsWindow = "1h"
+	GetOverviewParamsWindowN24H GetOverviewParamsWindow = "24h"
 )
 
 // Defines values for ListPromisesParamsStatus.
@@ -781,19 +868,61 @@ type AgentResultsAnswer struct {
 	Items []AgentResultAnswer `json:"items"`
 }
 
+// AttentionItem defines model for AttentionItem.
+type AttentionItem struct {
+	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few.
+	Count int64 `json:"count"`
+
+	// Name Name of the resource; may be empty.
+	Name string `json:"name"`
+
+	// Reason Last error, or most frequent reason; may be empty.
+	Reason string `json:"reason"`
+
+	// ResourceID Identifies the resource in paths: the slug of a source or tenant, otherwise an id; empty if there are several.
+	ResourceID string `json:"resource_id"`
+
+	// ResourceType Type of the resource.
+	ResourceType AttentionItemResourceType `json:"resource_type"`
+
+	// Severity critical: events are not delivered or are refused now. warning: all others.
+	Severity AttentionItemSeverity `json:"severity"`
+
+	// Since When it began, or when it will happen for a key that expires; null if unknown.
+	Since *time.Time `json:"since"`
+
+	// Summary One sentence for people.
+	Summary string `json:"summary"`
+
+	// Tenant Slug of the tenant. Only in the overview of all tenants.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Type What happened.
+	Type AttentionItemType `json:"type"`
+}
+
+// AttentionItemResourceType Type of the resource.
+type AttentionItemResourceType string
+
+// AttentionItemSeverity critical: events are not delivered or are refused now. warning: all others.
+type AttentionItemSeverity string
+
+// AttentionItemType What happened.
+type AttentionItemType string
+
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
 	// ID Id of the API key; null for every other type of actor.
 	ID *string `json:"id"`
 
-	// Name Name of the API key, or a name for another actor.
+	// Name Name of the API key or the person, or a name for another actor.
 	Name string `json:"name"`
 
-	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
+	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
+// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. session: a person who signed in without a key. operator: a command with direct access to the database. system: the gateway itself.
 type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
@@ -826,6 +955,9 @@ type AuditEntry struct {
 
 	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
 	TraceID *string `json:"trace_id"`
+
+	// Via Program in which the actor made the change: console or portal; null for the API and for commands.
+	Via *string `json:"via"`
 }
 
 // AuditEntryPage defines model for AuditEntryPage.
@@ -2126,6 +2258,32 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
+// GatewayOverview defines model for GatewayOverview.
+type GatewayOverview struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Attention What needs a person, the worst first; at most 50. Empty if all is well.
+	Attention []AttentionItem `json:"attention"`
+	Queues    OverviewQueues  `json:"queues"`
+
+	// Series Oldest first, without gaps. The last step is not over yet.
+	Series []TrafficPoint `json:"series"`
+
+	// StepSeconds Length of a step of the series: 60 or 600.
+	StepSeconds int64 `json:"step_seconds"`
+
+	// Tenants Failing tenants first, then the busiest; at most 50.
+	Tenants []TenantOverview `json:"tenants"`
+
+	// TenantsCount Number of all tenants that are not closed.
+	TenantsCount int64         `json:"tenants_count"`
+	Totals       TrafficTotals `json:"totals"`
+
+	// WindowSeconds Length of the window: 3600 or 86400.
+	WindowSeconds int64 `json:"window_seconds"`
+}
+
 // Handshake defines model for Handshake.
 type Handshake struct {
 	// Handshake Name of the provider's handshake; null if the provider has none.
@@ -2161,6 +2319,39 @@ type HeartbeatRequest struct {
 	// LeaseToken Token of the lease, from claim.
 	LeaseToken int64 `json:"lease_token"`
 }
+
+// Identity defines model for Identity.
+type Identity struct {
+	// ExpiresAt Expiry time of the key; null if the key does not expire, and for persons.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Name Name of the key or the person.
+	Name string `json:"name"`
+
+	// Scopes Scopes of the key of a tenant; empty for every other type.
+	Scopes []string        `json:"scopes"`
+	Tenant *IdentityTenant `json:"tenant,omitempty"`
+
+	// Tenants Tenants for which a person has scopes, by slug; empty for keys.
+	Tenants []TenantScopes `json:"tenants"`
+
+	// Type admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
+	Type IdentityType `json:"type"`
+}
+
+// IdentityType admin: the admin key. admin_read: the admin read key. tenant: a key of a tenant. session: a person who signed in without a key. A person with the permissions of an admin key has the type of that key.
+type IdentityType string
+
+// IdentityTenant defines model for IdentityTenant.
+type IdentityTenant struct {
+	// Name Display name.
+	Name   string               `json:"name"`
+	Slug   string               `json:"slug"`
+	Status IdentityTenantStatus `json:"status"`
+}
+
+// IdentityTenantStatus defines model for IdentityTenant.Status.
+type IdentityTenantStatus string
 
 // Key defines model for Key.
 type Key struct {
@@ -2287,6 +2478,45 @@ type LookupItemOfTenant struct {
 
 // LookupItemOfTenantType defines model for LookupItemOfTenant.Type.
 type LookupItemOfTenantType string
+
+// Overview defines model for Overview.
+type Overview struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Attention What needs a person, the worst first; at most 50. Empty if all is well.
+	Attention []AttentionItem `json:"attention"`
+	Queues    OverviewQueues  `json:"queues"`
+
+	// Series Oldest first, without gaps. The last step is not over yet.
+	Series []TrafficPoint `json:"series"`
+
+	// Sources Failing sources first, then the busiest; at most 50.
+	Sources []SourceOverview `json:"sources"`
+
+	// SourcesCount Number of all sources.
+	SourcesCount int64 `json:"sources_count"`
+
+	// StepSeconds Length of a step of the series: 60 or 600.
+	StepSeconds int64 `json:"step_seconds"`
+
+	// Subscriptions Failing subscriptions first, then the busiest; at most 50.
+	Subscriptions []SubscriptionOverview `json:"subscriptions"`
+
+	// SubscriptionsCount Number of all subscriptions.
+	SubscriptionsCount int64         `json:"subscriptions_count"`
+	Totals             TrafficTotals `json:"totals"`
+
+	// WindowSeconds Length of the window: 3600 or 86400.
+	WindowSeconds int64 `json:"window_seconds"`
+}
+
+// OverviewQueues defines model for OverviewQueues.
+type OverviewQueues struct {
+	Deliveries QueueOverview `json:"deliveries"`
+	Events     QueueOverview `json:"events"`
+	Executions QueueOverview `json:"executions"`
+}
 
 // PortalLink defines model for PortalLink.
 type PortalLink struct {
@@ -2432,6 +2662,15 @@ type PublicKey struct {
 
 // PublicKeyAlgorithm Signature algorithm.
 type PublicKeyAlgorithm string
+
+// QueueOverview defines model for QueueOverview.
+type QueueOverview struct {
+	// OldestAgeSeconds How long the oldest work is due that could be done now; 0 if there is none.
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+
+	// Waiting Open work, at most 100000. For the events of a tenant: those among the oldest 10000 due events of all tenants.
+	Waiting int64 `json:"waiting"`
+}
 
 // RateLimit defines model for RateLimit.
 type RateLimit struct {
@@ -2998,6 +3237,33 @@ type SourceCreate struct {
 // SourceCreateReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 type SourceCreateReplayProtection string
 
+// SourceOverview defines model for SourceOverview.
+type SourceOverview struct {
+	// Duplicates Duplicates of the window.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed    int64 `json:"failed"`
+	IsEnabled bool  `json:"is_enabled"`
+
+	// LastReceivedAt Start of the minute of the last event; null if the last 25 hours had none.
+	LastReceivedAt *time.Time `json:"last_received_at"`
+	Name           string     `json:"name"`
+
+	// Provider Empty for a custom verifier.
+	Provider string `json:"provider"`
+
+	// Received Stored events of the window, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests of the window that were refused.
+	Refused int64  `json:"refused"`
+	Slug    string `json:"slug"`
+
+	// Succeeded Events processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+}
+
 // SourcePage defines model for SourcePage.
 type SourcePage struct {
 	Items []Source `json:"items"`
@@ -3509,6 +3775,51 @@ type SubscriptionOfTenantPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// SubscriptionOverview defines model for SubscriptionOverview.
+type SubscriptionOverview struct {
+	// Circuit State of the circuit breaker.
+	Circuit SubscriptionOverviewCircuit `json:"circuit"`
+
+	// Dead Deliveries that became dead in the window.
+	Dead int64 `json:"dead"`
+
+	// DisabledReason Empty unless the subscription is disabled.
+	DisabledReason string `json:"disabled_reason"`
+
+	// FailedAttempts Failed attempts of the window.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// FailingSince First failure since the last success; null if the subscription does not fail.
+	FailingSince *time.Time `json:"failing_since"`
+	ID           string     `json:"id"`
+
+	// LastError Error of the newest delivery that failed or is dead; empty if the subscription does not fail.
+	LastError string `json:"last_error"`
+
+	// LatencyP50Ms Estimate; null without deliveries.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms Estimate; null without deliveries.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// MissedCount Deliveries that an outage holds or has killed; 1000 or more may be too few.
+	MissedCount int64  `json:"missed_count"`
+	Name        string `json:"name"`
+
+	// Sent Successful deliveries of the window.
+	Sent   int64                      `json:"sent"`
+	Status SubscriptionOverviewStatus `json:"status"`
+
+	// SuccessRatio Part of the attempts that succeeded, from 0 to 1; null without attempts.
+	SuccessRatio *float64 `json:"success_ratio"`
+}
+
+// SubscriptionOverviewCircuit State of the circuit breaker.
+type SubscriptionOverviewCircuit string
+
+// SubscriptionOverviewStatus defines model for SubscriptionOverview.Status.
+type SubscriptionOverviewStatus string
+
 // SubscriptionPage defines model for SubscriptionPage.
 type SubscriptionPage struct {
 	Items []Subscription `json:"items"`
@@ -3753,6 +4064,102 @@ type SuspendRequest struct {
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 }
 
+// System defines model for System.
+type System struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// Connections Pools of connections of this instance.
+	Connections []SystemConnections `json:"connections"`
+
+	// DatabaseBytes Size of the database.
+	DatabaseBytes int64 `json:"database_bytes"`
+
+	// DatabaseKeyID Id of the key with which the database was last encrypted; empty if none.
+	DatabaseKeyID string `json:"database_key_id"`
+
+	// DatabaseRoundTripMs Duration of the smallest statement.
+	DatabaseRoundTripMs float64 `json:"database_round_trip_ms"`
+
+	// EncryptionKeyIds Ids of the configured encryption keys; the first encrypts.
+	EncryptionKeyIds []string        `json:"encryption_key_ids"`
+	Instance         SystemInstance  `json:"instance"`
+	Queues           SystemQueues    `json:"queues"`
+	Replica          SystemReplica   `json:"replica"`
+	Retention        SystemRetention `json:"retention"`
+
+	// SchemaSupported Version of the schema that this program supports.
+	SchemaSupported int64 `json:"schema_supported"`
+
+	// SchemaVersion Version of the schema of the database.
+	SchemaVersion int64 `json:"schema_version"`
+
+	// Version Version of the program of this instance.
+	Version string `json:"version"`
+}
+
+// SystemConnections defines model for SystemConnections.
+type SystemConnections struct {
+	Idle int64                 `json:"idle"`
+	Max  int64                 `json:"max"`
+	Pool SystemConnectionsPool `json:"pool"`
+	Used int64                 `json:"used"`
+}
+
+// SystemConnectionsPool defines model for SystemConnections.Pool.
+type SystemConnectionsPool string
+
+// SystemInstance defines model for SystemInstance.
+type SystemInstance struct {
+	// ID Changes with each start.
+	ID      string `json:"id"`
+	IsReady bool   `json:"is_ready"`
+
+	// NotReadyReason Empty if the instance is ready.
+	NotReadyReason string    `json:"not_ready_reason"`
+	Roles          []string  `json:"roles"`
+	StartedAt      time.Time `json:"started_at"`
+	UptimeSeconds  int64     `json:"uptime_seconds"`
+}
+
+// SystemQueue defines model for SystemQueue.
+type SystemQueue struct {
+	// Due Work that should be done now, at most 100000.
+	Due int64 `json:"due"`
+
+	// OldestAgeSeconds How long the oldest of it is due.
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+
+	// Parked Work that waits for something outside the gateway, by reason.
+	Parked map[string]int64 `json:"parked"`
+}
+
+// SystemQueues defines model for SystemQueues.
+type SystemQueues struct {
+	Deliveries SystemQueue `json:"deliveries"`
+	Events     SystemQueue `json:"events"`
+	Executions SystemQueue `json:"executions"`
+}
+
+// SystemReplica defines model for SystemReplica.
+type SystemReplica struct {
+	IsConfigured bool `json:"is_configured"`
+
+	// IsUsed Lists are read from the replica now.
+	IsUsed bool `json:"is_used"`
+
+	// LagSeconds Upper bound of the age of the replica's data; null if unknown.
+	LagSeconds *float64 `json:"lag_seconds"`
+}
+
+// SystemRetention defines model for SystemRetention.
+type SystemRetention struct {
+	AuditDays      int64 `json:"audit_days"`
+	BodiesDays     int64 `json:"bodies_days"`
+	DeliveriesDays int64 `json:"deliveries_days"`
+	EventsDays     int64 `json:"events_days"`
+}
+
 // Target defines model for Target.
 type Target struct {
 	Auth *Auth `json:"auth,omitempty"`
@@ -3934,6 +4341,19 @@ type TenantCreate struct {
 	Slug string `json:"slug"`
 }
 
+// TenantOverview defines model for TenantOverview.
+type TenantOverview struct {
+	// AttentionCount Items of the tenant in attention.
+	AttentionCount int64                `json:"attention_count"`
+	Name           string               `json:"name"`
+	Slug           string               `json:"slug"`
+	Status         TenantOverviewStatus `json:"status"`
+	Totals         TrafficTotals        `json:"totals"`
+}
+
+// TenantOverviewStatus defines model for TenantOverview.Status.
+type TenantOverviewStatus string
+
 // TenantPage defines model for TenantPage.
 type TenantPage struct {
 	Items []Tenant `json:"items"`
@@ -3973,6 +4393,12 @@ type TenantPurge struct {
 // TenantPurgeStatus running: the data is being deleted in the background.
 type TenantPurgeStatus string
 
+// TenantScopes defines model for TenantScopes.
+type TenantScopes struct {
+	Scopes []string `json:"scopes"`
+	Slug   string   `json:"slug"`
+}
+
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
 	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
@@ -3980,6 +4406,78 @@ type TenantUsage struct {
 
 	// StorageBytes Size of stored bodies and headers.
 	StorageBytes int64 `json:"storage_bytes"`
+}
+
+// TrafficPoint defines model for TrafficPoint.
+type TrafficPoint struct {
+	// At Start of the step.
+	At time.Time `json:"at"`
+
+	// Dead Deliveries that became dead.
+	Dead int64 `json:"dead"`
+
+	// Duplicates Received events that were stored before.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed int64 `json:"failed"`
+
+	// FailedAttempts Failed attempts of deliveries.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// LatencyP50Ms Median time from the receipt of an event to its first successful delivery, estimated to within a factor of 2; null without deliveries. Deliveries that were restarted, replayed or recovered do not count.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms The same for the 99th percentile.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// Received Stored events, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests that a source refused because of the request itself.
+	Refused int64 `json:"refused"`
+
+	// Sent Deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Succeeded Events whose routes were processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+}
+
+// TrafficTotals defines model for TrafficTotals.
+type TrafficTotals struct {
+	// Dead Deliveries that became dead.
+	Dead int64 `json:"dead"`
+
+	// Duplicates Received events that were stored before.
+	Duplicates int64 `json:"duplicates"`
+
+	// Failed Events that became dead.
+	Failed int64 `json:"failed"`
+
+	// FailedAttempts Failed attempts of deliveries.
+	FailedAttempts int64 `json:"failed_attempts"`
+
+	// LatencyP50Ms Median time from the receipt of an event to its first successful delivery, estimated to within a factor of 2; null without deliveries. Deliveries that were restarted, replayed or recovered do not count.
+	LatencyP50Ms *float64 `json:"latency_p50_ms"`
+
+	// LatencyP99Ms The same for the 99th percentile.
+	LatencyP99Ms *float64 `json:"latency_p99_ms"`
+
+	// Received Stored events, including duplicates.
+	Received int64 `json:"received"`
+
+	// Refused Requests that a source refused because of the request itself.
+	Refused int64 `json:"refused"`
+
+	// Sent Deliveries that succeeded.
+	Sent int64 `json:"sent"`
+
+	// Succeeded Events whose routes were processed without a failure.
+	Succeeded int64 `json:"succeeded"`
+
+	// SuccessRatio Part of the attempts that succeeded, from 0 to 1; null without attempts.
+	SuccessRatio *float64 `json:"success_ratio"`
 }
 
 // Transform defines model for Transform.
@@ -3996,6 +4494,30 @@ type Transform struct {
 
 // TransformType Language of the expression.
 type TransformType string
+
+// Usage defines model for Usage.
+type Usage struct {
+	// AsOf When the values were read.
+	AsOf time.Time `json:"as_of"`
+
+	// EventsResetAt Next midnight UTC, when events_today becomes 0.
+	EventsResetAt time.Time `json:"events_reset_at"`
+
+	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
+	EventsToday int64 `json:"events_today"`
+
+	// MaxEventsPerDay Null: no limit.
+	MaxEventsPerDay *int64 `json:"max_events_per_day"`
+
+	// MaxStorageBytes Null: no limit.
+	MaxStorageBytes *int64 `json:"max_storage_bytes"`
+
+	// StorageBytes Size of stored bodies and headers.
+	StorageBytes int64 `json:"storage_bytes"`
+
+	// StorageResetAt Next midnight UTC, after which the bodies of the oldest day may be deleted.
+	StorageResetAt time.Time `json:"storage_reset_at"`
+}
 
 // Verifier defines model for Verifier.
 type Verifier struct {
@@ -4161,6 +4683,32 @@ type WorkItem struct {
 	Type        ExecutionType `json:"type"`
 }
 
+// WorkQueue defines model for WorkQueue.
+type WorkQueue struct {
+	// Due Executions that a worker can claim now, at most 10000.
+	Due int64 `json:"due"`
+
+	// OldestDueAgeSeconds How long the oldest execution has been due; 0 if none is.
+	OldestDueAgeSeconds float64 `json:"oldest_due_age_seconds"`
+
+	// OldestDueAt Null if none is due.
+	OldestDueAt *time.Time `json:"oldest_due_at"`
+	Queue       string     `json:"queue"`
+
+	// Running Executions that a worker has claimed, at most 10000.
+	Running int64 `json:"running"`
+
+	// Waiting Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout.
+	Waiting int64 `json:"waiting"`
+}
+
+// WorkQueuesAnswer defines model for WorkQueuesAnswer.
+type WorkQueuesAnswer struct {
+	// AsOf When the values were read.
+	AsOf  time.Time   `json:"as_of"`
+	Items []WorkQueue `json:"items"`
+}
+
 // WorkStart defines model for WorkStart.
 type WorkStart struct {
 	// IdempotencyKey For a day, a second request with the same key, type and kind starts nothing, even with another input: the response is 200 with the first execution. Targets of routes share these keys.
@@ -4316,6 +4864,15 @@ type LookupAllParams struct {
 	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
 	ID string `form:"id" json:"id"`
 }
+
+// GetGatewayOverviewParams defines parameters for GetGatewayOverview.
+type GetGatewayOverviewParams struct {
+	// Window The last hour in steps of a minute, or the last 24 hours in steps of 10 minutes.
+	Window *GetGatewayOverviewParamsWindow `form:"window,omitempty" json:"window,omitempty"`
+}
+
+// GetGatewayOverviewParamsWindow defines parameters for GetGatewayOverview.
+type GetGatewayOverviewParamsWindow string
 
 // ListAllSubscriptionsParams defines parameters for ListAllSubscriptions.
 type ListAllSubscriptionsParams struct {
@@ -4598,6 +5155,9 @@ type StreamEventsParams struct {
 	// EventType Send only events of this type.
 	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
 
+	// HeartbeatSeconds Send a message heartbeat after this many seconds without another message; its data is the time. Without the parameter, a comment is sent every 15 seconds, which EventSource does not show.
+	HeartbeatSeconds *int64 `form:"heartbeat_seconds,omitempty" json:"heartbeat_seconds,omitempty"`
+
 	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
@@ -4616,6 +5176,15 @@ type LookupParams struct {
 	// ID An id of any kind, an idempotency key, a trace id (32 hexadecimal digits), a request id or a correlation id; or the beginning of a source's slug, a subscription's name or an event type. Surrounding spaces and quotes are ignored.
 	ID string `form:"id" json:"id"`
 }
+
+// GetOverviewParams defines parameters for GetOverview.
+type GetOverviewParams struct {
+	// Window The last hour in steps of a minute, or the last 24 hours in steps of 10 minutes.
+	Window *GetOverviewParamsWindow `form:"window,omitempty" json:"window,omitempty"`
+}
+
+// GetOverviewParamsWindow defines parameters for GetOverview.
+type GetOverviewParamsWindow string
 
 // ListPromisesParams defines parameters for ListPromises.
 type ListPromisesParams struct {
@@ -4944,6 +5513,19 @@ func (params LookupAllParams) query() url.Values {
 	return values
 }
 
+// GetGatewayOverview calls GET /api/admin/overview.
+//
+// Get an overview of all tenants. Like Get an overview of a tenant, with a list of tenants in place of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires the admin key.
+func (c *Client) GetGatewayOverview(ctx context.Context, params GetGatewayOverviewParams, options ...CallOption) (GatewayOverview, error) {
+	return callJSON[GatewayOverview](ctx, c, request{method: http.MethodGet, path: path("/api/admin/overview"), query: params.query(), header: nil}, options)
+}
+
+func (params GetGatewayOverviewParams) query() url.Values {
+	values := url.Values{}
+	set(values, "window", params.Window)
+	return values
+}
+
 // ListAllSubscriptions calls GET /api/admin/subscriptions.
 //
 // List subscriptions of all tenants. Newest first. 404 if the tenant does not exist. The list has the operator subscriptions, too: they have is_operator and no tenant. Requires the admin key.
@@ -5164,6 +5746,13 @@ func (c *Client) TestOperatorSubscription(ctx context.Context, id string, option
 	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/admin/subscriptions/%s/test", id), query: nil, header: nil}, options)
 }
 
+// GetSystem calls GET /api/admin/system.
+//
+// Get the state of the gateway. Describes the instance that answers, and the database. Requires the admin key.
+func (c *Client) GetSystem(ctx context.Context, options ...CallOption) (System, error) {
+	return callJSON[System](ctx, c, request{method: http.MethodGet, path: path("/api/admin/system"), query: nil, header: nil}, options)
+}
+
 // ListTenants calls GET /api/admin/tenants.
 //
 // List tenants. Requires the admin key.
@@ -5280,6 +5869,13 @@ func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, option
 // Delete the data of a closed tenant. Deletes events, bodies, deliveries, work, promises, sources, subscriptions, keys and their secrets in the background; the member purge of the tenant shows the progress. The tenant itself stays as closed, so that its slug is never used again, and so do the audit entries about the tenant and the events of its closing. 409 unless the tenant is closed. A second request has no effect. The deletion cannot be undone. Requires the admin key.
 func (c *Client) PurgeTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return callJSON[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/purge", tenant), query: nil, header: nil}, options)
+}
+
+// GetIdentity calls GET /api/identity.
+//
+// Get the identity of the key. Returns the permissions of the key that authorizes the request. 401 if the key is not valid. Requires a key, with any scope.
+func (c *Client) GetIdentity(ctx context.Context, options ...CallOption) (Identity, error) {
+	return callJSON[Identity](ctx, c, request{method: http.MethodGet, path: path("/api/identity"), query: nil, header: nil}, options)
 }
 
 // ListAgents calls GET /api/tenants/{tenant}/eventhook/agents.
@@ -5671,7 +6267,7 @@ func (c *Client) SearchEventsFrom(ctx context.Context, tenant string, body json.
 
 // StreamEvents calls GET /api/tenants/{tenant}/eventhook/events/stream.
 //
-// Stream events as server-sent events. Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
+// Stream events as server-sent events. Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. With heartbeat_seconds, a client that has seen no message for longer knows that the connection is lost. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
 //
 // The caller must close the body of the response.
 func (c *Client) StreamEvents(ctx context.Context, tenant string, params StreamEventsParams, options ...CallOption) (*http.Response, error) {
@@ -5684,6 +6280,7 @@ func (params StreamEventsParams) query() url.Values {
 	set(values, "source", params.Source)
 	set(values, "status", params.Status)
 	set(values, "event_type", params.EventType)
+	set(values, "heartbeat_seconds", params.HeartbeatSeconds)
 	return values
 }
 
@@ -5769,6 +6366,19 @@ func (c *Client) Lookup(ctx context.Context, tenant string, params LookupParams,
 func (params LookupParams) query() url.Values {
 	values := url.Values{}
 	set(values, "id", &params.ID)
+	return values
+}
+
+// GetOverview calls GET /api/tenants/{tenant}/eventhook/overview.
+//
+// Get an overview of a tenant. Returns traffic, queues, what needs a person, and the state of sources and subscriptions. Counts are sums over all instances, which write them every 2 seconds; a count belongs to the minute in which its instance noted it. An instance that crashes loses its last seconds. Latencies are estimates from a histogram. Deliveries that expire unsent, or end because their tenant is closed, are not counted as dead. Requires a key with the scope read, or the admin key.
+func (c *Client) GetOverview(ctx context.Context, tenant string, params GetOverviewParams, options ...CallOption) (Overview, error) {
+	return callJSON[Overview](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/overview", tenant), query: params.query(), header: nil}, options)
+}
+
+func (params GetOverviewParams) query() url.Values {
+	values := url.Values{}
+	set(values, "window", params.Window)
 	return values
 }
 
@@ -6396,6 +7006,13 @@ func (c *Client) TestSubscription(ctx context.Context, tenant string, id string,
 	return callJSON[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
+// GetUsage calls GET /api/tenants/{tenant}/eventhook/usage.
+//
+// Get the usage of a tenant's quotas. Requires a key with the scope read, or the admin key.
+func (c *Client) GetUsage(ctx context.Context, tenant string, options ...CallOption) (Usage, error) {
+	return callJSON[Usage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/usage", tenant), query: nil, header: nil}, options)
+}
+
 // ListWork calls GET /api/tenants/{tenant}/eventhook/work.
 //
 // List executions. Newest first. Requires a key with the scope work, or the admin key.
@@ -6464,6 +7081,13 @@ func (c *Client) CompleteManyWork(ctx context.Context, tenant string, body Compl
 // CompleteManyWorkFrom is like CompleteManyWork, but sends body unchanged.
 func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (CompleteManyAnswer, error) {
 	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// GetWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
+//
+// Get the queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
+func (c *Client) GetWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
+	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
 }
 
 // GetWork calls GET /api/tenants/{tenant}/eventhook/work/{id}.
@@ -6536,4 +7160,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "c8c5d8e38134336bf8a33d156a55ea6f2c8f89d881863332df25344ae5677a5e"
+const generatedFrom = "2e29a0a55a47b5ea07cd2877d5c154f69c3f93095ef3c5468429ddae761497b2"

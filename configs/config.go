@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/openid"
 	"github.com/eventhook/eventhook/outbound"
@@ -53,6 +54,7 @@ type Config struct {
 	Route            route.Config    `config:"route"`
 	Evaluation       cpushare.Config `config:"evaluation"`
 	Console          Console         `config:"console"`
+	Portal           branding.Config `config:"portal"`
 }
 
 // Console says how people sign in to the console besides with keys.
@@ -273,6 +275,7 @@ func (c Config) Validate() eventhook.Faults {
 	f.Merge("route", c.Route.Validate())
 	f.Merge("evaluation", c.Evaluation.Validate())
 	f.Merge("console.openid", c.Console.OpenID.Validate())
+	f.Merge("portal", c.Portal.Validate())
 	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
 	return f
 }

@@ -72,7 +72,7 @@ func TestDefaultIsValid(t *testing.T) {
 // list.
 var equalConfigs = cmp.Comparer(func(a, b configs.Config) bool {
 	for _, c := range []*configs.Config{&a, &b} {
-		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies, &c.Outbound.AllowedCIDRs} {
+		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies, &c.Outbound.AllowedCIDRs, &c.Portal.FrameAncestors} {
 			if len(*list) == 0 {
 				*list = nil
 			}

@@ -20,12 +20,7 @@ import (
 // registerConsole adds the web console to a router. Its pages call the API in this process; on an
 // instance without the role api, this API has no address of its own.
 func (g *gateway) registerConsole(e *echo.Echo) {
-	gatewayAPI := e
-	if !g.config.HasRole(configs.RoleAPI) {
-		gatewayAPI = g.newRouter()
-		g.registerAPI(gatewayAPI)
-	}
-	c := console.Config{API: gatewayAPI, Sessions: g.sessions, Log: g.log, Now: now, Version: version}
+	c := console.Config{API: g.apiInProcess(e), Sessions: g.sessions, Log: g.log, Now: now, Version: version}
 	if g.config.Console.OpenID.Issuer != "" {
 		c.OpenID = openid.New(g.config.Console.OpenID, g.config.PublicURL, g.log, now)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/certfile"
 	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
@@ -67,6 +68,7 @@ type gateway struct {
 	process       *route.Processor
 	subscribers   subscribers
 	sessions      *session.Sessions // of the console
+	logo          branding.Logo     // of the portal
 
 	reread       func() (configs.Config, error) // reads the configuration again, or nil
 	applyWhenFit func(context.Context) error    // applies files that could not be applied at the start, or nil
@@ -83,6 +85,9 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		}
 	}()
 	if g.tracer, err = tracing.Open(ctx, version, log, now); err != nil {
+		return g, input.Usagef("%s", err)
+	}
+	if g.logo, err = c.Portal.LoadLogo(); err != nil {
 		return g, input.Usagef("%s", err)
 	}
 	if g.database, err = openDatabase(ctx, c, log); err != nil {
@@ -197,6 +202,7 @@ func (g *gateway) router() http.Handler {
 	}
 	if g.config.HasRole(configs.RoleConsole) {
 		g.registerConsole(e)
+		g.registerPortal(e)
 	}
 	return e
 }

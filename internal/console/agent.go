@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var agentPages = []page{
@@ -40,9 +41,9 @@ type agentKey struct {
 // serverURL returns the URL at which the browser reaches the gateway.
 func serverURL(r *request) string {
 	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		return "https://" + hostOf(r.Request)
+		return "https://" + web.HostOf(r.Request)
 	}
-	return "http://" + hostOf(r.Request)
+	return "http://" + web.HostOf(r.Request)
 }
 
 func (r *request) agentPath(id string) string { return r.base() + "/agents/" + url.PathEscape(id) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // filterAs returns a query parameter for a filter of the API that has its own type; nil if it is
@@ -41,17 +42,7 @@ func timesOf(values url.Values, names ...string) (times []*time.Time, err error)
 }
 
 // parseTime returns nil for "". ok is false for a text that is not a time.
-func parseTime(text string) (at *time.Time, ok bool) {
-	if text == "" {
-		return nil, true
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return &t, true
-		}
-	}
-	return nil, false
-}
+func parseTime(text string) (at *time.Time, ok bool) { return web.ParseTime(text) }
 
 // pager has the addresses of the first and the next page of a list; "" where there is none.
 type pager struct{ First, Next string }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"compress/gzip"
 	"embed"
 	"html/template"
 	"io/fs"
@@ -86,17 +85,5 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, name string, st
 		http.Error(w, "The page cannot be shown because of a defect. The log of the gateway has the cause.", http.StatusInternalServerError)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Vary", "Accept-Encoding")
-	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.WriteHeader(status)
-		_, _ = w.Write(b.Bytes()) // the client may have disconnected
-		return
-	}
-	h.Set("Content-Encoding", "gzip")
-	w.WriteHeader(status)
-	z := gzip.NewWriter(w)
-	_, _ = z.Write(b.Bytes())
-	_ = z.Close()
+	web.WriteHTML(w, r, status, b.Bytes())
 }

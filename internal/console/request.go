@@ -40,15 +40,7 @@ func (c *Console) newRequest(r *http.Request, s session.Session, token string) (
 // context of the request has a session, key is not used.
 func inProcess(handler http.Handler, r *http.Request, key string) (*client.Client, error) {
 	h := &http.Client{Transport: web.Transport{Handler: handler, Request: r}}
-	return client.New("http://"+hostOf(r), key, client.WithHTTPClient(h), client.WithUserAgent(r.UserAgent()))
-}
-
-// hostOf returns the host of a request if it can be part of a URL.
-func hostOf(r *http.Request) string {
-	if u, err := url.Parse("http://" + r.Host); err == nil && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" {
-		return u.Host
-	}
-	return "localhost"
+	return client.New("http://"+web.HostOf(r), key, client.WithHTTPClient(h), client.WithUserAgent(r.UserAgent()))
 }
 
 // base returns the path of the tenant's pages.

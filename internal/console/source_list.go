@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var sourcePages = []page{
@@ -98,5 +99,5 @@ func (r *request) ingestURL(slug string) (string, error) {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
-	return scheme + "://" + hostOf(r.Request) + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
+	return scheme + "://" + web.HostOf(r.Request) + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
 }

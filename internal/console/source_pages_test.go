@@ -47,7 +47,7 @@ func newSourceFixture(t *testing.T) *fixture {
 func TestSourcesShowTextOfOthersAsText(t *testing.T) {
 	f := newSourceFixture(t)
 	for _, page := range []string{"", "/github", "/github/waiting", "/github/rejections", "/github/settings", "/github/test", "/github/routes"} {
-		f.get("/console/t/acme/sources"+page).is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert")
+		f.get("/console/t/acme/sources" + page).is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert")
 	}
 }
 

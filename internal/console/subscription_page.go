@@ -31,11 +31,11 @@ type subscriptionPage struct {
 	Rotation form
 }
 
-// shownCells is the length of the health strip, and shownDeliveries the length of the table.
+// shownCells is the length of the health strip, and lastDeliveries the length of the table.
 const (
-	shownCells      = 100
-	shownDeliveries = 10
-	shownReplays    = 5
+	shownCells     = 100
+	lastDeliveries = 10
+	shownReplays   = 5
 )
 
 func (c *Console) subscription(r *request) (view, error) {
@@ -62,7 +62,7 @@ func (r *request) subscriptionView(with subscriptionPage) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	with.Last = deliveries.Items[:min(len(deliveries.Items), shownDeliveries)]
+	with.Last = deliveries.Items[:min(len(deliveries.Items), lastDeliveries)]
 	with.Cells = slices.Clone(deliveries.Items)
 	slices.Reverse(with.Cells)
 	with.Replays = r.replaysOf(id, shownReplays)

@@ -41,7 +41,7 @@ func (c *Console) work(r *request) (view, error) {
 		list.IsFiltered = list.IsFiltered || r.filter(name) != nil
 	}
 	var err error
-	if list.Queues, err = r.api.ListWorkQueues(r.Context(), r.tenant); err != nil {
+	if list.Queues, err = r.api.GetWorkQueues(r.Context(), r.tenant); err != nil {
 		if client.StatusOf(err) == 0 || client.StatusOf(err) == http.StatusUnauthorized || client.StatusOf(err) == http.StatusNotFound {
 			return view{}, err
 		}

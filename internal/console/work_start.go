@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-var workFields = []string{"type", "kind", "queue", "input", "priority", "run_at", "max_attempts", "idempotency_key"}
+var workFormFields = []string{"type", "kind", "queue", "input", "priority", "run_at", "max_attempts", "idempotency_key"}
 
 // workForm is the data of the form that starts work.
 type workForm struct {
@@ -18,7 +18,7 @@ type workForm struct {
 
 func (c *Console) newWork(r *request) (view, error) {
 	q := r.URL.Query()
-	f := r.formOf(url.Values{"type": {cmp.Or(q.Get("type"), "task")}, "kind": {q.Get("kind")}, "queue": {q.Get("queue")}, "input": {"{}"}}, workFields...)
+	f := r.formOf(url.Values{"type": {cmp.Or(q.Get("type"), "task")}, "kind": {q.Get("kind")}, "queue": {q.Get("queue")}, "input": {"{}"}}, workFormFields...)
 	return view{Title: "Start work", Data: workForm{f, workTypes}}, nil
 }
 
@@ -26,7 +26,7 @@ func (c *Console) startWork(r *request) (view, error) {
 	if err := r.ParseForm(); err != nil {
 		return view{}, err
 	}
-	f := r.formOf(nil, workFields...)
+	f := r.formOf(nil, workFormFields...)
 	body := client.WorkStart{Type: client.WorkStartType(f.Get("type")), Kind: f.Get("kind"), Queue: f.text("queue"), Input: f.json("input"),
 		Priority: f.integer("priority"), RunAt: f.time("run_at"), MaxAttempts: f.integer("max_attempts"), IdempotencyKey: f.text("idempotency_key")}
 	refused := view{Title: "Start work", Status: http.StatusUnprocessableEntity}

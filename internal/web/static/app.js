@@ -166,6 +166,13 @@
     if (!stream && Date.now() - openedAt > 5000) connect();
   }, 500);
 
+  // ---- Parts of pages without a stream that are refreshed while something is in progress
+
+  setInterval(() => {
+    if (document.hidden || document.querySelector("dialog[open], details.menu[open]")) return;
+    for (const part of all("[data-refresh]")) htmx?.trigger(part, "live");
+  }, 2000);
+
   // ---- Dialogs
 
   /** @type {(form: HTMLFormElement, submitter: HTMLElement | null, text: string) => void} */

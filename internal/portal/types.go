@@ -1,0 +1,76 @@
+package portal
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/eventhook/eventhook/client"
+)
+
+var typePages = []page{{pattern: "GET /portal/types", template: "types", handle: (*Portal).typeList}}
+
+// offeredType is an event type of the catalogue with its texts.
+type offeredType struct {
+	client.EventType
+	Example string // JSON; "" without a schema
+	Schema  string // JSON; "" without a schema
+}
+
+// category is a group of event types.
+type category struct {
+	Name  string // "" for types without one
+	Types []offeredType
+}
+
+func (p *Portal) typeList(r *request) (view, error) {
+	types, err := r.offeredTypes()
+	return view{Title: "Event types", Data: categoriesOf(types)}, err
+}
+
+// categoriesOf groups event types by category, both in alphabetical order; types without a category
+// are last.
+func categoriesOf(types []client.EventType) (groups []category) {
+	types = slices.Clone(types)
+	slices.SortFunc(types, func(a, b client.EventType) int {
+		return cmp.Or(compareCategories(a.Category, b.Category), strings.Compare(a.Name, b.Name))
+	})
+	for _, t := range types {
+		if len(groups) == 0 || groups[len(groups)-1].Name != t.Category {
+			groups = append(groups, category{Name: t.Category})
+		}
+		last := &groups[len(groups)-1]
+		last.Types = append(last.Types, offeredType{t, exampleText(t), indented(t.Schema)})
+	}
+	return groups
+}
+
+func compareCategories(a, b string) int {
+	if (a == "") != (b == "") {
+		return strings.Compare(b, a)
+	}
+	return strings.Compare(a, b)
+}
+
+func exampleText(t client.EventType) string {
+	if t.Schema == nil {
+		return ""
+	}
+	raw, err := json.MarshalIndent(exampleOf(t.Schema, 0), "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+func indented(schema map[string]any) string {
+	if schema == nil {
+		return ""
+	}
+	raw, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}

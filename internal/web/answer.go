@@ -1,0 +1,48 @@
+package web
+
+import (
+	"compress/gzip"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// WriteHTML writes a complete page, compressed if the browser accepts that.
+func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Vary", "Accept-Encoding")
+	if !acceptsGzip(r) {
+		w.WriteHeader(status)
+		_, _ = w.Write(page) // the client may have disconnected
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(page)
+	_ = z.Close()
+}
+
+// HostOf returns the host of a request if it can be part of a URL, else localhost.
+func HostOf(r *http.Request) string {
+	u, err := url.Parse("http://" + r.Host)
+	if err == nil && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" {
+		return u.Host
+	}
+	return "localhost"
+}
+
+// ParseTime returns a time of a query: RFC 3339, or the form of a datetime-local field, which counts
+// as UTC. It returns nil for "". ok is false for a text that is not a time.
+func ParseTime(text string) (at *time.Time, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return &t, true
+		}
+	}
+	return nil, false
+}
