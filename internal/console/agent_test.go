@@ -58,7 +58,7 @@ func TestAgentIsDeleted(t *testing.T) {
 }
 
 func TestReaderSeesNoActOnAgents(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+T+"/agents/a1", client.Agent{ID: "a1"})
 	f.get("/console/t/acme/agents/a1").is(http.StatusOK).lacks("rotate-key", "/delete", "Save")
 }

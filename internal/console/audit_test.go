@@ -10,7 +10,7 @@ import (
 func TestAuditShowsChangesReadably(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/audit", client.AuditEntryPage{Items: []client.AuditEntry{{ID: "x", At: today, Tenant: ref("acme"), Action: "route.updated",
-		Actor: client.AuditActor{Type: "api_key", Name: attack}, Via: ref(client.AuditEntryVia("console")), RequestID: ref("req-7"), CorrelationID: ref("cor"),
+		Actor: client.AuditActor{Type: "api_key", Name: attack}, Via: ref("console"), RequestID: ref("req-7"), CorrelationID: ref("cor"),
 		Resource: client.AuditResource{Type: "route", ID: ref("r1"), Name: "github/pushes"},
 		Changes:  []client.AuditedChange{{Field: "name", From: "old", To: attack}, {Field: "priority", From: 1}, {Field: "targets", To: []string{"a"}}}}}})
 	f.get("/console/t/acme/audit?action=route.updated&trace_id=a&request_id=b&correlation_id=c").is(http.StatusOK).lacks("<script>alert").

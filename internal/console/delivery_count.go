@@ -2,15 +2,12 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 
 	"github.com/eventhook/eventhook/client"
 )
-
-// countedMatches finds the number of matches in the fault of expected_count.
-var countedMatches = regexp.MustCompile(`^is \d+, but (\d+) match`)
 
 // matchesOf returns the number of matches with which the API refuses an act because
 // expected_count is another number. ok is false for other errors.
@@ -20,9 +17,9 @@ func matchesOf(err error) (n int64, ok bool) {
 		return 0, false
 	}
 	for _, fault := range p.Errors {
-		if m := countedMatches.FindStringSubmatch(fault.Message); m != nil && fault.Location == "body.expected_count" {
-			n, err := strconv.ParseInt(m[1], 10, 64)
-			return n, err == nil
+		var sent int64
+		if _, err := fmt.Sscanf(fault.Message, "is %d, but %d match", &sent, &n); err == nil && fault.Location == "body.expected_count" {
+			return n, true
 		}
 	}
 	return 0, false

@@ -42,7 +42,7 @@ func sorted(query string) string {
 }
 
 func TestReaderSeesNoRetry(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+T+"/deliveries", client.DeliveryPage{Items: []client.Delivery{{ID: "d1", Status: "dead"}}})
 	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", Status: "dead"})
 	f.answer("GET "+T+"/deliveries/dead-groups", client.DeadGroups{Items: []client.DeadGroup{{Key: "k", IsExact: true}}})

@@ -14,14 +14,14 @@ const (
 )
 
 // counted is the API's refusal of an expected count.
-func counted(message string) *client.Problem {
+func countedEvents(message string) *client.Problem {
 	return &client.Problem{Title: "Conflict", Status: http.StatusConflict, Detail: "The filter matches another number of events. Nothing was changed.",
 		Errors: []client.Fault{{Location: "body.expected_count", Message: message}}}
 }
 
 func TestReprocessByFilterCountsFirst(t *testing.T) {
 	f := newFixture(t)
-	f.answer(reprocessCall, counted("is 0, but 1284 match"))
+	f.answer(reprocessCall, countedEvents("is 0, but 1284 match"))
 	f.get(planPage+"?source=github&status=dead&received_after=2026-01-31T10:00:00Z").is(http.StatusOK).
 		shows("1\u202f284 events match", "Counted by the gateway", "newest 1\u202f000", `name="expected_count" value="1284"`, "Reprocess 1\u202f000 events?", `value="2026-01-31T10:00:00"`)
 	if got, want := f.called(reprocessCall).Body, `{"expected_count":0,"filter":{"received_after":"2026-01-31T10:00:00Z","source":"github","status":["dead"]},"limit":1000,"mode":"retry"}`; got != want {
@@ -33,7 +33,7 @@ func TestReprocessByFilterCountsFirst(t *testing.T) {
 
 func TestReprocessByFilterExpectsTheCountItShowed(t *testing.T) {
 	f := newFixture(t)
-	f.answer(reprocessCall, counted("is 4, but 5 match"), counted("is 0, but 5 match"), client.EventsReprocessed{ReprocessedCount: 5})
+	f.answer(reprocessCall, countedEvents("is 4, but 5 match"), counted("is 0, but 5 match"), client.EventsReprocessed{ReprocessedCount: 5})
 	sent := url.Values{"source": {"github"}, "mode": {"again"}, "expected_count": {"4"}}
 	f.post(planPage+"/all", sent).is(http.StatusUnprocessableEntity).shows("Nothing was changed", "5 events match", `value="5"`, "Run 5 events again?")
 	sent.Set("expected_count", "5")

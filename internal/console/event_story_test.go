@@ -154,7 +154,7 @@ func TestEffectsAreRetried(t *testing.T) {
 }
 
 func TestReaderOfAnEventSeesNoAct(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Name: "reader", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Name: "reader", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+eventCall, failedEvent())
 	f.get(eventPage).is(http.StatusOK).lacks(eventPage+"/retry", eventPage+"/reprocess", eventPage+"/send")
 }

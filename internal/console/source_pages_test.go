@@ -59,7 +59,7 @@ func TestSourceListShowsTrafficAndTheLastRefusal(t *testing.T) {
 }
 
 func TestReadKeyCannotSetUpSources(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+T+"/sources", client.SourcePage{})
 	f.get("/console/t/acme/sources").is(http.StatusOK).lacks("sources/new").shows("scope manage")
 }

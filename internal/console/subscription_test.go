@@ -83,7 +83,7 @@ func TestSubscriptionShowsItsHealth(t *testing.T) {
 }
 
 func TestReaderSeesNoActOfSubscriptions(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.withBilling(billing())
 	f.answer("GET "+T+"/subscriptions", client.SubscriptionPage{Items: []client.Subscription{billing()}})
 	for _, path := range []string{"", "/s1", "/s1/replay"} {

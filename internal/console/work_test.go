@@ -21,7 +21,7 @@ func TestWorkShowsQueuesAndExecutionsAsText(t *testing.T) {
 }
 
 func TestWorkOfAKeyWithoutTheScopeShowsQueuesOnly(t *testing.T) {
-	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
+	f := newFixtureOf(t, client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read"}})
 	f.answer("GET "+T+"/work/queues", client.WorkQueuesAnswer{Items: []client.WorkQueue{{Queue: "mail"}}})
 	f.answer("GET "+T+"/work", &client.Problem{Title: "Forbidden", Status: http.StatusForbidden})
 	f.get("/console/t/acme/work").is(http.StatusOK).shows("mail", "scope <code>work</code>").lacks("Start work", "No work yet")

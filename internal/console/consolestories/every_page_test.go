@@ -57,13 +57,13 @@ func newScene(t *testing.T, g *gatewaytest.Gateway, slug string) *scene {
 	work, err := s.Client.ListWork(ctx, slug, client.ListWorkParams{})
 	must(t, err)
 	s.execution = work.Items[0].ID
-	promise, err := s.Client.CreatePromise(ctx, slug, client.PromiseCreate{IdempotencyKey: attack})
+	promise, err := s.Client.CreatePromise(ctx, slug, client.CreatePromiseRequest{IdempotencyKey: attack})
 	must(t, err)
 	s.promise = promise.ID
 	agent, err := s.Client.CreateAgent(ctx, slug, client.AgentCreate{Name: "edge", Labels: []string{"env:prod"}})
 	must(t, err)
 	s.agent = agent.ID
-	_, err = s.Client.PutEventType(ctx, slug, "payment.made", client.EventTypePut{Description: ref(attack), Category: ref("payments")})
+	_, err = s.Client.PutEventType(ctx, slug, "payment.made", client.PutEventTypeParams{}, client.EventTypePut{Description: ref(attack), Category: ref("payments")})
 	must(t, err)
 	_, err = s.Client.PublishEvent(ctx, slug, client.PublishEventParams{}, client.EventPublish{EventType: "payment.made", Data: json.RawMessage(body)})
 	must(t, err)
