@@ -33,7 +33,7 @@ func TestReprocessByFilterCountsFirst(t *testing.T) {
 
 func TestReprocessByFilterExpectsTheCountItShowed(t *testing.T) {
 	f := newFixture(t)
-	f.answer(reprocessCall, countedEvents("is 4, but 5 match"), counted("is 0, but 5 match"), client.EventsReprocessed{ReprocessedCount: 5})
+	f.answer(reprocessCall, countedEvents("is 4, but 5 match"), countedEvents("is 0, but 5 match"), client.EventsReprocessed{ReprocessedCount: 5})
 	sent := url.Values{"source": {"github"}, "mode": {"again"}, "expected_count": {"4"}}
 	f.post(planPage+"/all", sent).is(http.StatusUnprocessableEntity).shows("Nothing was changed", "5 events match", `value="5"`, "Run 5 events again?")
 	sent.Set("expected_count", "5")
