@@ -37,7 +37,8 @@ func (c *Console) rotateSecret(r *request) (view, error) {
 	v, err := r.subscriptionView(subscriptionPage{})
 	if p, ok := v.Data.(subscriptionPage); ok {
 		f.Values = url.Values{"grace_seconds": f.Values["grace_seconds"]} // a refused secret is not shown
-		p.Rotation, v.Data, v.Status = f, p, http.StatusUnprocessableEntity
+		p.Rotation = f
+		v.Data, v.Status = p, http.StatusUnprocessableEntity
 	}
 	return v, err
 }
