@@ -224,6 +224,7 @@ const (
 // Defines values for EventTypeVisibility.
 const (
 	EventTypeVisibilityAdmin  EventTypeVisibility = "admin"
+	EventTypeVisibilityPortal EventTypeVisibility = "portal"
 	EventTypeVisibilityTenant EventTypeVisibility = "tenant"
 )
 
@@ -1989,11 +1990,11 @@ type EventType struct {
 	// Version Increases with every change and is used as the ETag; 0 for built-in types.
 	Version int64 `json:"version"`
 
-	// Visibility tenant: visible to the tenant's keys. admin: visible to the admin key only.
+	// Visibility portal: visible to the tenant's keys, and offered to its customers in the portal. tenant: visible to the tenant's keys. admin: visible to the admin key only.
 	Visibility EventTypeVisibility `json:"visibility"`
 }
 
-// EventTypeVisibility tenant: visible to the tenant's keys. admin: visible to the admin key only.
+// EventTypeVisibility portal: visible to the tenant's keys, and offered to its customers in the portal. tenant: visible to the tenant's keys. admin: visible to the admin key only.
 type EventTypeVisibility string
 
 // EventTypePage defines model for EventTypePage.
@@ -2017,7 +2018,7 @@ type EventTypePut struct {
 	// Examples: {"required":["amount"],"type":"object"}
 	Schema map[string]interface{} `json:"schema,omitempty"`
 
-	// Visibility tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions.
+	// Visibility portal: visible to the tenant's keys, and offered to its customers in the portal. tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions.
 	Visibility *EventTypeVisibility `json:"visibility,omitempty"`
 }
 
@@ -7169,4 +7170,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "4b0fa2311cc9d7a3d1b22cf5d635261471414e5c860d9a2e866a059321dd6b80"
+const generatedFrom = "a60ff193d06e1fd36d3ea34343496694d973917a3d6377faa0a2979be92ea0ff"

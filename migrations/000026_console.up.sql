@@ -56,3 +56,7 @@ CREATE TABLE eventhook.web_link (
     expires_at         timestamptz NOT NULL
 );
 CREATE INDEX web_link_expires ON eventhook.web_link (expires_at);
+
+-- Event types that customers can choose in the portal.
+ALTER TABLE eventhook.event_type DROP CONSTRAINT event_type_visibility_check;
+ALTER TABLE eventhook.event_type ADD CONSTRAINT event_type_visibility_check CHECK (visibility IN ('portal', 'tenant', 'admin')) NOT VALID;

@@ -107,7 +107,7 @@ func TestReplayShowsAnEstimateBeforeItStarts(t *testing.T) {
 	if got := f.called("GET " + T + "/subscriptions/" + own + "/deliveries").Query; !strings.Contains(got, "status=dead") || !strings.Contains(got, "created_after=2026-01-31T10") {
 		t.Errorf("query of the estimate, got %q", got)
 	}
-	f.get(page+"?since=yesterday").is(http.StatusUnprocessableEntity).shows("enter a time")
+	f.get(page + "?since=yesterday").is(http.StatusUnprocessableEntity).shows("enter a time")
 	f.changesNothing()
 	f.answer("POST "+T+"/subscriptions/"+own+"/replay", client.ReplayStarted{ReplayID: ownReplay, Estimated: 7})
 	f.post(page, url.Values{"since": {"2026-01-31T10:00"}, "until": {"2026-01-31T11:00"}, "what": {"missing"}}).redirects("/portal/endpoints/" + own)
@@ -128,7 +128,7 @@ func TestTextOfSendersIsText(t *testing.T) {
 		Attempts: []client.DeliveryAttempt{{StartedAt: today, Error: ref(attack), ResponseExcerpt: ref(attack)}}})
 	body, _ := json.Marshal(map[string]string{attack: attack})
 	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", client.DeliveryRequest{BodyBase64: body, Headers: map[string]string{attack: attack}})
-	f.get("/portal/deliveries/"+ownDelivery).is(http.StatusOK).shows("&lt;script&gt;alert").lacks("<script>alert")
+	f.get("/portal/deliveries/" + ownDelivery).is(http.StatusOK).shows("&lt;script&gt;alert").lacks("<script>alert")
 	f.answer("GET "+T+"/event-types", client.EventTypePage{Items: []client.EventType{{Name: attack, Visibility: "portal", Description: attack, Category: attack, Schema: map[string]any{"const": attack}}}})
 	f.get("/portal/types").is(http.StatusOK).lacks("<script>alert")
 	f.get("/portal/endpoints/new").is(http.StatusOK).lacks("<script>alert")
@@ -144,7 +144,7 @@ func TestPartsAreRefreshedOnlyWhileSomethingIsInProgress(t *testing.T) {
 func TestDeliveryWithoutStoredContentIsShown(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", &client.Problem{Status: http.StatusConflict})
-	f.get("/portal/deliveries/"+ownDelivery).is(http.StatusOK).shows("no longer stored")
+	f.get("/portal/deliveries/" + ownDelivery).is(http.StatusOK).shows("no longer stored")
 }
 
 func TestExampleFitsItsSchema(t *testing.T) {

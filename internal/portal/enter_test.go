@@ -104,7 +104,7 @@ func TestPortalHasTheLookOfTheOperator(t *testing.T) {
 	page := f.get("/portal").shows("Acme &#34;").lacks("<script>alert", "Eventhook")
 	_, after, _ := strings.Cut(page.body, `href="/portal/static/portal-`)
 	name, _, _ := strings.Cut(after, `"`)
-	f.get("/portal/static/portal-"+name).is(http.StatusOK).shows("--accent: light-dark(#006400")
+	f.get("/portal/static/portal-" + name).is(http.StatusOK).shows("--accent: light-dark(#006400")
 }
 
 func TestThemeLeadsBackToThePortalOnly(t *testing.T) {

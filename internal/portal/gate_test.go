@@ -13,18 +13,18 @@ import (
 
 // foreign are ids that the customer must not reach, by what they name.
 var foreign = map[string]string{
-	"another customer":                          "01a2c84f-0000-7000-8000-000000000002",
-	"a scope with the same beginning":           "01a2c84f-0000-7000-8000-000000000003",
-	"a scope above":                             "01a2c84f-0000-7000-8000-000000000004",
-	"no scope":                                  "01a2c84f-0000-7000-8000-000000000005",
-	"the customer and another one":              "01a2c84f-0000-7000-8000-000000000006",
-	"the operator":                              "01a2c84f-0000-7000-8000-000000000007",
-	"every scope":                               "01a2c84f-0000-7000-8000-000000000008",
-	"another tenant":                            "01a2c84f-0000-7000-8000-000000000009",
-	"no id":                                     "everything",
-	"a path":                                    "..%2f..%2fsources",
-	"a delivery of another customer":            "01a2c84f-0000-7000-8000-0000000000f1",
-	"a delivery of a route":                     "01a2c84f-0000-7000-8000-0000000000f2",
+	"another customer":                "01a2c84f-0000-7000-8000-000000000002",
+	"a scope with the same beginning": "01a2c84f-0000-7000-8000-000000000003",
+	"a scope above":                   "01a2c84f-0000-7000-8000-000000000004",
+	"no scope":                        "01a2c84f-0000-7000-8000-000000000005",
+	"the customer and another one":    "01a2c84f-0000-7000-8000-000000000006",
+	"the operator":                    "01a2c84f-0000-7000-8000-000000000007",
+	"every scope":                     "01a2c84f-0000-7000-8000-000000000008",
+	"another tenant":                  "01a2c84f-0000-7000-8000-000000000009",
+	"no id":                           "everything",
+	"a path":                          "..%2f..%2fsources",
+	"a delivery of another customer":  "01a2c84f-0000-7000-8000-0000000000f1",
+	"a delivery of a route":           "01a2c84f-0000-7000-8000-0000000000f2",
 	"a delivery of a route with a subscription": "01a2c84f-0000-7000-8000-0000000000f3",
 }
 
