@@ -2,6 +2,7 @@ package eventhook
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -14,6 +15,7 @@ type Visibility string
 const (
 	VisibleToTenant Visibility = "tenant"
 	VisibleToAdmin  Visibility = "admin"
+	VisibleToPortal Visibility = "portal" // to the tenant, and to its customers in the portal
 )
 
 // EventType is an entry of a tenant's catalogue: it documents events of one type.
@@ -49,8 +51,8 @@ func (t EventType) Validate() Faults {
 	}
 	checkFreeText(&f, "description", t.Description, maxDescription)
 	checkFreeText(&f, "category", t.Category, maxName)
-	if t.Visibility != VisibleToTenant && t.Visibility != VisibleToAdmin {
-		f.Add("visibility", "%q, want %s or %s", string(t.Visibility), VisibleToTenant, VisibleToAdmin)
+	if !slices.Contains([]Visibility{VisibleToPortal, VisibleToTenant, VisibleToAdmin}, t.Visibility) {
+		f.Add("visibility", "%q, want %s, %s or %s", string(t.Visibility), VisibleToPortal, VisibleToTenant, VisibleToAdmin)
 	}
 	return f
 }

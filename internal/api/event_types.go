@@ -29,7 +29,7 @@ type EventType struct {
 	Description string     `json:"description" doc:"Description for users."`
 	Category    string     `json:"category" doc:"Category, for grouping."`
 	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the event's data."`
-	Visibility  string     `json:"visibility" enum:"tenant,admin" doc:"tenant: visible to the tenant's keys. admin: visible to the admin key only."`
+	Visibility  string     `json:"visibility" enum:"portal,tenant,admin" doc:"portal: visible to the tenant's keys, and offered to its customers in the portal. tenant: visible to the tenant's keys. admin: visible to the admin key only."`
 	IsBuiltin   bool       `json:"is_builtin" doc:"True for the types of the gateway's own events, which cannot be changed."`
 	Version     int64      `json:"version" doc:"Increases with every change and is used as the ETag; 0 for built-in types."`
 	CreatedAt   *time.Time `json:"created_at" doc:"Null for built-in types."`
@@ -41,7 +41,7 @@ type EventTypePut struct {
 	Description string     `json:"description,omitempty" maxLength:"2000" doc:"Description for users."`
 	Category    string     `json:"category,omitempty" maxLength:"200" doc:"Category, for grouping."`
 	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric."`
-	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions."`
+	Visibility  string     `json:"visibility,omitempty" enum:"portal,tenant,admin" doc:"portal: visible to the tenant's keys, and offered to its customers in the portal. tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions."`
 }
 
 func (s *server) registerEventTypes(api huma.API) {

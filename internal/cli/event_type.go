@@ -77,7 +77,7 @@ func newEventTypePut(r *remote) *cobra.Command {
 	b.text("description", "description", "description of the event type")
 	b.text("category", "category", "category, for grouping")
 	b.json("schema", "schema", "JSON Schema of the data")
-	b.text("visibility", "visibility", "visibility: tenant or admin")
+	b.text("visibility", "visibility", "visibility: portal, tenant or admin")
 	return cmd
 }
 

@@ -22,12 +22,14 @@ type deliveryDetail struct {
 	IsBinary bool
 	// Missing is why the request cannot be shown; "" if it can.
 	Missing string
-	IsBusy  bool
+	Health  health // of the endpoint
+	IsOpen  bool   // it is being sent or is about to be sent
+	IsBusy  bool   // it is open, and the endpoint receives deliveries
 }
 
 func (p *Portal) deliveryPage(r *request) (view, error) {
-	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint,
-		IsBusy: r.delivery.Status == client.DeliveryStatusAcquired || r.delivery.Status == client.DeliveryStatusPending}
+	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint), IsOpen: isOpenStatus(r.delivery.Status)}
+	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
 	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:

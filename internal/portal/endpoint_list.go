@@ -80,7 +80,7 @@ func (p *Portal) endpointPage(r *request) (view, error) {
 	}
 	data.Replays = replays.Items
 	data.IsBusy = slices.ContainsFunc(data.Replays, func(x client.Replay) bool { return x.Status == client.ReplayStatusRunning }) ||
-		slices.ContainsFunc(data.Deliveries, isOpen)
+		data.Health.Kind == "ok" && slices.ContainsFunc(data.Deliveries, isOpen)
 	return view{Title: r.endpoint.Name, Data: data}, nil
 }
 
@@ -110,6 +110,8 @@ func (p *Portal) readDeliveries(r *request, data *endpointDetail) error {
 }
 
 // isOpen reports whether a delivery is being sent or is about to be sent.
-func isOpen(d client.Delivery) bool {
-	return d.Status == client.DeliveryStatusAcquired || d.Status == client.DeliveryStatusPending
+func isOpen(d client.Delivery) bool { return isOpenStatus(d.Status) }
+
+func isOpenStatus(s client.DeliveryStatus) bool {
+	return s == client.DeliveryStatusAcquired || s == client.DeliveryStatusPending
 }

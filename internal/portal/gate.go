@@ -99,4 +99,6 @@ func (r *request) endpoints(limit int64) (found []client.Subscription, next *str
 }
 
 // isOffered reports whether a customer may subscribe to an event type.
-func isOffered(t client.EventType) bool { return t.Visibility == "portal" && !t.IsBuiltin }
+func isOffered(t client.EventType) bool {
+	return t.Visibility == client.EventTypeVisibilityPortal && !t.IsBuiltin
+}
