@@ -27,7 +27,7 @@ UNION ALL
 // Labels and other columns of the parts.
 const (
 	lookupEvent = `'event', e.id::text, concat_ws(', ', nullif(e.event_type, ''), e.status), NULL::timestamptz, e.tenant_id, '', NULL::uuid`
-	lookupWork  = `'execution', x.id::text, concat_ws(', ', x.type || ' ' || x.kind, x.status), x.created_at, x.tenant_id, '', NULL::uuid`
+	lookupWork  = `'execution', x.id::text, concat_ws(', ', x.type || ' ' || x.kind, x.status), x.created_at, x.tenant_id, '', NULL::uuid` //nolint:gosec // a statement
 	lookupOf    = `'promise', p.id::text, concat_ws(', ', 'promise ' || p.idempotency_key, p.status), p.created_at, p.tenant_id, '', NULL::uuid`
 )
 
