@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Link is what a link to the portal grants.
+// Link describes a link to the portal.
 type Link struct {
 	ID         ID
 	TenantID   eventhook.TenantID
