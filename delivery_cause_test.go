@@ -25,6 +25,7 @@ func TestCausesOfDeadDeliveries(t *testing.T) {
 		{"billing.example closed the connection without a complete answer", "connection closed", 0},
 		{"transform: no member order_4711 in 0195d3a4-6000-7e54-8d72-6fa08192a3b4", "transform: no member … in …", 0},
 		{"job 0x1f of\n17 failed", "job … of … failed", 0},
+		{"the agent gave up (not retried: it would be older than 24h by then)", "the agent gave up", 0},
 		{"", "unknown", 0},
 	} {
 		got, status := eventhook.DeadCause(c.text)

@@ -27,16 +27,17 @@ UNION ALL
 // Labels and other columns of the parts.
 const (
 	lookupEvent = `'event', e.id::text, concat_ws(', ', nullif(e.event_type, ''), e.status), NULL::timestamptz, e.tenant_id, '', NULL::uuid`
-	lookupWork  = `'execution', x.id::text, concat_ws(', ', x.type || ' ' || x.kind, x.status), x.created_at, x.tenant_id, '', NULL::uuid`
+	lookupWork  = `'execution', x.id::text, concat_ws(', ', x.type || ' ' || x.kind, x.status), x.created_at, x.tenant_id, '', NULL::uuid` //nolint:gosec // a statement
 	lookupOf    = `'promise', p.id::text, concat_ws(', ', 'promise ' || p.idempotency_key, p.status), p.created_at, p.tenant_id, '', NULL::uuid`
 )
 
 // lookupIDSQL finds resources by id. Primary keys: for all tenants, one read of events and of
-// deliveries for each tenant, in one partition.
+// deliveries for each tenant, in one partition. The LIMIT keeps the planner from reading the index of
+// a partition without the tenant.
 var lookupIDSQL = lookupSQL(
-	lookupEvent+` FROM t JOIN eventhook.event e ON e.tenant_id = t.id AND e.id = $2`,
+	lookupEvent+` FROM t CROSS JOIN LATERAL (SELECT e.* FROM eventhook.event e WHERE e.tenant_id = t.id AND e.id = $2 LIMIT 1) e`,
 	`'delivery', d.id::text, concat_ws(', ', nullif(d.event_type, ''), d.status, 'to ' || coalesce(s.name, r.name)), NULL, d.tenant_id, '', NULL
-		FROM t JOIN eventhook.delivery d ON d.tenant_id = t.id AND d.id = $2
+		FROM t CROSS JOIN LATERAL (SELECT d.* FROM eventhook.delivery d WHERE d.tenant_id = t.id AND d.id = $2 LIMIT 1) d
 		LEFT JOIN eventhook.subscription s ON s.id = d.destination_id LEFT JOIN eventhook.route r ON r.id = d.route_id
 		WHERE $1 IS NULL OR (d.destination_id = ANY(`+operatorSubscriptions+`)) IS NOT TRUE`,
 	lookupWork+` FROM eventhook.execution x JOIN t ON t.id = x.tenant_id WHERE x.id = $2`,

@@ -1,6 +1,6 @@
 // Package portallink makes and checks the tokens of links to the customer portal.
 //
-// A token names a tenant, a scope and an expiry time, and has an HMAC-SHA256 over all of it. It
+// A token names a tenant, a scope and an expiry time, and ends with an HMAC-SHA256 over these. It
 // is not stored, can be used several times until it expires, and is not encrypted: its holder
 // can read it. A token is valid only together with its tenant: the caller of Open must refuse
 // the token if the tenant is closed.
@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Link is what a link to the portal grants.
+// Link describes a link to the portal.
 type Link struct {
 	ID         ID
 	TenantID   eventhook.TenantID
