@@ -105,12 +105,6 @@ const (
 	AuditActorTypeSystem          AuditActorType = "system"
 )
 
-// Defines values for AuditEntryVia.
-const (
-	AuditEntryViaConsole AuditEntryVia = "console"
-	AuditEntryViaPortal  AuditEntryVia = "portal"
-)
-
 // Defines values for AuthType.
 const (
 	AuthTypeAwsSigv4 AuthType = "aws_sigv4"
@@ -877,7 +871,7 @@ type AgentResultsAnswer struct {
 
 // AttentionItem defines model for AttentionItem.
 type AttentionItem struct {
-	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 10000 missed deliveries mean 10000 or more.
+	// Count Number of deliveries, executions, requests or, for a quota, the used percentage; 0 if nothing is counted. 1000 missed deliveries of a subscription, or more, may be too few.
 	Count int64 `json:"count"`
 
 	// Name Name of the resource; may be empty.
@@ -963,12 +957,9 @@ type AuditEntry struct {
 	// TraceID W3C trace id of the change, which its system events have, too; null for entries of earlier versions.
 	TraceID *string `json:"trace_id"`
 
-	// Via Program in which the actor made the change; null for the API and for commands.
-	Via *AuditEntryVia `json:"via"`
+	// Via Program in which the actor made the change: console or portal; null for the API and for commands.
+	Via *string `json:"via"`
 }
-
-// AuditEntryVia Program in which the actor made the change; null for the API and for commands.
-type AuditEntryVia string
 
 // AuditEntryPage defines model for AuditEntryPage.
 type AuditEntryPage struct {
@@ -2339,8 +2330,8 @@ type Identity struct {
 	Name string `json:"name"`
 
 	// Scopes Scopes of the key of a tenant; empty for every other type.
-	Scopes []string       `json:"scopes"`
-	Tenant IdentityTenant `json:"tenant"`
+	Scopes []string        `json:"scopes"`
+	Tenant *IdentityTenant `json:"tenant,omitempty"`
 
 	// Tenants Tenants for which a person has scopes, by slug; empty for keys.
 	Tenants []TenantScopes `json:"tenants"`
@@ -3812,7 +3803,7 @@ type SubscriptionOverview struct {
 	// LatencyP99Ms Estimate; null without deliveries.
 	LatencyP99Ms *float64 `json:"latency_p99_ms"`
 
-	// MissedCount Deliveries that an outage holds or has killed; 10000 means 10000 or more.
+	// MissedCount Deliveries that an outage holds or has killed; 1000 or more may be too few.
 	MissedCount int64  `json:"missed_count"`
 	Name        string `json:"name"`
 
@@ -4695,7 +4686,7 @@ type WorkItem struct {
 
 // WorkQueue defines model for WorkQueue.
 type WorkQueue struct {
-	// Due Executions that a worker can claim now, at most 100000.
+	// Due Executions that a worker can claim now, at most 10000.
 	Due int64 `json:"due"`
 
 	// OldestDueAgeSeconds How long the oldest execution has been due; 0 if none is.
@@ -4705,10 +4696,10 @@ type WorkQueue struct {
 	OldestDueAt *time.Time `json:"oldest_due_at"`
 	Queue       string     `json:"queue"`
 
-	// Running Executions that a worker has claimed, at most 100000.
+	// Running Executions that a worker has claimed, at most 10000.
 	Running int64 `json:"running"`
 
-	// Waiting Executions to be claimed, now or later; at most 100000. Suspended workflows count only if they have a timeout.
+	// Waiting Executions to be claimed, now or later; at most 10000. Suspended workflows count only if they have a timeout.
 	Waiting int64 `json:"waiting"`
 }
 
@@ -7093,10 +7084,10 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 	return callJSON[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
+// GetWorkQueues calls GET /api/tenants/{tenant}/eventhook/work/queues.
 //
-// List queues of executions. Returns the queues that have open executions, by name; at most 1000. Requires a key with the scope read, or the admin key.
-func (c *Client) ListWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
+// Get the queues of executions. Returns the queues that have open executions, by name; at most 100. Requires a key with the scope read, or the admin key.
+func (c *Client) GetWorkQueues(ctx context.Context, tenant string, options ...CallOption) (WorkQueuesAnswer, error) {
 	return callJSON[WorkQueuesAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/queues", tenant), query: nil, header: nil}, options)
 }
 
@@ -7170,4 +7161,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "a60ff193d06e1fd36d3ea34343496694d973917a3d6377faa0a2979be92ea0ff"
+const generatedFrom = "1443e80e69e169e9691374c5bcd21b34c220e87c0606b9fab8b65c51aa32e991"
