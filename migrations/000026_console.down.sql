@@ -1,5 +1,6 @@
-DROP TABLE eventhook.traffic;
 SET LOCAL lock_timeout = '10s';
+
+DROP TABLE eventhook.traffic;
 
 -- Sign-in sessions
 DROP TABLE eventhook.web_link, eventhook.web_session;

@@ -23,6 +23,9 @@ const rawHint = "size is the number of bytes. A body in UTF-8 is returned as tex
 // tools lists the tools. Each operation of a tenant that only reads is here or in omitted.
 var tools = []tool{
 	{operation: "lookup"},
+	{operation: "get-overview"},
+	{operation: "get-usage"},
+	{operation: "get-work-queues"},
 	{operation: "list-sources"},
 	{operation: "get-source"},
 	{operation: "get-handshake"},
