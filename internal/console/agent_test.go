@@ -33,10 +33,18 @@ func TestAgentIsUpdatedUnlessItHasChanged(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/agents/a1", client.Agent{ID: "a1", Name: attack, Labels: []string{"site:berlin"}, Held: 1})
 	f.get("/console/t/acme/agents/a1").is(http.StatusOK).lacks("<script>alert").shows("site:berlin", "1 delivery")
-	f.answer("PATCH "+T+"/agents/a1", client.Agent{ID: "a1"}, &client.Problem{Title: "Precondition Failed", Status: 412, Detail: "The agent was changed."})
+	ifMatch := ""
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ifMatch = r.Header.Get("If-Match")
+		_, _ = w.Write([]byte(`{"id":"a1"}`))
+	})
+	f.answer("PATCH "+T+"/agents/a1", read, &client.Problem{Title: "Precondition Failed", Status: 412, Detail: "The agent was changed."})
 	f.post("/console/t/acme/agents/a1", url.Values{"name": {"b"}, "labels": {""}, "etag": {`"7"`}}).redirects("/console/t/acme/agents/a1")
 	if got, want := f.called("PATCH "+T+"/agents/a1").Body, `{"labels":[],"name":"b"}`; got != want {
 		t.Errorf("body, got %s, want %s", got, want)
+	}
+	if ifMatch != `"7"` {
+		t.Errorf("If-Match, got %s, want \"7\"", ifMatch)
 	}
 	f.post("/console/t/acme/agents/a1", url.Values{"name": {"mine"}}).is(422).shows("The agent was changed.", `value="mine"`)
 }

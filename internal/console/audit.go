@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -110,11 +109,7 @@ func jsonText(value any) string {
 	if text, ok := value.(string); ok && !strings.ContainsAny(text, "\"\\\n") {
 		return cutText(text, size)
 	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return cutText(string(raw), size)
+	return cutText(string(plainJSON(value)), size)
 }
 
 // cutText shortens a long text at a rune's boundary.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/eventhook/eventhook/internal/web"
@@ -22,15 +23,24 @@ func documentOf(title string, value any) *document {
 	if value == nil {
 		return nil
 	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil // a value of the API is JSON
-	}
+	raw := plainJSON(value)
 	d := &document{Title: title, JSON: raw, Raw: web.Pretty(raw)}
 	if len(d.Raw) > maxRaw {
 		d.Raw, d.IsCut = d.Raw[:maxRaw], true
 	}
 	return d
+}
+
+// plainJSON returns a value as JSON in which the characters of markup stay as they are: templates
+// escape them.
+func plainJSON(value any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(value) != nil {
+		return nil // a value of the API is JSON
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // documentsOf returns the documents that are present.

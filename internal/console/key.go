@@ -62,8 +62,8 @@ func (c *Console) stateOfKey(k client.Key) string {
 type scopeChoice struct{ Scope, About string }
 
 var scopeChoices = []scopeChoice{
-	{"read", "read everything of the tenant, except work"},
-	{"manage", "change sources, routes, subscriptions, event types and agents; replay and reprocess"},
+	{"read", "read sources, events, subscriptions and deliveries"},
+	{"manage", "change sources, routes, subscriptions, event types and agents; replay; read keys and the audit log"},
 	{"publish", "publish events"},
 	{"work", "claim, start, cancel and retry work; settle promises"},
 	{"deliver", "claim and report deliveries, as agents do"},

@@ -24,11 +24,18 @@ type quota struct {
 	Max         *int64
 	IsBytes     bool
 	IsAlmostOut bool // at least nine tenths are used
+	IsUsedUp    bool
+	High        int64 // from here on it is almost used up
 }
 
 func newQuota(name string, used int64, most *int64, isBytes bool) quota {
 	const tenth = 10
-	return quota{Name: name, Used: used, Max: most, IsBytes: isBytes, IsAlmostOut: most != nil && used >= *most-*most/tenth}
+	q := quota{Name: name, Used: used, Max: most, IsBytes: isBytes}
+	if most != nil {
+		q.High = *most - *most/tenth
+		q.IsUsedUp, q.IsAlmostOut = used >= *most, used >= q.High
+	}
+	return q
 }
 
 func (c *Console) tenantSettings(r *request) (view, error) {
