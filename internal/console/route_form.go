@@ -50,15 +50,17 @@ func (r *request) editor(id string, values url.Values) (*routeEditor, error) {
 	}
 	e := &routeEditor{
 		Source: source, Tab: "routes", ID: id, Form: r.formOf(values, routeMembers...), Types: targetTypes}
-	const events = 20
-	limit := int64(events)
-	found, err := r.api.ListEvents(r.Context(), r.tenant, client.ListEventsParams{Limit: &limit, Source: &source.Slug})
-	if err != nil {
-		return nil, err
-	}
-	e.Events = found.Items
+	e.Events, err = r.recentEvents(source.Slug)
 	e.readTargets()
-	return e, nil
+	return e, err
+}
+
+// recentEvents returns the newest events of a source without duplicates, which meet no route.
+func (r *request) recentEvents(slug string) ([]client.Event, error) {
+	const most = 20
+	limit := int64(most)
+	found, err := r.api.ListEvents(r.Context(), r.tenant, client.ListEventsParams{Limit: &limit, Source: &slug})
+	return slices.DeleteFunc(found.Items, func(e client.Event) bool { return e.Status == "duplicate" }), err
 }
 
 // readTargets derives the targets from the values, and the names at which faults are shown.

@@ -23,7 +23,7 @@ func newRouteFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := newSourceFixture(t)
 	f.answer("GET "+hooks+"/routes/r-1", first())
-	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1", EventType: "push", ReceivedAt: today}}})
+	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e0", EventType: "push", Status: "duplicate", ReceivedAt: today}, {ID: "e1", EventType: "push", ReceivedAt: today}}})
 	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: map[string]any{"a": attack}, ContentType: "application/json"})
 	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(true), Reason: attack})
 	f.answer("POST "+T+"/routes/backtest", client.Backtest{Tested: 1000, Matched: 312, IsComplete: true, MatchedSamples: []client.BacktestSample{{EventID: "e1", EventType: attack, Reason: attack,
@@ -68,7 +68,7 @@ func TestEditorShowsTheRouteAndItsVerdict(t *testing.T) {
 	if got := f.called("POST " + T + "/expressions/test").Body; !strings.Contains(got, `"filter":{`) || !strings.Contains(got, `"event_type":"push"`) {
 		t.Errorf("test of the filter, got %s", got)
 	}
-	f.get("/console/t/acme/sources/github/routes/new").is(http.StatusOK).shows("Create route", `name="targets[0].task_kind"`)
+	f.get("/console/t/acme/sources/github/routes/new").is(http.StatusOK).lacks(`value="e0"`).shows("Create route", `value="e1" selected`, `name="targets[0].task_kind"`)
 }
 
 func TestVerdictOfAPastedPayload(t *testing.T) {

@@ -16,9 +16,9 @@ type guide struct {
 
 // guides are those of the providers that are used most.
 var guides = map[string]guide{
-	"github": {"In GitHub, open the repository or organization, then Settings → Webhooks → Add webhook.", "Invent the secret, or let the console generate it, and enter the same one in GitHub's field Secret.", true,
+	"github": {"In GitHub, open the repository or organization, then Settings → Webhooks → Add webhook.", "Choose a secret, or let the console generate one, and enter the same one in GitHub's field Secret.", true,
 		"X-Hub-Signature-256", "Choose the content type application/json and the events you need. GitHub sends a ping at once."},
-	"gitlab": {"In GitLab, open the project or group, then Settings → Webhooks → Add new webhook.", "Invent the secret token and enter the same one in GitLab's field Secret token.", true,
+	"gitlab": {"In GitLab, open the project or group, then Settings → Webhooks → Add new webhook.", "Choose a secret token and enter the same one in GitLab's field Secret token.", true,
 		"X-Gitlab-Token", "Choose the triggers, save, and use Test → Push events to send the first one."},
 	"stripe": {"In Stripe, open Workbench → Webhooks → Add destination, and choose the events.", "Stripe shows the signing secret (whsec_…) after the destination is created: Reveal next to Signing secret.", false,
 		"Stripe-Signature", "Send a test event from the destination's page."},
@@ -38,9 +38,9 @@ var guides = map[string]guide{
 		"Linear-Signature", "Change an issue of the team to send the first event."},
 	"discord": {"In Discord's developer portal, open your application → Webhooks (or General Information for interactions).", "The public key is on the page General Information.", false,
 		"X-Signature-Ed25519", "Enter the URL as endpoint. Discord verifies it at once, which the gateway answers."},
-	"jira": {"In Jira, open Settings → System → Webhooks → Create a webhook.", "Invent the secret, or let Jira generate it, and use the same one here.", true,
+	"jira": {"In Jira, open Settings → System → Webhooks → Create a webhook.", "Choose a secret, or let Jira generate it, and use the same one here.", true,
 		"X-Hub-Signature", "Choose the events, save, and change an issue to send the first one."},
-	"telegram": {"Call setWebhook of Telegram's Bot API with the URL.", "Invent the secret and pass it as secret_token to setWebhook.", true,
+	"telegram": {"Call setWebhook of Telegram's Bot API with the URL.", "Choose a secret and pass it as secret_token to setWebhook.", true,
 		"X-Telegram-Bot-Api-Secret-Token", "Write a message to the bot to send the first update."},
 	"hubspot": {"In HubSpot, open your app in the developer account, then Webhooks.", "The secret is the app's client secret, on the page Auth.", false,
 		"X-HubSpot-Signature-v3", "Create a subscription and activate it; Test sends an example."},

@@ -78,6 +78,14 @@ func (d newSource) Name() string {
 	return "a source: " + verifierNames[d.Verifier]
 }
 
+// CanGenerate is true if the person chooses the secret, so that the console can generate it.
+func (d newSource) CanGenerate() bool {
+	if d.Provider != nil {
+		return d.AsksSecrets && d.Guide.ChoosesSecret
+	}
+	return d.Verifier == "hmac" || d.Verifier == "api_key"
+}
+
 func (d newSource) defaults() url.Values {
 	if d.Provider != nil {
 		return url.Values{"slug": {d.Provider.ID}, "name": {d.Provider.Name}}

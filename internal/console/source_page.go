@@ -2,6 +2,7 @@ package console
 
 import (
 	"strings"
+	"time"
 
 	"github.com/eventhook/eventhook/client"
 )
@@ -18,6 +19,9 @@ type sourceView struct {
 	Counts       []client.RejectionCount
 	Facts        []fact
 }
+
+// shownRefusal is how long the page of a source shows its last refusal.
+const shownRefusal = 24 * time.Hour
 
 // fact is a setting in a page.
 type fact struct{ Name, Value string }
@@ -37,7 +41,7 @@ func (c *Console) source(r *request) (view, error) {
 		return view{}, err
 	}
 	data.Counts = refused.Counts
-	if len(refused.Items) > 0 {
+	if len(refused.Items) > 0 && c.Now().Sub(refused.Items[0].RejectedAt) < shownRefusal {
 		data.Refusal, data.Remedy = &refused.Items[0], remedyOf(refused.Items[0].Reason)
 	}
 	data.Handshake, err = r.api.GetHandshake(r.Context(), r.tenant, source.Slug)

@@ -75,8 +75,8 @@ func TestProvidersAreChosenFromAGrid(t *testing.T) {
 func TestFormOfAProviderHasItsStepsAndTheURL(t *testing.T) {
 	f := newSourceFixture(t)
 	f.get("/console/t/acme/sources/new?provider=github").is(http.StatusOK).
-		shows("Settings → Webhooks", "X-Hub-Signature-256", "https://docs.example/github", "https://hooks.example/api/tenants/acme/eventhook/in/<strong id=\"url-slug\">github", "Generate a secret")
-	f.get("/console/t/acme/sources/new?provider=paypal").is(http.StatusOK).shows(`name="options.webhook_id"`, "Id of the webhook").lacks(`name="secrets"`)
+		shows("Settings → Webhooks", "X-Hub-Signature-256", "https://docs.example/github", "https://hooks.example/api/tenants/acme/eventhook/in/<strong id=\"url-slug\">github", "Generate the secret")
+	f.get("/console/t/acme/sources/new?provider=paypal").is(http.StatusOK).shows(`name="options.webhook_id"`, "Id of the webhook").lacks(`name="secrets"`, "Generate the secret")
 	f.get("/console/t/acme/sources/new?provider=hubspot").shows("<option selected>hubspot-v3", "hubspot-v2")
 	f.get("/console/t/acme/sources/new?verifier=none").shows("Requests are not verified.")
 	f.get("/console/t/acme/sources/new?provider=unknown").is(http.StatusNotFound)
@@ -114,7 +114,7 @@ func TestFaultsOfANewSourceStandAtTheirFields(t *testing.T) {
 func TestWaitingSaysWhyARequestWasRefused(t *testing.T) {
 	f := newSourceFixture(t)
 	f.get("/console/t/acme/sources/github/waiting").is(http.StatusOK).shows("Waiting for the first event", "No secret matched", "Copy the secret from the sender", "data-poll",
-		"eventhook send github --url &#39;https://hooks.example/api/tenants/acme/eventhook/in/github&#39;")
+		"eventhook send github --url https://hooks.example/api/tenants/acme/eventhook/in/github --secret-env SECRET")
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1", EventType: attack, ReceivedAt: today}}})
 	f.get("/console/t/acme/sources/github/waiting").shows("/console/t/acme/events/e1", "&lt;script").lacks("data-poll", "Waiting for the first event…", "<script>alert", "No secret matched")
 }
@@ -178,4 +178,13 @@ func TestSourceIsDeletedWithItsRoutes(t *testing.T) {
 	if got, want := f.called("DELETE "+hooks).Query, "cascade=true"; got != want {
 		t.Errorf("query, got %q, want %q", got, want)
 	}
+}
+
+func TestOldRefusalIsNotShownOnThePageOfTheSource(t *testing.T) {
+	f := newSourceFixture(t)
+	f.get("/console/t/acme/sources/github").is(http.StatusOK).shows("No secret matched")
+	old := refused()
+	old.Items[0].RejectedAt = today.AddDate(0, 0, -2)
+	f.answer("GET "+hooks+"/rejections", old)
+	f.get("/console/t/acme/sources/github").is(http.StatusOK).lacks("No secret matched")
 }

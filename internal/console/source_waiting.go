@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
@@ -76,5 +77,13 @@ func command(s client.Source) string {
 	return curl
 }
 
+// plainWord is a text that a shell takes as one word without quotes.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
+
 // quote returns a text as one word for a shell.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+func quote(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
