@@ -27,12 +27,13 @@ func (c Config) LoadLogo() (Logo, error) {
 	}
 	defer func() { _ = file.Close() }()
 	content, err := io.ReadAll(io.LimitReader(file, maxLogo+1))
+	isPNG, isSVG := bytes.HasPrefix(content, []byte("\x89PNG\r\n\x1a\n")), bytes.Contains(content, []byte("<svg"))
 	switch extension := logoType(c.Logo); {
 	case err != nil:
 		return Logo{}, fmt.Errorf("portal.logo: %w", err)
 	case len(content) > maxLogo:
 		return Logo{}, fmt.Errorf("portal.logo: %s is larger than 256 KiB", c.Logo)
-	case extension == ".png" && !bytes.HasPrefix(content, []byte("\x89PNG\r\n\x1a\n")), extension == ".svg" && !bytes.Contains(content, []byte("<svg")), extension == "":
+	case extension == "", extension == ".png" && !isPNG, extension == ".svg" && !isSVG:
 		return Logo{}, fmt.Errorf("portal.logo: %s is not an SVG or PNG image", c.Logo)
 	default:
 		return Logo{Name: "logo" + extension, Content: content}, nil

@@ -28,7 +28,8 @@ type deliveryDetail struct {
 }
 
 func (p *Portal) deliveryPage(r *request) (view, error) {
-	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint), IsOpen: isOpenStatus(r.delivery.Status)}
+	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint),
+		IsOpen: isOpenStatus(r.delivery.Status)}
 	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
 	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
 	switch {

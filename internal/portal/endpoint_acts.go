@@ -33,8 +33,11 @@ func (p *Portal) testEndpoint(r *request) (view, error) {
 	return redirect(Root+"/deliveries/"+tested.DeliveryID, result)
 }
 
+// operation is an operation of the API on a subscription of a tenant.
+type operation func(ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)
+
 // act calls an operation of the API that changes the status of the endpoint.
-func (r *request) act(call func(context.Context, string, string, ...client.CallOption) (client.Subscription, error), notice string) (view, error) {
+func (r *request) act(call operation, notice string) (view, error) {
 	if _, err := call(r.detached(), r.tenant(), r.endpoint.ID); err != nil {
 		return view{}, err
 	}
@@ -65,13 +68,14 @@ func (p *Portal) rotateSecret(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return view{Title: "New signing secret", Data: secretPage{Title: "New signing secret", Name: r.endpoint.Name, ID: r.endpoint.ID, Secret: rotated.SigningSecret,
-		BothUntil: rotated.PreviousExpiresAt}}, nil
+	return view{Title: "New signing secret", Data: secretPage{Title: "New signing secret", Name: r.endpoint.Name, ID: r.endpoint.ID,
+		Secret: rotated.SigningSecret, BothUntil: rotated.PreviousExpiresAt}}, nil
 }
 
 func (p *Portal) deleteEndpoint(r *request) (view, error) {
 	match := fmt.Sprintf(`"%d"`, r.endpoint.Version)
-	if err := r.api.DeleteSubscription(r.detached(), r.tenant(), r.endpoint.ID, client.DeleteSubscriptionParams{IfMatch: &match}); err != nil {
+	checked := client.DeleteSubscriptionParams{IfMatch: &match}
+	if err := r.api.DeleteSubscription(r.detached(), r.tenant(), r.endpoint.ID, checked); err != nil {
 		return view{}, err
 	}
 	return redirect(Root, "The endpoint "+cmp.Or(r.endpoint.Name, r.endpoint.ID)+" was deleted.")

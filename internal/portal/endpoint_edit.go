@@ -65,7 +65,8 @@ func (p *Portal) createEndpoint(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return view{Title: "Endpoint added", Page: "secret", Data: secretPage{Title: "Endpoint added", Name: created.Name, ID: created.ID, Secret: created.SigningSecret, IsNew: true}}, nil
+	return view{Title: "Endpoint added", Page: "secret", Data: secretPage{Title: "Endpoint added", Name: created.Name, ID: created.ID,
+		Secret: created.SigningSecret, IsNew: true}}, nil
 }
 
 // refused returns the form again with what is wrong with it.
@@ -79,7 +80,8 @@ func (p *Portal) editEndpoint(r *request) (view, error) {
 		return view{}, err
 	}
 	e := r.endpoint
-	values := url.Values{"name": {e.Name}, "url": {e.URL}, "event_types": e.EventTypes, "headers": {headersText(e.Headers)}, "version": {strconv.FormatInt(e.Version, 10)}}
+	values := url.Values{"name": {e.Name}, "url": {e.URL}, "event_types": e.EventTypes, "headers": {headersText(e.Headers)},
+		"version": {strconv.FormatInt(e.Version, 10)}}
 	return view{Title: "Edit " + e.Name, Data: r.editForm(web.Form{Values: values}, types)}, nil
 }
 
@@ -109,7 +111,8 @@ func (p *Portal) updateEndpoint(r *request) (view, error) {
 		return view{}, err
 	}
 	match := fmt.Sprintf(`"%d"`, r.endpoint.Version)
-	_, err = r.api.UpdateSubscriptionFrom(r.detached(), r.tenant(), r.endpoint.ID, client.UpdateSubscriptionParams{IfMatch: &match}, raw)
+	checked := client.UpdateSubscriptionParams{IfMatch: &match}
+	_, err = r.api.UpdateSubscriptionFrom(r.detached(), r.tenant(), r.endpoint.ID, checked, raw)
 	if data.Form.Refuse(err) {
 		return refused(title, data), nil
 	}
@@ -145,7 +148,7 @@ func (r *request) chosenTypes(f *web.Form, offered []client.EventType, kept []st
 			chosen = append(chosen, name)
 		}
 	}
-	if len(chosen) == 0 {
+	if len(chosen) == 0 && f.Fault("event_types") == "" {
 		f.AddFault("event_types", "choose at least one event type")
 	}
 	return chosen

@@ -61,7 +61,8 @@ type endpointDetail struct {
 }
 
 func (p *Portal) endpointPage(r *request) (view, error) {
-	data := endpointDetail{Subscription: r.endpoint, Health: healthOf(r.endpoint), Statuses: deliveryStates, Filter: r.URL.Query().Get("status")}
+	data := endpointDetail{Subscription: r.endpoint, Health: healthOf(r.endpoint), Statuses: deliveryStates,
+		Filter: r.URL.Query().Get("status")}
 	if r.endpoint.MissedCount != nil {
 		data.Missed = *r.endpoint.MissedCount
 	}

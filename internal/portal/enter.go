@@ -18,7 +18,8 @@ var (
 	errExpired = &client.Problem{Status: http.StatusUnauthorized,
 		Detail: "This link has expired. Ask for a new link."}
 	errCookies = &client.Problem{Status: http.StatusUnauthorized,
-		Detail: "Your browser did not keep the cookie of this portal. Permit cookies for this site, open the link in a window of its own, and use https."}
+		Detail: "Your browser did not keep the cookie of this portal. Permit cookies for this site, " +
+			"open the link in a window of its own, and use https."}
 )
 
 // enter starts a session with the signed link of a tenant.
@@ -74,6 +75,6 @@ func sessionOf(link portallink.Link, slug string) session.Session {
 	if !link.IsReadOnly {
 		scopes = append(scopes, eventhook.ScopeManage)
 	}
-	return session.Session{Kind: session.Portal, Name: name, TenantSlug: slug, Scope: link.Scope, ReadOnly: link.IsReadOnly, ExpiresAt: link.ExpiresAt,
-		Grant: &eventhook.Grant{Name: name, Tenants: map[string][]eventhook.Scope{slug: scopes}}}
+	return session.Session{Kind: session.Portal, Name: name, TenantSlug: slug, Scope: link.Scope, ReadOnly: link.IsReadOnly,
+		ExpiresAt: link.ExpiresAt, Grant: &eventhook.Grant{Name: name, Tenants: map[string][]eventhook.Scope{slug: scopes}}}
 }

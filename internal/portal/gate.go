@@ -86,7 +86,8 @@ func (r *request) sees(s client.Subscription) bool {
 // endpoints returns a page of the endpoints that the customer may see.
 func (r *request) endpoints(limit int64) (found []client.Subscription, next *string, err error) {
 	scope := r.session.Scope
-	page, err := r.api.ListSubscriptions(r.Context(), r.session.TenantSlug, client.ListSubscriptionsParams{Scope: &scope, Limit: &limit, Cursor: r.filter("cursor")})
+	params := client.ListSubscriptionsParams{Scope: &scope, Limit: &limit, Cursor: r.filter("cursor")}
+	page, err := r.api.ListSubscriptions(r.Context(), r.session.TenantSlug, params)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,8 @@ func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
 // The reasons why a request has no session that is valid.
 var (
 	errNoSession = &client.Problem{Status: http.StatusUnauthorized,
-		Detail: "You are not signed in, or your link has expired. Open the portal again from the application that sent you here, or ask for a new link."}
+		Detail: "You are not signed in, or your link has expired. " +
+			"Open the portal again from the application that sent you here, or ask for a new link."}
 	errTenantEnded = &client.Problem{Status: http.StatusForbidden,
 		Detail: "This portal is not available now, because the account of the sender is not active. Ask the sender."}
 )

@@ -18,26 +18,32 @@ type health struct {
 
 // outages says what disabled an endpoint, by the disabled_by of the API.
 var outages = map[string]health{
-	"failures": {"failed", "stopped", "Your endpoint failed too often, so deliveries have stopped. New events are kept and sent after the recovery. Repair the endpoint, then recover it.", true},
-	"gone":     {"failed", "stopped", "Your endpoint answered 410 Gone, which means that it wants no events. No new events are kept. Enable it to receive events again.", true},
-	"tenant":   {"muted", "off", "The sender has turned all endpoints off.", false},
+	"failures": {"failed", "stopped", "Your endpoint failed too often, so deliveries have stopped. " +
+		"New events are kept and sent after the recovery. Repair the endpoint, then recover it.", true},
+	"gone": {"failed", "stopped", "Your endpoint answered 410 Gone, which means that it wants no events. " +
+		"No new events are kept. Enable it to receive events again.", true},
+	"tenant": {"muted", "off", "The sender has turned all endpoints off.", false},
 }
 
 // healthOf returns the state of an endpoint.
 func healthOf(s client.Subscription) health {
 	switch {
 	case s.SecretsLost != nil && *s.SecretsLost:
-		return health{"failed", "incomplete", "The address of this endpoint was lost. Nothing is sent until you set it again: edit the endpoint.", false}
+		return health{"failed", "incomplete",
+			"The address of this endpoint was lost. Nothing is sent until you set it again: edit the endpoint.", false}
 	case s.Status == client.SubscriptionStatusDisabled:
 		return disabled(s)
 	case s.Status == client.SubscriptionStatusPaused:
 		return health{"waiting", "paused", "Deliveries are held, and are sent when you resume the endpoint.", false}
 	case s.Recovery.Running != nil:
-		return health{"running", "recovering", "Your endpoint answers again. The deliveries that it missed are being sent.", false}
+		return health{"running", "recovering",
+			"Your endpoint answers again. The deliveries that it missed are being sent.", false}
 	case s.Circuit != nil && s.Circuit.State == "open":
-		return health{"warning", "not answering", "Your endpoint fails, so that new events wait. It is tried again regularly; as soon as it answers, all that wait are sent.", true}
+		return health{"warning", "not answering", "Your endpoint fails, so that new events wait. " +
+			"It is tried again regularly; as soon as it answers, all that wait are sent.", true}
 	case s.Circuit != nil && s.Circuit.State == "half_open":
-		return health{"running", "checking", "Your endpoint failed. One delivery is being sent to find out whether it answers again.", false}
+		return health{"running", "checking",
+			"Your endpoint failed. One delivery is being sent to find out whether it answers again.", false}
 	}
 	return health{"ok", "active", "Events are delivered as they happen.", false}
 }

@@ -82,7 +82,8 @@ func replayOf(f *web.Form) (want client.SubscriptionReplay, ok bool) {
 func (r *request) estimate(want client.SubscriptionReplay) (count int64, isMore bool, err error) {
 	limit := int64(deliveriesAtOnce)
 	for _, status := range want.Status {
-		params := client.ListSubscriptionDeliveriesParams{Limit: &limit, Status: &status, CreatedAfter: &want.Since, CreatedBefore: want.Until}
+		params := client.ListSubscriptionDeliveriesParams{Limit: &limit, Status: &status,
+			CreatedAfter: &want.Since, CreatedBefore: want.Until}
 		for _, err := range r.api.AllSubscriptionDeliveries(r.Context(), r.tenant(), r.endpoint.ID, params) {
 			if err != nil {
 				return 0, false, err
