@@ -57,7 +57,7 @@ func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "deliveries of an event": {primaryKey}, "read requests": {primaryKey},
 		"open of replay": {deliveryReleased}, "count replay": {deliveryReleased}, "replay undelivered": {deliveryDestinationStatus}, "replay delivered": {deliveryDestination},
 		"deliveries of a tenant": {deliveryDue}, "failing subscriptions": {deliveryDue, deliveryDestinationStatus}, "offline agents": {deliveryHeld},
-		"dead deliveries": {"tenant_id_status_id_idx"},
+		"dead deliveries":  {"tenant_id_status_id_idx"},
 		"deliveries by id": {primaryKey}, "delivery states": {primaryKey},
 		"due for agents": {deliveryDue, deliveryHeld}, "claim for agent": {deliveryDue, primaryKey, deliveryHeld}, "held deliveries": {primaryKey},
 		"probe by agent": {deliveryDue, deliveryDestinationStatus, primaryKey, deliveryHeld}, "expired for agents": {deliveryDue, primaryKey},
