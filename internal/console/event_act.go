@@ -79,7 +79,7 @@ func (c *Console) retryEffect(r *request) (view, error) {
 	return redirect(r.eventPath(), "The execution is due now, with all its attempts.")
 }
 
-// problemDetail returns what a problem of the API says.
+// problemDetail returns the detail of a problem of the API, else its title.
 func problemDetail(err error) string {
 	p, ok := errors.AsType[*client.Problem](err)
 	if !ok {

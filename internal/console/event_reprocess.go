@@ -94,7 +94,7 @@ func (c *Console) reprocessMatching(r *request) (view, error) {
 	return view{Title: "Reprocess events", Data: plan, Status: http.StatusUnprocessableEntity}, nil
 }
 
-// reprocessedNotice tells how many events are processed, and why others are not.
+// reprocessedNotice has the number of processed events, and the reason for skipped ones.
 func reprocessedNotice(done client.EventsReprocessed) string {
 	n := strconv.FormatInt(done.ReprocessedCount, 10)
 	notice := n + " events are processed again."
@@ -107,8 +107,8 @@ func reprocessedNotice(done client.EventsReprocessed) string {
 	return notice
 }
 
-// countReprocess asks the API for the number of events, by expecting none: the API refuses with the
-// number, or there is none and nothing happens.
+// countReprocess asks the API for the number of events, by expecting 0: the API refuses with the
+// number, or no event matches and nothing happens.
 func (c *Console) countReprocess(r *request, q url.Values) (*reprocessPlan, error) {
 	body, err := reprocessBody(q)
 	if err != nil {

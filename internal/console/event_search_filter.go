@@ -85,7 +85,7 @@ func listOf(text string) []any {
 }
 
 // combineFilter returns a filter in which all conditions and the JSON text hold; nil without any.
-// fault says what is wrong with the text.
+// fault is the fault of the text, or "".
 func combineFilter(conditions []map[string]any, text string) (filter map[string]any, fault string) {
 	all := conditions
 	if text = strings.TrimSpace(text); text != "" {

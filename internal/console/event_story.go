@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/web"
 )
 
-// story is the data of the page of one event: what happened to it, from its request to the last
+// story is the data of the page of one event: its history, from its request to the last
 // attempt of its last delivery.
 type story struct {
 	client.EventDetail
@@ -47,8 +47,8 @@ func storyView(s *story) view {
 	return view{Title: s.EventType, Data: s, IsStill: !s.IsOpen()}
 }
 
-// storyOf reads an event and what belongs to it. Only the event itself must be readable: the page
-// leaves out other parts that the API refuses.
+// storyOf reads an event and its effects. Only the event itself must be readable: the page
+// leaves out any other part that the API refuses.
 func (c *Console) storyOf(r *request) (*story, error) {
 	var raw []byte
 	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), client.KeepBody(&raw))
