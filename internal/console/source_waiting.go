@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
@@ -77,13 +76,16 @@ func command(s client.Source) string {
 	return curl
 }
 
-// plainWord is a text that a shell takes as one word without quotes.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
-
 // quote returns a text as one word for a shell.
 func quote(text string) string {
-	if plainWord.MatchString(text) {
+	if text != "" && !strings.ContainsFunc(text, needsQuotes) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// needsQuotes reports whether a shell may give a character a meaning.
+func needsQuotes(r rune) bool {
+	isPlain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+=-", r)
+	return !isPlain
 }
