@@ -34,5 +34,6 @@ func takeNotice(w http.ResponseWriter, r *http.Request) string {
 }
 
 func writeNotice(w http.ResponseWriter, r *http.Request, value string, seconds int) {
+	//nolint:gosec // on a development machine there is no TLS; the notice is no secret
 	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Value: value, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 }

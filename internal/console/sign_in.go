@@ -51,7 +51,7 @@ func (c *Console) serveSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, _, err := c.Sessions.Read(r); err == nil {
-		http.Redirect(w, r, nextOf(r.URL.Query().Get("next")), http.StatusSeeOther)
+		http.Redirect(w, r, nextOf(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // nextOf allows paths of the console only
 		return
 	}
 	c.renderSignIn(w, r, http.StatusOK, "")
@@ -109,7 +109,7 @@ func (c *Console) signInFault(r *http.Request, err error) (status int, fault str
 
 func (c *Console) start(w http.ResponseWriter, r *http.Request, s session.Session, next string) {
 	if c.store(w, r, s) {
-		http.Redirect(w, r, nextOf(next), http.StatusSeeOther)
+		http.Redirect(w, r, nextOf(next), http.StatusSeeOther) //nolint:gosec // nextOf allows paths of the console only
 	}
 }
 

@@ -191,6 +191,7 @@ func (p *Provider) oauth(provider *oidc.Provider) *oauth2.Config {
 // setCookie keeps an attempt in the browser. The provider's redirect comes from another site, which
 // SameSite=Strict would not allow.
 func (p *Provider) setCookie(w http.ResponseWriter, value string, age time.Duration) {
+	//nolint:gosec // Secure unless the public URL is plain http
 	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: value, Path: cookiePath, MaxAge: int(age.Seconds()), HttpOnly: true, Secure: p.isSecure,
 		SameSite: http.SameSiteLaxMode})
 }
