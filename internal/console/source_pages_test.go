@@ -47,7 +47,7 @@ func newSourceFixture(t *testing.T) *fixture {
 func TestSourcesShowTextOfOthersAsText(t *testing.T) {
 	f := newSourceFixture(t)
 	for _, page := range []string{"", "/github", "/github/waiting", "/github/rejections", "/github/settings", "/github/test", "/github/routes"} {
-		f.get("/console/t/acme/sources"+page).is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert")
+		f.get("/console/t/acme/sources" + page).is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert")
 	}
 }
 
@@ -67,6 +67,9 @@ func TestReadKeyCannotSetUpSources(t *testing.T) {
 func TestProvidersAreChosenFromAGrid(t *testing.T) {
 	page := newSourceFixture(t).get("/console/t/acme/sources/new").is(http.StatusOK).
 		shows(`data-filter-list="#providers"`, `data-filter-text="GitHub github"`, "sources/new?verifier=hmac", "Anybody who knows the URL")
+	if got := strings.Count(page.body, "provider=github"); got != 1 {
+		t.Errorf("tiles of a provider that is used most, got %d, want 1", got)
+	}
 	if got := strings.Count(page.body, "provider=hubspot"); got != 1 {
 		t.Errorf("tiles of a provider with two schemes, got %d, want 1", got)
 	}

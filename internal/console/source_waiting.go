@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
@@ -77,12 +76,12 @@ func command(s client.Source) string {
 	return curl
 }
 
-// plainWord is a text that a shell takes as one word without quotes.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
+// special are the characters for which a shell needs quotes.
+const special = " \t\n\"'\\`$&|;<>()[]{}*?!#~^"
 
 // quote returns a text as one word for a shell.
 func quote(text string) string {
-	if plainWord.MatchString(text) {
+	if text != "" && !strings.ContainsAny(text, special) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
