@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -144,11 +145,17 @@ func putText(texts map[string]string, name string, raw json.RawMessage) {
 		texts[name] = text
 		return
 	}
+	if list, ok := v.([]any); ok {
+		for _, item := range list {
+			texts[name] += fmt.Sprint(item) + "\n"
+		}
+		return
+	}
 	if object, ok := v.(map[string]any); ok && object["retry"] == false {
 		delete(object, "retry") // the default of a transform
 	}
 	sorted, _ := json.Marshal(v) // was decoded from JSON
-	if text := string(sorted); text != "[]" && text != "{}" {
+	if text := string(sorted); text != "{}" {
 		texts[name] = web.Pretty(sorted)
 	}
 }

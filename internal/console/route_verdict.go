@@ -11,11 +11,11 @@ import (
 	"github.com/eventhook/eventhook/internal/web"
 )
 
-// verdict tells what the route of the editor would do with the chosen event.
+// verdict is the result of the editor's route for the chosen event.
 type verdict struct {
 	Checks    []check
 	IsMatched bool
-	// Inputs are what each target would get; empty if a condition fails.
+	// Inputs has the input of each target; empty if a condition fails.
 	Inputs  []client.ActionExplanation
 	Payload string // of the chosen event, indented
 	Type    string // of the chosen event
@@ -139,7 +139,7 @@ func checkTypes(patterns []string, eventType string) check {
 	return check{"Event type", "failed", "does not hold", eventType + " matches none of " + strings.Join(patterns, ", ")}
 }
 
-// inputs adds what each target would get. A stored event is evaluated by a backtest of the newest
+// inputs adds the input of each target. A stored event is evaluated by a backtest of the newest
 // events, which contains the inputs exactly; a pasted payload shows the output of the transform.
 func (r *request) inputs(e *routeEditor, s subject, route map[string]any, v *verdict) error {
 	const newest, samples = 20, 20

@@ -44,6 +44,7 @@ func (c *Console) chooseProvider(r *request) (view, error) {
 	for _, id := range popularProviders {
 		if i := slices.IndexFunc(data.Providers, func(p client.Provider) bool { return p.ID == id }); i >= 0 {
 			data.Popular = append(data.Popular, data.Providers[i])
+			data.Providers = slices.Delete(data.Providers, i, i+1)
 		}
 	}
 	return view{Title: "Set up a source", Data: data}, nil

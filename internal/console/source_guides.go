@@ -10,7 +10,7 @@ type guide struct {
 	ChoosesSecret bool
 	// Header carries the signature.
 	Header string
-	// Then is what to do at the provider after the source is created; "" for nothing more.
+	// Then is the last step at the provider, after the source is created; "" for no step.
 	Then string
 }
 

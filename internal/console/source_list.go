@@ -30,7 +30,7 @@ type sourceRow struct {
 	LastRefusal *client.Rejection
 }
 
-// Verification names what verifies the requests.
+// Verification names the verifier of the requests.
 func (s sourceRow) Verification() string { return verification(s.Source) }
 
 type sourceList struct {
@@ -68,7 +68,7 @@ func (r *request) lastRefusal(slug string) (*client.Rejection, error) {
 	return &found.Items[0], nil
 }
 
-// verification names what verifies the requests of a source.
+// verification names the verifier of a source.
 func verification(s client.Source) string {
 	switch {
 	case s.Provider != nil && s.Scheme != nil && *s.Scheme != *s.Provider:

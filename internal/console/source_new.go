@@ -136,7 +136,8 @@ func (c *Console) createSource(r *request) (view, error) {
 	if secret == "" {
 		return redirect(waiting, "")
 	}
-	return view{Title: "Secret of " + created.Name, Page: "source_secret", Data: shownSecret{Source: created, Tab: "source", Secret: secret, Next: waiting,
+	return view{Title: "Secret of " + created.Name, Page: "source_secret", Data: shownSecret{
+		Source: created, Tab: "source", Secret: secret, Next: waiting,
 		About: "Enter it at the sender as the secret of the webhook, together with the URL."}}, nil
 }
 

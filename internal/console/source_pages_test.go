@@ -67,6 +67,9 @@ func TestReadKeyCannotSetUpSources(t *testing.T) {
 func TestProvidersAreChosenFromAGrid(t *testing.T) {
 	page := newSourceFixture(t).get("/console/t/acme/sources/new").is(http.StatusOK).
 		shows(`data-filter-list="#providers"`, `data-filter-text="GitHub github"`, "sources/new?verifier=hmac", "Anybody who knows the URL")
+	if got := strings.Count(page.body, "provider=github"); got != 1 {
+		t.Errorf("tiles of a provider that is used most, got %d, want 1", got)
+	}
 	if got := strings.Count(page.body, "provider=hubspot"); got != 1 {
 		t.Errorf("tiles of a provider with two schemes, got %d, want 1", got)
 	}

@@ -4,8 +4,8 @@ import "cmp"
 
 // remedy explains a reason for which sources refuse requests.
 type remedy struct {
-	Title string // what is wrong
-	Text  string // what to do
+	Title string // the fault in a few words
+	Text  string // the steps of a person
 }
 
 // remedies has every reason of the API: those of the verifiers, and the outcomes of requests.

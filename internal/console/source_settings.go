@@ -23,7 +23,8 @@ type settings struct {
 var (
 	settingTexts   = []string{"name", "description", "replay_protection"}
 	settingLists   = []string{"public_keys", "idempotency_key_paths", "event_type_paths", "allowed_ip_ranges", "content_types"}
-	settingNumbers = []string{"tolerance_seconds", "max_body_bytes", "rate_limit.requests_per_second", "rate_limit.requests_per_minute", "rate_limit.burst_size",
+	settingNumbers = []string{"tolerance_seconds", "max_body_bytes",
+		"rate_limit.requests_per_second", "rate_limit.requests_per_minute", "rate_limit.burst_size",
 		"retry.max_retries", "retry.initial_delay_ms", "retry.backoff_multiplier", "retry.max_delay_ms"}
 	settingReply = []string{"response.status", "response.content_type", "response.body"}
 )
@@ -188,7 +189,8 @@ func isStale(err error) bool {
 }
 
 func staleText(noun string) string {
-	return "Somebody changed this " + noun + " since you opened the form, and nothing was saved. Open the form again in another tab to see the change; then repeat yours there."
+	return "Somebody changed this " + noun + " since you opened the form, and nothing was saved. " +
+		"Open the form again in another tab to see the change; then repeat yours there."
 }
 
 func (c *Console) deleteSource(r *request) (view, error) {
@@ -196,8 +198,8 @@ func (c *Console) deleteSource(r *request) (view, error) {
 		return view{}, err
 	}
 	cascade := r.PostForm.Get("cascade") != ""
-	err := r.api.DeleteSource(r.detached(), r.tenant, r.PathValue("slug"), client.DeleteSourceParams{Cascade: &cascade, IfMatch: etag(r.PostForm.Get("version"))})
-	if err != nil {
+	params := client.DeleteSourceParams{Cascade: &cascade, IfMatch: etag(r.PostForm.Get("version"))}
+	if err := r.api.DeleteSource(r.detached(), r.tenant, r.PathValue("slug"), params); err != nil {
 		return view{}, err
 	}
 	return redirect(r.base()+"/sources", "The source "+r.PathValue("slug")+" is deleted. Its events are kept.")

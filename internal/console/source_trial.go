@@ -27,7 +27,8 @@ func (c *Console) trySource(r *request) (view, error) {
 		return view{}, err
 	}
 	data := trial{Source: source, Tab: "test"}
-	data.Form = r.formOf(url.Values{"method": {http.MethodPost}, "headers": {"Content-Type: application/json"}, "body": {"{}"}}, "method", "headers", "body", "at")
+	data.Form = r.formOf(url.Values{"method": {http.MethodPost}, "headers": {"Content-Type: application/json"}, "body": {"{}"}},
+		"method", "headers", "body", "at")
 	shown := view{Title: "Test " + source.Name, Data: &data}
 	if r.Method != http.MethodPost {
 		return shown, nil

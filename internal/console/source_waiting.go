@@ -76,16 +76,13 @@ func command(s client.Source) string {
 	return curl
 }
 
+// special are the characters for which a shell needs quotes.
+const special = " \t\n\"'\\`$&|;<>()[]{}*?!#~^"
+
 // quote returns a text as one word for a shell.
 func quote(text string) string {
-	if text != "" && !strings.ContainsFunc(text, needsQuotes) {
+	if text != "" && !strings.ContainsAny(text, special) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// needsQuotes reports whether a shell may give a character a meaning.
-func needsQuotes(r rune) bool {
-	isPlain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+=-", r)
-	return !isPlain
 }
