@@ -23,17 +23,17 @@ func dark(accent Color) accents {
 // CSS returns the style sheet that replaces the accent colors of internal/web/static/style.css; it
 // is empty without an accent color. The config must be valid.
 func (c Config) CSS() []byte {
-	accent, ok := ParseColor(c.AccentColor)
-	if !ok {
-		if accent, ok = ParseColor(c.AccentColorDark); !ok {
-			return nil
-		}
+	accent, isSet := ParseColor(c.AccentColor)
+	accentDark, isDarkSet := ParseColor(c.AccentColorDark)
+	switch {
+	case !isSet && !isDarkSet:
+		return nil
+	case !isSet:
 		accent = mustParse("#2f4fc9")
+	case !isDarkSet:
+		accentDark = accent
 	}
-	forLight, forDark := light(accent), dark(accent)
-	if chosen, ok := ParseColor(c.AccentColorDark); ok {
-		forDark = dark(chosen)
-	}
+	forLight, forDark := light(accent), dark(accentDark)
 	return fmt.Appendf(nil, `:root {
   --accent: light-dark(%s, %s);
   --accent-surface: light-dark(%s, %s);

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
@@ -153,20 +154,14 @@ func (s *story) IsOpen() bool {
 
 // CanRetry reports whether the event can be processed again under its own id.
 func (s *story) CanRetry() bool {
-	switch s.Status {
-	case client.EventStatusFailed, client.EventStatusDead, client.EventStatusUnrouted:
-		return true
-	}
-	return false
+	return slices.Contains([]client.EventStatus{client.EventStatusFailed, client.EventStatusDead, client.EventStatusUnrouted}, s.Status)
 }
 
 // CanRunAgain reports whether a new event can be made of the payload.
 func (s *story) CanRunAgain() bool {
-	switch s.Status {
-	case client.EventStatusDead, client.EventStatusUnrouted, client.EventStatusDelivered, client.EventStatusDuplicate:
-		return s.Origin == client.EventOriginSource
-	}
-	return false
+	isFinal := slices.Contains([]client.EventStatus{client.EventStatusDead, client.EventStatusUnrouted, client.EventStatusDelivered,
+		client.EventStatusDuplicate}, s.Status)
+	return isFinal && s.Origin == client.EventOriginSource
 }
 
 // After returns how long after the event was received a time was, for example +12 ms.
@@ -176,7 +171,8 @@ func (s *story) After(at time.Time) string {
 
 // servePayload sends the exact bytes of an event's body as a file.
 func (c *Console) servePayload(r *request, w http.ResponseWriter) error {
-	response, err := r.api.GetEventPayload(r.Context(), r.tenant, r.PathValue("id"))
+	response, err := r.api.GetEventPayload( //nolint:bodyclose // writePayload closes it
+		r.Context(), r.tenant, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

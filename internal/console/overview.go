@@ -99,8 +99,9 @@ func (a attention) Act() string {
 		return "See causes"
 	case client.AttentionItemTypeHandshakeWaiting:
 		return "Finish set-up"
+	default:
+		return "Open"
 	}
-	return "Open"
 }
 
 // Href is the page on which a person deals with an attention item.

@@ -30,7 +30,8 @@ func (c *Console) chooseProvider(r *request) (view, error) {
 		return view{}, err
 	}
 	if id, verifier := r.URL.Query().Get("provider"), r.URL.Query().Get("verifier"); id != "" || verifier != "" {
-		return r.newSourceForm(all, id, verifier)
+		form, err := r.newSourceForm(all, id, verifier)
+		return form.view(), err
 	}
 	data := chooser{Verifiers: verifierChoices}
 	for _, p := range all {

@@ -29,7 +29,7 @@ type newSource struct {
 }
 
 // newSourceForm shows the form for a provider and scheme, or for a type of verifier.
-func (r *request) newSourceForm(all []client.Provider, provider, verifier string) (view, error) {
+func (r *request) newSourceForm(all []client.Provider, provider, verifier string) (newSource, error) {
 	data := newSource{Verifier: verifier}
 	scheme := r.URL.Query().Get("scheme")
 	if r.Method == http.MethodPost {
@@ -45,16 +45,20 @@ func (r *request) newSourceForm(all []client.Provider, provider, verifier string
 		}
 	}
 	if data.Provider == nil && !slices.Contains(verifierTypes, verifier) {
-		return view{}, &client.Problem{Title: "Not Found", Status: http.StatusNotFound, Detail: "No provider has this name. Choose one from the grid."}
+		return data, &client.Problem{Title: "Not Found", Status: http.StatusNotFound, Detail: "No provider has this name. Choose one from the grid."}
 	}
 	data.describe()
 	data.Form = r.formOf(data.defaults(), data.fields()...)
 	base, err := r.ingestURL("")
 	if err != nil {
-		return view{}, err
+		return data, err
 	}
 	data.URLBase, data.URL = base, base+data.Form.Get("slug")
-	return view{Title: "Set up " + data.Name(), Page: "source_new", Data: data}, nil
+	return data, nil
+}
+
+func (n newSource) view() view {
+	return view{Title: "Set up " + n.Name(), Page: "source_new", Data: n}
 }
 
 // describe derives from the provider what the form asks for.
@@ -115,11 +119,11 @@ func (c *Console) createSource(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	shown, err := r.newSourceForm(all, r.PostForm.Get("provider"), r.PostForm.Get("verifier"))
+	data, err := r.newSourceForm(all, r.PostForm.Get("provider"), r.PostForm.Get("verifier"))
 	if err != nil {
 		return view{}, err
 	}
-	data := shown.Data.(newSource)
+	shown := data.view()
 	secret := ""
 	if r.PostForm.Get("generate") != "" {
 		secret = strings.ToLower(rand.Text())

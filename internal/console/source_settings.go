@@ -34,10 +34,10 @@ func (c *Console) sourceSettings(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return r.settingsView(source), nil
+	return r.settingsOf(source).view(), nil
 }
 
-func (r *request) settingsView(s client.Source) view {
+func (r *request) settingsOf(s client.Source) settings {
 	data := settings{Source: s, Tab: "settings", SecretField: secretField(s)}
 	names := slices.Concat(settingTexts, settingLists, settingNumbers, settingReply,
 		[]string{"is_enabled", "require_idempotency_key", "retry.schedule_seconds", "response", data.SecretField, "secrets", "verifier"})
@@ -45,8 +45,10 @@ func (r *request) settingsView(s client.Source) view {
 		names = append(names, "options."+name)
 	}
 	data.Form = r.formOf(valuesOfSource(s), append(names, "options")...)
-	return view{Title: "Settings of " + s.Name, Data: data}
+	return data
 }
+
+func (s settings) view() view { return view{Title: "Settings of " + s.Source.Name, Data: s} }
 
 // secretField returns the member that has the secrets of a source.
 func secretField(s client.Source) string {
@@ -102,8 +104,8 @@ func (c *Console) updateSource(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	shown := r.settingsView(source)
-	data := shown.Data.(settings)
+	data := r.settingsOf(source)
+	shown := data.view()
 	shown.Status = http.StatusUnprocessableEntity
 	patch := data.patch()
 	if len(data.Form.Faults) > 0 {

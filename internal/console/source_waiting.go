@@ -72,8 +72,9 @@ func command(s client.Source) string {
 		return curl + " -H " + quote(header+": ") + `"$TOKEN"`
 	case "basic_auth":
 		return curl + ` -u "$USERNAME:$PASSWORD"`
+	default:
+		return curl
 	}
-	return curl
 }
 
 // special are the characters for which a shell needs quotes.

@@ -24,6 +24,7 @@ const (
 // cookie returns a cookie that a browser sends from a frame on another site, too. A cookie without
 // a value is deleted.
 func (p *Portal) cookie(r *http.Request, name, value string, seconds int) *http.Cookie {
+	//nolint:gosec // a browser on a development machine has no TLS to the portal
 	c := &http.Cookie{Name: name, Value: value, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteNoneMode, Partitioned: true}
 	if session.IsPlainLoopback(r, p.IsHTTPS(r)) {
