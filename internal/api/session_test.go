@@ -100,7 +100,7 @@ func TestASessionEndsWithItsKey(t *testing.T) {
 			r.must(r.db.DeleteKey(r.Context(), operator, k.TenantID, k.ID))
 			r.clock.Advance(aSecond)
 		},
-		"the key expires": func(r *fixture, k eventhook.APIKey) { r.clock.Advance(time.Hour) },
+		"the key expires": func(r *fixture, _ eventhook.APIKey) { r.clock.Advance(time.Hour) },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := setUp(t)

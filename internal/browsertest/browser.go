@@ -29,7 +29,7 @@ var shared browser
 
 type browser struct {
 	mu  sync.Mutex
-	ctx context.Context // nil before the start; done if the browser has ended
+	ctx context.Context //nolint:containedctx // of the browser: nil before the start; done if it has ended
 }
 
 // Main runs a package's tests, ends the browser that they used, and exits. Before that it calls the

@@ -18,8 +18,8 @@ const actionLimit = 60 * time.Second
 // succeed within the timeout. One goroutine at a time may use a Page.
 type Page struct {
 	t        testing.TB
-	ctx      context.Context
-	limit    time.Duration // of each action
+	ctx      context.Context //nolint:containedctx // is the page, for chromedp
+	limit    time.Duration   // of each action
 	problems problems
 	traffic  traffic
 }

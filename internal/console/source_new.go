@@ -57,8 +57,8 @@ func (r *request) newSourceForm(all []client.Provider, provider, verifier string
 	return data, nil
 }
 
-func (n newSource) view() view {
-	return view{Title: "Set up " + n.Name(), Page: "source_new", Data: n}
+func (d newSource) view() view {
+	return view{Title: "Set up " + d.Name(), Page: "source_new", Data: d}
 }
 
 // describe derives from the provider what the form asks for.

@@ -48,7 +48,7 @@ func (r *request) settingsOf(s client.Source) settings {
 	return data
 }
 
-func (s settings) view() view { return view{Title: "Settings of " + s.Source.Name, Data: s} }
+func (d settings) view() view { return view{Title: "Settings of " + d.Source.Name, Data: d} }
 
 // secretField returns the member that has the secrets of a source.
 func secretField(s client.Source) string {

@@ -128,8 +128,9 @@ func isCritical(a eventhook.Attention) bool {
 		return true
 	case eventhook.AttentionQuota:
 		return a.Count >= all
+	default:
+		return false
 	}
-	return false
 }
 
 // describeFailing adds the summaries of failing subscriptions, which name the hosts, and copies

@@ -111,11 +111,11 @@ func (db *DB) TakeWebLink(ctx context.Context, codeHash []byte, kind session.Kin
 // The statements of SweepWebSessions skip rows that another instance is deleting. Index
 // web_session_expires, for idle sessions the whole table, which is small; index web_link_expires.
 const (
-	sweepWebSessionsSQL = `
+	deleteEndedSessionsSQL = `
 DELETE FROM eventhook.web_session WHERE token_hash = ANY(ARRAY(
     SELECT token_hash FROM eventhook.web_session WHERE expires_at <= $1 OR (kind = 'console' AND last_seen_at <= $2)
     LIMIT $3 FOR UPDATE SKIP LOCKED))`
-	sweepWebLinksSQL = `
+	deleteEndedLinksSQL = `
 DELETE FROM eventhook.web_link WHERE code_hash = ANY(ARRAY(
     SELECT code_hash FROM eventhook.web_link WHERE expires_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED))`
 )
@@ -125,10 +125,10 @@ DELETE FROM eventhook.web_link WHERE code_hash = ANY(ARRAY(
 func (db *DB) SweepWebSessions(ctx context.Context) (int, error) {
 	const limit = 1000
 	now := db.now()
-	sessions, err := db.work.Exec(ctx, sweepWebSessionsSQL, now, now.Add(-session.IdleTimeout), limit)
+	sessions, err := db.work.Exec(ctx, deleteEndedSessionsSQL, now, now.Add(-session.IdleTimeout), limit)
 	if err != nil {
 		return 0, translate("sweep web sessions", err)
 	}
-	links, err := db.work.Exec(ctx, sweepWebLinksSQL, now, limit)
+	links, err := db.work.Exec(ctx, deleteEndedLinksSQL, now, limit)
 	return int(sessions.RowsAffected() + links.RowsAffected()), translate("sweep web links", err)
 }

@@ -33,6 +33,7 @@ func (s *Sessions) cookie(r *http.Request, token string, age time.Duration) *htt
 	if IsPlainLoopback(r, s.IsHTTPS(r)) {
 		c.Secure, c.SameSite, c.Partitioned = false, http.SameSiteLaxMode, false
 	}
+	//nolint:gosec // Secure except for a plain-HTTP loopback request, see IsPlainLoopback
 	return &http.Cookie{Name: c.Name, Value: token, Path: c.Path, MaxAge: maxAge(age), HttpOnly: true, Secure: c.Secure,
 		SameSite: c.SameSite, Partitioned: c.Partitioned}
 }

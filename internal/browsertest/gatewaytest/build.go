@@ -38,14 +38,14 @@ func program(t testing.TB) string {
 // keeps the builds of other test binaries away meanwhile.
 func build(root, to string) error {
 	dir := filepath.Join(root, ".cache", "gatewaytest")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
 	lock, err := os.Create(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // unlocks
+	defer func() { _ = lock.Close() }() // unlocks
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
@@ -59,5 +59,5 @@ func build(root, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, raw, 0o755)
+	return os.WriteFile(to, raw, 0o755) //nolint:gosec // a program
 }

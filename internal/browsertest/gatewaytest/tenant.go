@@ -94,7 +94,7 @@ func (n *Tenant) Send(webhook send.Sample, secret string) (status int, body []by
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if body, err = io.ReadAll(response.Body); err != nil {
 		n.t.Fatal(err)
 	}
