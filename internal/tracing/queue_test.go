@@ -113,7 +113,8 @@ func TestAFlappingCollectorIsTwoLinesAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCollector{}
 		tracer, logs := tracerTo(c, always)
-		for n := range 20 { // 5 s for a batch: 100 s
+		time.Sleep(time.Second) // the collector changes between two batches
+		for n := range 20 {     // 5 s for a batch: 100 s
 			c.set(nil)
 			if n%2 == 0 {
 				c.set(errors.New("refused"))
