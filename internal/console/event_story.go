@@ -164,6 +164,24 @@ func (s *story) CanRunAgain() bool {
 	return isFinal && s.Origin == client.EventOriginSource
 }
 
+// MatchesToday reports whether one of today's routes matches the event.
+func (s *story) MatchesToday() bool {
+	return slices.ContainsFunc(s.Routes.Routes, func(x client.RouteExplanation) bool { return x.Matched })
+}
+
+// WhyUnrouted tells why nothing was started for an unrouted event, and the next step.
+func (s *story) WhyUnrouted() string {
+	switch {
+	case s.Routes.Fault != "":
+		return "No route matched the event when it arrived."
+	case s.MatchesToday():
+		return "No route matched the event when it arrived, but one of today's routes does: reprocess the event, or run it again."
+	case len(s.Routes.Routes) == 0:
+		return "The event is stored, but its source has no routes. A route decides what happens with events."
+	}
+	return "The event is stored, but none of the source's routes matches it. The reasons are below."
+}
+
 // After returns how long after the event was received a time was, for example +12 ms.
 func (s *story) After(at time.Time) string {
 	return "+" + web.Duration(max(0, at.Sub(s.ReceivedAt)))

@@ -156,7 +156,9 @@ func (c *Console) editRoute(r *request) (view, error) {
 
 // openEditor shows the editor with the event in the URL, or else the newest one.
 func (r *request) openEditor(id string, values url.Values, warnings []string) (view, error) {
-	values.Set("event", r.URL.Query().Get("event"))
+	event := r.URL.Query().Get("event")
+	values.Set("event", event)
+	values.Set("back", event)
 	e, err := r.editor(id, values)
 	if err != nil {
 		return view{}, err

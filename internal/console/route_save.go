@@ -43,7 +43,15 @@ func (c *Console) createRoute(r *request) (view, error) {
 	if err != nil {
 		return r.refuseRoute(e, err)
 	}
-	return redirect(r.sourcePath()+"/routes", "The route "+route.Name+" is created. New events meet it within a second.")
+	return r.afterRoute("/routes", "The route "+route.Name+" is created.")
+}
+
+// afterRoute leads to the event for which the route was written, or else to a page of the source.
+func (r *request) afterRoute(path, done string) (view, error) {
+	if event := r.PostForm.Get("back"); event != "" {
+		return redirect(r.base()+"/events/"+segment(event), done+" Stored events do not meet it by themselves: run this event again to see what it does.")
+	}
+	return redirect(r.sourcePath()+path, done+" New events meet it within a second.")
 }
 
 // refuseRoute shows the editor with the faults of the API.
@@ -82,7 +90,7 @@ func (c *Console) updateRoute(r *request) (view, error) {
 	if _, err := r.api.UpdateRouteFrom(r.detached(), r.tenant, e.Source.Slug, e.ID, params, raw); err != nil {
 		return r.refuseRoute(e, err)
 	}
-	return redirect(r.sourcePath()+"/routes/"+segment(e.ID), "The route is saved. New events meet it within a second.")
+	return r.afterRoute("/routes/"+segment(e.ID), "The route is saved.")
 }
 
 func (r *request) showDifference(e *routeEditor, patch members) (view, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,9 +95,9 @@ func (c *Console) startReplay(r *request) (view, error) {
 		return r.refusedReplay(f)
 	}
 	if until == nil { // the window that the person confirms must stay the same
-		now := c.Now().UTC().Truncate(time.Second)
+		now := c.Now().UTC().Truncate(time.Millisecond)
 		until = &now
-		f.Values.Set("until", now.Format(formTime))
+		f.Values.Set("until", now.Format(time.RFC3339Nano))
 	}
 	n, isConfirmed := r.expected()
 	body := client.SubscriptionReplay{Since: *since, Until: until, EventTypes: nonEmptyLines(f.Get("event_types")), ExpectedCount: &n}
@@ -152,6 +153,11 @@ func (c *Console) cancelReplay(r *request) (view, error) {
 
 // IsCapped reports whether the estimate is a lower bound.
 func (p replayPage) IsCapped() bool { return p.Estimate != nil && *p.Estimate >= maxEstimate }
+
+// IsRunning reports whether one of the replays has not ended.
+func (p replayPage) IsRunning() bool {
+	return slices.ContainsFunc(p.Replays, func(x client.Replay) bool { return x.Status == "running" })
+}
 
 // nonEmptyLines returns the lines of a text that are not empty; nil if there are none.
 func nonEmptyLines(text string) (list []string) {

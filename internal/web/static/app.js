@@ -166,7 +166,7 @@
     if (!stream && Date.now() - openedAt > 5000) connect();
   }, 500);
 
-  // ---- Parts of pages without a stream that are refreshed while something is in progress
+  // ---- Parts that wait for something which no stream tells are refreshed. A hidden tab does not ask.
 
   setInterval(() => {
     if (document.hidden || document.querySelector("dialog[open], details.menu[open]")) return;
@@ -271,10 +271,6 @@
     const input = /** @type {HTMLInputElement} */ (e.target), mirror = input.dataset.mirror && one(input.dataset.mirror);
     if (mirror) mirror.textContent = input.value;
   });
-  // Parts that wait for something which the stream does not tell. A hidden tab does not ask.
-  setInterval(() => {
-    if (!document.hidden) for (const part of all("[data-poll]")) htmx?.trigger(part, "live");
-  }, 2000);
 
   // ---- Rows that are dragged into an order. Their form is sent on drop; its buttons do the same by keyboard.
 
