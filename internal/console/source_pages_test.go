@@ -116,10 +116,10 @@ func TestFaultsOfANewSourceStandAtTheirFields(t *testing.T) {
 
 func TestWaitingSaysWhyARequestWasRefused(t *testing.T) {
 	f := newSourceFixture(t)
-	f.get("/console/t/acme/sources/github/waiting").is(http.StatusOK).shows("Waiting for the first event", "No secret matched", "Copy the secret from the sender", "data-poll",
+	f.get("/console/t/acme/sources/github/waiting").is(http.StatusOK).shows("Waiting for the first event", "No secret matched", "Copy the secret from the sender", "data-refresh",
 		"eventhook send github --url https://hooks.example/api/tenants/acme/eventhook/in/github --secret-env SECRET")
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1", EventType: attack, ReceivedAt: today}}})
-	f.get("/console/t/acme/sources/github/waiting").shows("/console/t/acme/events/e1", "&lt;script").lacks("data-poll", "Waiting for the first event…", "<script>alert", "No secret matched")
+	f.get("/console/t/acme/sources/github/waiting").shows("/console/t/acme/events/e1", "&lt;script").lacks("data-refresh", "Waiting for the first event…", "<script>alert", "No secret matched")
 }
 
 func TestHandshakeIsRevealedOnceAndReset(t *testing.T) {

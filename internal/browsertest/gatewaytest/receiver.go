@@ -17,8 +17,14 @@ const receiveLimit = time.Minute
 type Receiver struct {
 	URL    string
 	t      testing.TB
-	status atomic.Int64
+	answer atomic.Pointer[answer]
 	got    chan Delivery
+}
+
+// answer is how a receiver answers.
+type answer struct {
+	status int
+	body   string
 }
 
 // Delivery is a request that a receiver answered.
@@ -40,7 +46,10 @@ func NewReceiver(t testing.TB) *Receiver {
 }
 
 // Answer sets the status of all answers from now on.
-func (r *Receiver) Answer(status int) { r.status.Store(int64(status)) }
+func (r *Receiver) Answer(status int) { r.AnswerText(status, "") }
+
+// AnswerText sets the status and the body of all answers from now on.
+func (r *Receiver) AnswerText(status int, body string) { r.answer.Store(&answer{status, body}) }
 
 // ServeHTTP answers a delivery.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -48,12 +57,13 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err != nil {
 		return
 	}
-	status := int(r.status.Load())
+	a := r.answer.Load()
 	select {
-	case r.got <- Delivery{Header: q.Header, Body: body, Status: status}:
+	case r.got <- Delivery{Header: q.Header, Body: body, Status: a.status}:
 	default: // the test reads no deliveries
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.body)
 }
 
 // Next waits for the next delivery.
@@ -69,3 +79,6 @@ func (r *Receiver) Next() Delivery {
 		return Delivery{}
 	}
 }
+
+// Unread returns the number of deliveries that Next has not returned.
+func (r *Receiver) Unread() int { return len(r.got) }
