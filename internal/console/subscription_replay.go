@@ -97,7 +97,7 @@ func (c *Console) startReplay(r *request) (view, error) {
 	if until == nil { // the window that the person confirms must stay the same
 		now := c.Now().UTC().Truncate(time.Millisecond)
 		until = &now
-		f.Values.Set("until", now.Format(time.RFC3339Nano))
+		f.Values.Set("until", now.Format(formTime+".999"))
 	}
 	n, isConfirmed := r.expected()
 	body := client.SubscriptionReplay{Since: *since, Until: until, EventTypes: nonEmptyLines(f.Get("event_types")), ExpectedCount: &n}

@@ -123,8 +123,8 @@ func (n *newcomer) seesTheTaskDone() {
 // works runs a worker until the test ends.
 func (n *newcomer) works() {
 	w := worker.New(n.g.URL+"/api/tenants/newcomer/eventhook", n.key).
-		Handle("build", worker.Typed(func(_ context.Context, job *worker.Job, in struct{ Body struct{ Ref string } }) error {
-			job.Output = map[string]string{"result": "built " + in.Body.Ref}
+		Handle("build", worker.Typed(func(_ context.Context, job *worker.Job, in struct{ Ref string }) error {
+			job.Output = map[string]string{"result": "built " + in.Ref}
 			return nil
 		}))
 	ctx, stop := context.WithCancel(context.Background())
