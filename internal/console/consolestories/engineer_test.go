@@ -54,7 +54,8 @@ func TestEngineer(t *testing.T) {
 // subscribe creates a subscription without retries for the events of a customer.
 func subscribe(t *testing.T, n *gatewaytest.Tenant, name string, r *gatewaytest.Receiver, customer string) {
 	t.Helper()
-	must1(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{Name: name, URL: r.URL, EventTypes: []string{"github.push"},
+	must1(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{
+		Name: name, URL: r.URL, EventTypes: []string{"github.push"},
 		Filter: map[string]any{"body.customer": customer}, Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}}))
 }
 
@@ -82,7 +83,8 @@ func (e *engineer) findsTheEvent() {
 
 func (e *engineer) copiesIt() {
 	click(e.Page, "Copy as curl")
-	if curl := pasted(e.Page); !strings.HasPrefix(curl, "curl ") || !strings.Contains(curl, e.url) || !strings.Contains(curl, "A-3") {
+	curl := pasted(e.Page)
+	if !strings.HasPrefix(curl, "curl ") || !strings.Contains(curl, e.url) || !strings.Contains(curl, "A-3") {
 		e.t.Errorf("copied as curl: %s", curl)
 	}
 }
@@ -123,7 +125,8 @@ func (e *engineer) replaysTheOutage() {
 	if !slices.Equal(got, e.missed) || e.endpoint.Unread() > 0 {
 		e.t.Errorf("the endpoint got %v and %d more, want %v", got, e.endpoint.Unread(), e.missed)
 	}
-	sent := browsertest.Eval[string](e.Page, `[...document.querySelectorAll("#replays td.number")].slice(0, 4).map(c => c.innerText).join(" ")`)
+	sent := browsertest.Eval[string](e.Page,
+		`[...document.querySelectorAll("#replays td.number")].slice(0, 4).map(c => c.innerText).join(" ")`)
 	if sent != "3 3 3 0" {
 		e.t.Errorf("estimate, queued, sent and dead again: %s", sent)
 	}
