@@ -1,0 +1,99 @@
+package consolebudgets_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/bench/measure"
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
+)
+
+const (
+	deadShare  = 10 // one of as many deliveries is dead
+	firstPaint = 300 * time.Millisecond
+)
+
+// listed is a page of the console with its first page of rows.
+type listed struct{ name, path string }
+
+// pagesOf lists the pages of a tenant whose statements read many rows.
+func pagesOf(tenant, event string) []listed {
+	base := "/console/t/" + tenant
+	search := base + "/events/search?path=body.n&op=%24eq&value="
+	return []listed{
+		{"overview", base}, {"overview-of-a-day", base + "?window=24h"}, {"all-tenants", "/console"},
+		{"all-tenants-of-a-day", "/console?window=24h"},
+		{"events", base + "/events"}, {"events-of-a-source", base + "/events?source=source-000001"},
+		{"dead-events", base + "/events?status=dead"}, {"event", base + "/events/" + event},
+		{"search-that-finds", search + "1"}, {"search-that-finds-nothing", search + "2"},
+		{"deliveries", base + "/deliveries"}, {"dead-deliveries", base + "/deliveries?status=dead"},
+		{"dead-letters", base + "/deliveries/dead"},
+		{"work", base + "/work"}, {"promises", base + "/promises"},
+		{"audit", base + "/audit"}, {"audit-of-all", "/console/audit"},
+		{"sources", base + "/sources"}, {"rejections", base + "/sources/source-000001/rejections"},
+		{"subscriptions", base + "/subscriptions"}, {"keys", base + "/keys"}, {"event-types", base + "/types"},
+		{"tenants", "/console/tenants"}, {"lookup", base + "/search?id=key-500"},
+	}
+}
+
+// view is a measured view of a page: the time until the first byte, and until the first paint.
+type view struct{ server, paint time.Duration }
+
+func see(b *testing.B, p *browsertest.Page, url string) view {
+	b.Helper()
+	p.Open(url)
+	if title := p.Text("h1"); title == "Not found" || title == "Something failed" || title == "The gateway is busy" {
+		b.Fatalf("the page %s has the heading %q", url, title)
+	}
+	ms := browsertest.Eval[float64](p, `(n => n.responseStart - n.requestStart)(performance.getEntriesByType("navigation")[0])`)
+	return view{time.Duration(ms * float64(time.Millisecond)), p.Vitals().FirstPaint}
+}
+
+// BenchmarkConsole measures the first page of each list among BENCH_EVENTS rows of each kind: the time
+// of the server, and the first paint in a browser, whose limit is 300 ms. A cold view is the first
+// after a restart of the gateway; the browser has the style sheet from the sign-in.
+func BenchmarkConsole(b *testing.B) {
+	events := measure.Size(b, "BENCH_EVENTS", 10_000)
+	g := gatewaytest.Start(b)
+	n := g.Tenant(b, "large")
+	archive := n.Subscribe("archive", gatewaytest.NewReceiver(b))
+	n.SeedAll(events)
+	n.SeedDeliveries(archive.ID, events)
+	n.SeedDead(events / deadShare)
+	list, err := n.Client.ListEvents(b.Context(), n.Slug, client.ListEventsParams{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, page := range pagesOf(n.Slug, list.Items[0].ID) {
+		b.Run(page.name, func(b *testing.B) {
+			g.Kill()
+			g.Restart()
+			p := signIn(b, g)
+			cold := see(b, p, g.URL+page.path)
+			var server, paint []time.Duration
+			for b.Loop() {
+				v := see(b, p, g.URL+page.path)
+				server, paint = append(server, v.server), append(paint, v.paint)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(milliseconds(cold.server), "cold-server-ms")
+			b.ReportMetric(milliseconds(cold.paint), "cold-paint-ms")
+			b.ReportMetric(milliseconds(median(server)), "server-ms")
+			b.ReportMetric(milliseconds(median(paint)), "paint-ms")
+			b.ReportMetric(milliseconds(slices.Max(paint)), "slowest-paint-ms")
+			if median(paint) > firstPaint {
+				b.Logf("MISSED: the first paint takes %s, the limit is %s", median(paint), firstPaint)
+			}
+		})
+	}
+}
+
+func median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
