@@ -89,3 +89,12 @@ func (p *Page) Offline(offline bool) {
 		return err
 	}))
 }
+
+// ForgetFiles empties the cache of the browser, which all pages share.
+func (p *Page) ForgetFiles() {
+	p.t.Helper()
+	p.Do("empty the cache", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.ClearBrowserCache, cdp.Empty{})
+		return err
+	}))
+}

@@ -1,0 +1,147 @@
+package consolebudgets_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
+)
+
+// stoppedClock records the streams of a page, and its repeated timers, which run only when a test lets
+// time pass. Nothing that a page shows meanwhile can come from polling.
+const stoppedClock = `
+window.streams = [];
+window.EventSource = class extends EventSource {
+	constructor(...args) { super(...args); streams.push(this); }
+};
+window.timers = [];
+window.setInterval = f => timers.push(f);
+window.openStreams = () => streams.filter(s => s.readyState !== EventSource.CLOSED).length;
+window.hide = isHidden => {
+	Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
+	document.dispatchEvent(new Event("visibilitychange"));
+};`
+
+// watched is a page whose clock has stopped.
+type watched struct {
+	*browsertest.Page
+	t      *testing.T
+	server string
+}
+
+func newWatched(t *testing.T, g *gatewaytest.Gateway) *watched {
+	t.Helper()
+	p := signIn(t, g)
+	p.Do("stop the clock", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: stoppedClock})
+		return err
+	}))
+	return &watched{p, t, g.URL}
+}
+
+// open opens a page and waits for its stream.
+func (p *watched) open(path string) {
+	p.t.Helper()
+	p.Open(p.server + path)
+	p.WaitFor(`document.querySelector("[data-live-state]").dataset.state === "live"`)
+}
+
+// pass lets the repeated timers run once, and returns the number of requests that they sent.
+func (p *watched) pass() int {
+	p.t.Helper()
+	before := len(p.Requests())
+	if n := browsertest.Eval[int](p.Page, `timers.forEach(f => f()), timers.length`); n == 0 {
+		p.t.Error("the page has no repeated timers, so this test sees none")
+	}
+	return len(p.Requests()) - before
+}
+
+// hide hides the tab, or shows it again.
+func (p *watched) hide(isHidden bool) {
+	p.t.Helper()
+	browsertest.Eval[bool](p.Page, fmt.Sprintf(`(hide(%t), true)`, isHidden))
+}
+
+// wantStreams checks how many streams the page has opened, and how many of them are open.
+func (p *watched) wantStreams(when string, opened, open int) {
+	p.t.Helper()
+	got := browsertest.Eval[[]int](p.Page, `[streams.length, openStreams()]`)
+	if got[0] != opened || got[1] != open {
+		p.t.Errorf("%s: got %d streams, %d open; want %d and %d", when, got[0], got[1], opened, open)
+	}
+}
+
+// showsEvent waits until the list has an event.
+func (p *watched) showsEvent(id string) {
+	p.t.Helper()
+	p.WaitVisible(fmt.Sprintf(`tr[data-href$=%q]`, id))
+}
+
+func TestALiveListHasOneStreamAndDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "live")
+	p := newWatched(t, g)
+	p.open("/console/t/" + n.Slug + "/events")
+	if sent := p.pass(); sent != 0 {
+		t.Errorf("the timers of a live list sent %d requests, want 0", sent)
+	}
+	p.showsEvent(n.Push(""))
+	p.showsEvent(n.Push(""))
+	p.wantStreams("after two updates", 1, 1)
+}
+
+func TestAHiddenTabClosesItsStreamAndCatchesUpWhenItIsShown(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "hidden")
+	p := newWatched(t, g)
+	p.open("/console/t/" + n.Slug + "/events")
+	p.hide(true)
+	p.wantStreams("hidden", 1, 0)
+	missed := n.Push("")
+	if sent := p.pass(); sent != 0 {
+		t.Errorf("a hidden tab sent %d requests, want 0", sent)
+	}
+	if p.Count(fmt.Sprintf(`tr[data-href$=%q]`, missed)) > 0 {
+		t.Error("a hidden tab shows a new event")
+	}
+	p.hide(false)
+	p.showsEvent(missed)
+	p.wantStreams("shown again", 2, 1)
+}
+
+func TestOnlyAnUnfinishedVisiblePageAsks(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "asking")
+	work, err := n.Client.StartWork(t.Context(), n.Slug, client.StartWorkParams{}, client.WorkStart{Type: "task", Kind: "build"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newWatched(t, g)
+	p.open("/console/t/" + n.Slug + "/work/" + work.ID)
+	if sent := p.pass(); sent != 1 {
+		t.Errorf("the page of waiting work sent %d requests, want 1", sent)
+	}
+	p.hide(true)
+	if sent := p.pass(); sent != 0 {
+		t.Errorf("the hidden page of waiting work sent %d requests, want 0", sent)
+	}
+	if _, err := n.Client.CancelWork(t.Context(), n.Slug, work.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.hide(false)
+	p.WaitFor(`!document.querySelector("[data-refresh]")`)
+	if sent := p.pass(); sent != 0 {
+		t.Errorf("the page of cancelled work sent %d requests, want 0", sent)
+	}
+	p.wantStreams("at the end", 2, 1)
+}

@@ -1,0 +1,74 @@
+package consolebudgets_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
+)
+
+// Budgets of a page, in compressed bytes.
+const (
+	maxHTML     = 80 << 10
+	maxStyle    = 24 << 10
+	maxScript   = 60 << 10
+	maxRequests = 6 // the document, a style sheet, two scripts, an icon, and a stream
+)
+
+// seededEvents fill the first page of each list.
+const seededEvents = 1000
+
+// TestEachPageKeepsItsBudgets opens each page twice. The browser has no files before the first time,
+// and loads only the document the second time.
+func TestEachPageKeepsItsBudgets(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "budgets")
+	s := n.Subscribe("archive", gatewaytest.NewReceiver(t))
+	n.SeedAll(seededEvents)
+	n.SeedDeliveries(s.ID, seededEvents)
+	n.SeedDead(seededEvents / deadShare)
+	list, err := n.Client.ListEvents(t.Context(), n.Slug, client.ListEventsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := signIn(t, g)
+	for _, page := range pagesOf(n.Slug, list.Items[0].ID) {
+		p.ForgetFiles()
+		keepsBudgets(t, p, page.name, g.URL+page.path)
+	}
+}
+
+func keepsBudgets(t *testing.T, p *browsertest.Page, name, url string) {
+	t.Helper()
+	before := len(p.Requests())
+	p.Open(url)
+	p.WaitVisible("main h1")
+	got := p.Transferred()
+	t.Logf("%-28s %6d bytes of HTML, %d of style, %d of script", name, got.Document, got.Style, got.Script)
+	if got.Document > maxHTML || got.Style > maxStyle || got.Script > maxScript {
+		t.Errorf("%s: got %+v compressed bytes, want at most %d, %d and %d", name, got, maxHTML, maxStyle, maxScript)
+	}
+	if got.Style == 0 || got.Script == 0 || networkBytes(p) == 0 {
+		t.Errorf("%s: got %+v, want a style and scripts from the network", name, got)
+	}
+	requests := p.Requests()[before:]
+	if len(requests) > maxRequests || streamsOf(requests) > 1 {
+		t.Errorf("%s: got %d requests, %d of them streams, want at most %d and 1: %v", name, len(requests), streamsOf(requests), maxRequests, requests)
+	}
+	p.Open(url)
+	if bytes := networkBytes(p); bytes > 0 {
+		t.Errorf("%s: the second view loaded %d bytes beside the document, want 0", name, bytes)
+	}
+}
+
+// networkBytes returns what the document loaded from the network, not from the browser's cache.
+func networkBytes(p *browsertest.Page) int {
+	return browsertest.Eval[int](p, `performance.getEntriesByType("resource").reduce((sum, e) => sum + e.transferSize, 0)`)
+}
+
+func streamsOf(requests []browsertest.Request) int {
+	return len(slices.DeleteFunc(slices.Clone(requests), func(r browsertest.Request) bool { return r.Type != "EventSource" }))
+}
