@@ -90,7 +90,7 @@ func (p *Page) Offline(offline bool) {
 	}))
 }
 
-// ForgetFiles empties the cache of the browser, which all pages share.
+// ForgetFiles empties the cache of the page, so that it loads styles and scripts again.
 func (p *Page) ForgetFiles() {
 	p.t.Helper()
 	p.Do("empty the cache", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
