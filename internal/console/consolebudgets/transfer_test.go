@@ -11,10 +11,10 @@ import (
 
 // Budgets of a page, in compressed bytes.
 const (
-	maxHTML     = 80 << 10
-	maxStyle    = 24 << 10
-	maxScript   = 60 << 10
-	maxFiles    = 6 // the document, a style sheet, two scripts, an icon, and a stream
+	maxHTML   = 80 << 10
+	maxStyle  = 24 << 10
+	maxScript = 60 << 10
+	maxFiles  = 6 // the document, a style sheet, two scripts, an icon, and a stream
 )
 
 // seededEvents fill the first page of each list.
