@@ -20,10 +20,13 @@ type eventSearch struct {
 	Sent  string
 	Found *client.EventsFound // nil before the first search, and if the search was refused
 	Pager pager
+	// Later is the address of the results while the page waits for them; "" if it has them.
+	Later string
 }
 
 // searchEvents finds events by a filter on header, body and event. The rows of the form and its JSON
-// must all hold.
+// must all hold. A search takes up to 5 s, so that the page appears without the results and requests
+// them then, or by a link without JavaScript.
 func (c *Console) searchEvents(r *request) (view, error) {
 	q := r.URL.Query()
 	values := url.Values{"filter": {q.Get("filter")}, "received_before": {q.Get("received_before")}, "received_after": {q.Get("received_after")}}
@@ -43,11 +46,32 @@ func (c *Console) searchEvents(r *request) (view, error) {
 	if filter == nil {
 		return v, nil
 	}
+	if s.Later = laterSearch(r); s.Later != "" {
+		return v, s.show(filter)
+	}
 	err := s.run(r, filter)
 	if err != nil && s.Form.refuse(err) {
 		v.Status, err = 422, nil
 	}
 	return v, err
+}
+
+// waits is the parameter of a request that waits for the results.
+const waits = "wait"
+
+// laterSearch returns the address of the results, "" if the request asks for them.
+func laterSearch(r *request) string {
+	if r.Header.Get("HX-Request") != "" || r.URL.Query().Has(waits) {
+		return ""
+	}
+	return withParameter(r.URL.RequestURI(), waits, "yes")
+}
+
+// show sets the text of the filter.
+func (s *eventSearch) show(filter map[string]any) error {
+	sent, err := json.MarshalIndent(filter, "", "  ")
+	s.Sent = string(sent)
+	return err
 }
 
 // run searches one part of the time span.
@@ -56,11 +80,9 @@ func (s *eventSearch) run(r *request, filter map[string]any) error {
 	if err != nil {
 		return err
 	}
-	sent, err := json.MarshalIndent(filter, "", "  ")
-	if err != nil {
+	if err := s.show(filter); err != nil {
 		return err
 	}
-	s.Sent = string(sent)
 	cursor, limit := r.cursor()
 	found, err := r.api.SearchEvents(r.Context(), r.tenant, client.EventSearch{Filter: filter, ReceivedAfter: *times[0], ReceivedBefore: times[1],
 		Cursor: cursor, Limit: limit})

@@ -29,7 +29,7 @@ func TestSearchBuildsTheFilterFromItsRows(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.answer("POST "+T+"/events/search", client.EventsFound{})
-		f.get(searchPage + "?" + c.query).is(http.StatusOK)
+		f.get(searchPage + "?wait=yes&" + c.query).is(http.StatusOK)
 		if got, want := f.called("POST "+T+"/events/search").Body, `{"filter":`+c.want+`,"limit":50,"received_after":"2026-01-30T14:02:00Z"}`; got != want {
 			t.Errorf("%s: body, got %s, want %s", c.query, got, want)
 		}
@@ -41,9 +41,22 @@ func TestSearchSaysHowFarItCame(t *testing.T) {
 	f.get(searchPage).is(http.StatusOK).shows("Find events by their content", "2026-01-30T14:02:00")
 	f.answer("POST "+T+"/events/search", client.EventsFound{Items: []client.Event{{ID: "e1", EventType: attack, ReceivedAt: today}}, Scanned: 200000,
 		ScannedUntil: ref(today.Add(-time.Hour)), NextCursor: ref("next")}, client.EventsFound{Scanned: 7, ScannedUntil: ref(today)})
-	f.get(searchPage+"?path=a&op=%24eq&value="+url.QueryEscape(attack)).is(http.StatusOK).lacks("<script>alert").
+	f.get(searchPage+"?wait=yes&path=a&op=%24eq&value="+url.QueryEscape(attack)).is(http.StatusOK).lacks("<script>alert").
 		shows("1 event matches in this part", "200\u202f000 events were", "back to", "2026-01-31T13:02:11Z", "not searched yet", "Search further", "cursor=next", "received_after=2026-01-30T14")
-	f.get(searchPage+"?path=a&op=%24eq&value=1&cursor=next").shows("The whole time span is searched", "No event matches in this part", "First part").lacks("Search further")
+	f.get(searchPage+"?wait=yes&path=a&op=%24eq&value=1&cursor=next").shows("The whole time span is searched", "No event matches in this part", "First part").lacks("Search further")
+}
+
+func TestASearchAppearsBeforeItsResults(t *testing.T) {
+	f := newFixture(t)
+	search := searchPage + "?path=a&op=%24eq&value=1"
+	f.get(search).is(http.StatusOK).shows("Searching", `hx-trigger="load"`, `value="1"`, "wait=yes").lacks("No event matches")
+	if calls := strings.Join(f.calls(), " "); strings.Contains(calls, "search") {
+		t.Errorf("calls before the page appears, got %s, want no search", calls)
+	}
+	f.answer("POST "+T+"/events/search", client.EventsFound{Items: []client.Event{}, NextCursor: ref("next")})
+	part := f.request(http.MethodGet, search, nil)
+	part.Header.Set("HX-Request", "true")
+	f.do(part).is(http.StatusOK).shows("No event matches", "cursor=next").lacks("Searching", "wait=yes")
 }
 
 func TestSearchShowsFaultsAtItsFields(t *testing.T) {
@@ -54,7 +67,7 @@ func TestSearchShowsFaultsAtItsFields(t *testing.T) {
 	}
 	f.answer("POST "+T+"/events/search", &client.Problem{Title: "Unprocessable Entity", Status: 422, Errors: []client.Fault{
 		{Location: "body.filter.x", Message: attack}, {Location: "body.received_before", Message: "must be after received_after"}}})
-	f.get(searchPage+"?path=x&op=%24eq&value=1&received_before=2026-01-01T00:00:00").is(http.StatusUnprocessableEntity).lacks("<script>alert").
+	f.get(searchPage+"?wait=yes&path=x&op=%24eq&value=1&received_before=2026-01-01T00:00:00").is(http.StatusUnprocessableEntity).lacks("<script>alert").
 		shows("must be after received_after", "filter.x: ", `value="x"`, `value="2026-01-01T00:00:00"`)
 }
 

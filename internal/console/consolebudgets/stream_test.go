@@ -145,3 +145,18 @@ func TestOnlyAnUnfinishedVisiblePageAsks(t *testing.T) {
 	}
 	p.wantStreams("at the end", 2, 1)
 }
+
+func TestASearchShowsItsResultsWithoutAReload(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "searching")
+	id := n.Push("")
+	p := newWatched(t, g)
+	p.Open(g.URL + "/console/t/" + n.Slug + "/events/search?path=event.type&op=%24eq&value=push")
+	p.showsEvent(id)
+	p.wantStreams("a search", 0, 0)
+	p.Open(g.URL + "/console/t/" + n.Slug + "/events/search?path=event.nothing&op=%24eq&value=push")
+	p.Allow("422")
+	p.WaitURL("wait=yes")
+	p.WaitVisible(".fault, [role=alert]")
+}

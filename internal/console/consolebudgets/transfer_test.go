@@ -64,9 +64,11 @@ func keepsBudgets(t *testing.T, p *browsertest.Page, name, url string) {
 	}
 }
 
-// networkBytes returns what the document loaded from the network, not from the browser's cache.
+// networkBytes returns what the document loaded from the network, not from the browser's cache, without
+// the results that a search requests.
 func networkBytes(p *browsertest.Page) int {
-	return browsertest.Eval[int](p, `performance.getEntriesByType("resource").reduce((sum, e) => sum + e.transferSize, 0)`)
+	return browsertest.Eval[int](p, `performance.getEntriesByType("resource").
+		filter(e => e.initiatorType !== "xmlhttprequest").reduce((sum, e) => sum + e.transferSize, 0)`)
 }
 
 // countRequests returns how many URLs were requested from the gateway, and how often a stream. An icon

@@ -169,7 +169,7 @@
   // ---- Parts that wait for something which no stream tells are refreshed. A hidden tab does not ask.
 
   setInterval(() => {
-    if (document.hidden || document.querySelector("dialog[open], details.menu[open]")) return;
+    if (document.hidden || Date.now() - refreshedAt < refreshEvery || document.querySelector("dialog[open], details.menu[open]")) return;
     for (const part of all("[data-refresh]")) htmx?.trigger(part, "live");
   }, 2000);
 
@@ -345,6 +345,15 @@
     const row = currentHref && rows().find((r) => r.getAttribute("data-href") === currentHref);
     if (row) row.classList.add("current");
     refreshTimes();
+  });
+  // Results that the server refuses: the complete page says why.
+  document.addEventListener("htmx:responseError", (e) => {
+    const page = element(e.target)?.dataset.results;
+    if (page) location.replace(page);
+  });
+  document.addEventListener("htmx:sendError", (e) => {
+    const target = element(e.target), status = target?.dataset.results && one("[role=status]", target);
+    if (status) status.textContent = "The connection was lost. Reload the page to search again.";
   });
   document.addEventListener("htmx:configRequest", (e) => {
     const headers = /** @type {CustomEvent} */ (e).detail.headers;
