@@ -14,13 +14,16 @@ import (
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
 
-// stoppedClock records the streams of a page, and its repeated timers, which run only when a test lets
+// stoppedClock records the streams of a page, counts its requests, and keeps its repeated timers, which run only when a test lets
 // time pass. Nothing that a page shows meanwhile can come from polling.
 const stoppedClock = `
 window.streams = [];
 window.EventSource = class extends EventSource {
 	constructor(...args) { super(...args); streams.push(this); }
 };
+window.sent = 0;
+const send = XMLHttpRequest.prototype.send;
+XMLHttpRequest.prototype.send = function (...args) { window.sent++; return send.apply(this, args); };
 window.timers = [];
 window.setInterval = f => timers.push(f);
 window.openStreams = () => streams.filter(s => s.readyState !== EventSource.CLOSED).length;
@@ -56,11 +59,11 @@ func (p *watched) open(path string) {
 // pass lets the repeated timers run once, and returns the number of requests that they sent.
 func (p *watched) pass() int {
 	p.t.Helper()
-	before := len(p.Requests())
-	if n := browsertest.Eval[int](p.Page, `timers.forEach(f => f()), timers.length`); n == 0 {
+	got := browsertest.Eval[[]int](p.Page, `(before => (timers.forEach(f => f()), [timers.length, sent - before]))(sent)`)
+	if got[0] == 0 {
 		p.t.Error("the page has no repeated timers, so this test sees none")
 	}
-	return len(p.Requests()) - before
+	return got[1]
 }
 
 // hide hides the tab, or shows it again.
