@@ -4,8 +4,12 @@ import (
 	"compress/gzip"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 )
+
+// compressors are reused, because a new one takes 800 KB.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // WriteHTML writes a complete page, compressed if the browser accepts that.
 func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) {
@@ -19,7 +23,9 @@ func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) 
 	}
 	h.Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	z := gzip.NewWriter(w)
+	z, _ := compressors.Get().(*gzip.Writer) // New makes each
+	defer compressors.Put(z)
+	z.Reset(w)
 	_, _ = z.Write(page)
 	_ = z.Close()
 }
