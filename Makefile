@@ -40,7 +40,7 @@ NPM_INSTALL = npm install --no-save --ignore-scripts --no-audit --no-fund --logl
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test test-programs bench soak build release image check check-programs chart chart-files lint lint-api lint-api-tools lint-js lint-js-tools screenshots vet fmt fuzz docs generate postgres compiler interpreters servers libraries chromium axe npm bare clean
+.PHONY: run demo test test-programs bench bench-console soak build release image check check-programs chart chart-files lint lint-api lint-api-tools lint-js lint-js-tools screenshots vet fmt fuzz docs generate postgres compiler interpreters servers libraries chromium axe npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -82,6 +82,10 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) test -run '^TestASearchThatFindsNothingSaysHowFarItCame$$' -v -count=1 -timeout 1h ./cmd/eventhook
 	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
+
+bench-console: export BENCH_EVENTS ?= 1000000
+bench-console: postgres chromium ## measure the lists of the console in a browser; see docs/console.md
+	$(GO) test -run '^$$' -bench '^BenchmarkConsole$$' -benchtime 20x -timeout 1h ./internal/console/consolebudgets
 
 RELEASE := $(BIN)/release
 release: $(NFPM) ## build archives, packages, checksums and bills of materials of all platforms
