@@ -25,8 +25,8 @@ type eventSearch struct {
 }
 
 // searchEvents finds events by a filter on header, body and event. The rows of the form and its JSON
-// must all hold. A search takes up to 5 s, so that the page appears without the results and requests
-// them then, or by a link without JavaScript.
+// must all hold. A search takes up to 5 s: the page appears without the results and then requests
+// them. Without JavaScript, a link of the page does.
 func (c *Console) searchEvents(r *request) (view, error) {
 	q := r.URL.Query()
 	values := url.Values{"filter": {q.Get("filter")}, "received_before": {q.Get("received_before")}, "received_after": {q.Get("received_after")}}
@@ -61,7 +61,7 @@ const waits = "wait"
 
 // laterSearch returns the address of the results, "" if the request asks for them.
 func laterSearch(r *request) string {
-	if r.Header.Get("HX-Request") != "" || r.URL.Query().Has(waits) {
+	if isForPart(r.Request) || r.URL.Query().Has(waits) {
 		return ""
 	}
 	return withParameter(r.URL.RequestURI(), waits, "yes")

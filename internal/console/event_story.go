@@ -58,7 +58,7 @@ func (c *Console) storyOf(r *request) (*story, error) {
 	}
 	s := &story{EventDetail: event, Reload: r.storyLink("", ""), RoutesHref: r.storyLink("routes", "inputs") + "#routed", ReadAt: c.Now()}
 	parts := []func(*request, *story) error{readSource, readDuplicates, readRouting, readActions, readDeliveries}
-	if r.Header.Get("HX-Request") == "" { // a refresh replaces only the parts above
+	if !isForPart(r.Request) { // a refresh replaces only the parts above
 		parts = append(parts, func(r *request, s *story) error { return readPayload(r, s, raw) }, readSubscriptions)
 	}
 	for _, read := range parts {

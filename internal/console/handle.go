@@ -73,7 +73,7 @@ func (c *Console) askSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
 	}
-	if r.Header.Get("HX-Request") != "" {
+	if isForPart(r) {
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusUnauthorized)
 		return

@@ -43,6 +43,9 @@ func inProcess(handler http.Handler, r *http.Request, key string) (*client.Clien
 	return client.New("http://"+web.HostOf(r), key, client.WithHTTPClient(h), client.WithUserAgent(r.UserAgent()))
 }
 
+// isForPart reports whether htmx requests the page to replace a part of it.
+func isForPart(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
+
 // base returns the path of the tenant's pages.
 func (r *request) base() string { return tenantBase(r.tenant) }
 

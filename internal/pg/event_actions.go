@@ -234,8 +234,8 @@ FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_action a ON a.event_id = 
 WHERE a.status <> 'pending' ORDER BY a.event_id, a.started_at, a.route_id, a.target_index`
 
 // readRequestsSQL reads the status of deliveries to targets of routes. The ids of an
-// event's deliveries are adjacent. Primary key, one partition each: OFFSET 0 keeps the planner from
-// reading all deliveries once for a list of events, of which its plan for any list expects ten.
+// event's deliveries are adjacent. Primary key, one partition each. Without OFFSET 0, PostgreSQL, which
+// does not know how many ids the list has, reads all deliveries of a partition once.
 const readRequestsSQL = `
 SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, first_id, last_id)

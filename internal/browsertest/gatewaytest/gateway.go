@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -94,6 +95,19 @@ func (g *Gateway) Restart() {
 
 // Log returns what the gateway has logged.
 func (g *Gateway) Log() string { return g.log.String() }
+
+// SignIn opens a page of the console in a browser as the holder of a key.
+func (g *Gateway) SignIn(t testing.TB, key, path string) *browsertest.Page {
+	t.Helper()
+	p := browsertest.New(t)
+	p.Open(g.URL + path)
+	p.WaitVisible("#key")
+	p.Fill("#key", key)
+	p.Press("Enter")
+	p.WaitGone("#key")
+	p.WaitVisible("main")
+	return p
+}
 
 // Client returns a client with a key.
 func (g *Gateway) Client(t testing.TB, key string) *client.Client {

@@ -66,8 +66,8 @@ func parseID(t testing.TB, id string) (raw [16]byte) {
 	return raw
 }
 
-// SeedAll inserts as many rows of every other kind as well: executions, promises and audit entries,
-// with the counts of a day that the overview shows.
+// SeedAll inserts events as SeedEvents does, as many executions, promises and audit entries, and the
+// traffic of a day for the overview.
 func (n *Tenant) SeedAll(events int) {
 	n.t.Helper()
 	conn := n.connect()
@@ -86,7 +86,8 @@ func (n *Tenant) SeedAll(events int) {
 const seedTrafficSQL = `
 INSERT INTO eventhook.traffic (tenant_id, resource_id, at, span, slot, received, refused, duplicates, succeeded, failed, sent,
     failed_attempts, dead, latency)
-SELECT t.id, r.id, date_bin(make_interval(secs => span), now(), 'epoch') - make_interval(secs => span * i), span, 1, 600, 0, 1, 590, 5, 600, 3, 1, array_fill(20::int8, ARRAY[26])
+SELECT t.id, r.id, date_bin(make_interval(secs => span), now(), 'epoch') - make_interval(secs => span * i), span, 1,
+    600, 0, 1, 590, 5, 600, 3, 1, array_fill(20::int8, ARRAY[26])
 FROM eventhook.tenant t CROSS JOIN LATERAL (
     SELECT t.id UNION ALL SELECT id FROM eventhook.source WHERE tenant_id = t.id
     UNION ALL SELECT id FROM eventhook.subscription WHERE tenant_id = t.id) r (id),
@@ -99,8 +100,11 @@ func (n *Tenant) SeedDead(deliveries int) {
 	n.t.Helper()
 	conn := n.connect()
 	n.exec(conn, `
-UPDATE eventhook.delivery SET status = 'dead', status_code = 500, last_error = 'the subscriber answered 500: cause ' || ascii(substr(id::text, 36)) % 20
-WHERE id IN (SELECT d.id FROM eventhook.delivery d JOIN eventhook.tenant t ON t.id = d.tenant_id WHERE t.slug = $1 ORDER BY d.id DESC LIMIT $2)`, deliveries)
+UPDATE eventhook.delivery SET status = 'dead', status_code = 500,
+    last_error = 'the subscriber answered 500: cause ' || ascii(substr(id::text, 36)) % 20
+WHERE id IN (
+    SELECT d.id FROM eventhook.delivery d JOIN eventhook.tenant t ON t.id = d.tenant_id
+    WHERE t.slug = $1 ORDER BY d.id DESC LIMIT $2)`, deliveries)
 	if err := seed.Vacuum(n.t.Context(), conn); err != nil {
 		n.t.Fatal(err)
 	}

@@ -6,15 +6,12 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/bench/measure"
-	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
 
-const (
-	deadShare  = 10 // one of as many deliveries is dead
-	firstPaint = 300 * time.Millisecond
-)
+// firstPaint is the limit of a list.
+const firstPaint = 300 * time.Millisecond
 
 // listed is a page of the console with its first page of rows.
 type listed struct{ name, path string }
@@ -71,20 +68,11 @@ func measured(p *browsertest.Page, script string) time.Duration {
 func BenchmarkConsole(b *testing.B) {
 	events := measure.Size(b, "BENCH_EVENTS", 10_000)
 	g := gatewaytest.Start(b)
-	n := g.Tenant(b, "large")
-	archive := n.Subscribe("archive", gatewaytest.NewReceiver(b))
-	n.SeedAll(events)
-	n.SeedDeliveries(archive.ID, events)
-	n.SeedDead(events / deadShare)
-	list, err := n.Client.ListEvents(b.Context(), n.Slug, client.ListEventsParams{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, page := range pagesOf(n.Slug, list.Items[0].ID) {
+	for _, page := range fill(b, g, "large", events) {
 		b.Run(page.name, func(b *testing.B) {
 			g.Kill()
 			g.Restart()
-			p := signIn(b, g)
+			p := g.SignIn(b, gatewaytest.AdminKey, "/console")
 			cold := see(b, p, g.URL+page.path)
 			var server, paint, results []time.Duration
 			for b.Loop() {

@@ -6,21 +6,23 @@ package consolebudgets_test
 import (
 	"testing"
 
-	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// signIn opens the console as an admin.
-func signIn(t testing.TB, g *gatewaytest.Gateway) *browsertest.Page {
+// fill creates a tenant with rows in each list and a tenth of its deliveries dead, and returns the lists.
+func fill(t testing.TB, g *gatewaytest.Gateway, slug string, events int) []listed {
 	t.Helper()
-	p := browsertest.New(t)
-	p.Open(g.URL + "/console")
-	p.WaitVisible("#key")
-	p.Fill("#key", gatewaytest.AdminKey)
-	p.Press("Enter")
-	p.WaitGone("#key")
-	p.WaitVisible("main")
-	return p
+	n := g.Tenant(t, slug)
+	archive := n.Subscribe("archive", gatewaytest.NewReceiver(t))
+	n.SeedAll(events)
+	n.SeedDeliveries(archive.ID, events)
+	n.SeedDead(events / 10) //nolint:mnd // a tenth
+	newest, err := n.Client.ListEvents(t.Context(), n.Slug, client.ListEventsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pagesOf(n.Slug, newest.Items[0].ID)
 }

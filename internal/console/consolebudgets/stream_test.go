@@ -14,8 +14,8 @@ import (
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
 
-// stoppedClock records the streams of a page, counts its requests, and keeps its repeated timers, which run only when a test lets
-// time pass. Nothing that a page shows meanwhile can come from polling.
+// stoppedClock records the streams of a page, counts its requests, and keeps its repeated timers, which
+// run only when a test lets time pass. Nothing that a page shows meanwhile can come from polling.
 const stoppedClock = `
 window.streams = [];
 window.EventSource = class extends EventSource {
@@ -41,7 +41,7 @@ type watched struct {
 
 func newWatched(t *testing.T, g *gatewaytest.Gateway) *watched {
 	t.Helper()
-	p := signIn(t, g)
+	p := g.SignIn(t, gatewaytest.AdminKey, "/console")
 	p.Do("stop the clock", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: stoppedClock})
 		return err

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
@@ -25,17 +24,8 @@ const seededEvents = 1000
 func TestEachPageKeepsItsBudgets(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Shared(t)
-	n := g.Tenant(t, "budgets")
-	s := n.Subscribe("archive", gatewaytest.NewReceiver(t))
-	n.SeedAll(seededEvents)
-	n.SeedDeliveries(s.ID, seededEvents)
-	n.SeedDead(seededEvents / deadShare)
-	list, err := n.Client.ListEvents(t.Context(), n.Slug, client.ListEventsParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := signIn(t, g)
-	for _, page := range pagesOf(n.Slug, list.Items[0].ID) {
+	p := g.SignIn(t, gatewaytest.AdminKey, "/console")
+	for _, page := range fill(t, g, "budgets", seededEvents) {
 		p.ForgetFiles()
 		keepsBudgets(t, p, page.name, g.URL+page.path)
 	}

@@ -41,7 +41,7 @@ func TestEngineer(t *testing.T) {
 		e.endpoint.Next()
 	}
 	other.Next()
-	e.Page = signIn(t, g, n.Key("read", "manage"), "/console")
+	e.Page = g.SignIn(t, n.Key("read", "manage"), "/console")
 	e.findsTheEvent()
 	e.copiesIt()
 	e.seesTheFailure()

@@ -97,7 +97,7 @@ const (
 func TestScreenshotsOfEveryPageAreAccessibleAndSafe(t *testing.T) {
 	g := gatewaytest.Shared(t)
 	s := newScene(t, g, "acme")
-	p := signIn(t, g, gatewaytest.AdminKey, "/console")
+	p := g.SignIn(t, gatewaytest.AdminKey, "/console")
 	for _, page := range s.pages() {
 		t.Run(page.name, func(t *testing.T) { s.check(t, p, g.URL, page) })
 	}

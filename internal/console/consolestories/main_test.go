@@ -11,19 +11,6 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// signIn opens a page of the console as the holder of a key.
-func signIn(t *testing.T, g *gatewaytest.Gateway, key, path string) *browsertest.Page {
-	t.Helper()
-	p := browsertest.New(t)
-	p.Open(g.URL + path)
-	p.WaitVisible("#key")
-	p.Fill("#key", key)
-	p.Press("Enter")
-	p.WaitGone("#key")
-	p.WaitVisible("main")
-	return p
-}
-
 // attack is text of a sender that would set window.attacked if a page showed it as markup.
 const attack = `"><img src=x onerror="window.attacked=1"><script>window.attacked=1</script>{{.}}`
 

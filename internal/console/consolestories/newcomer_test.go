@@ -27,7 +27,7 @@ func TestNewcomer(t *testing.T) {
 	must1(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: "newcomer", Name: "Newcomer"}))
 	key := must1(g.Admin.CreateKey(t.Context(), "newcomer",
 		client.KeyCreate{Name: "Ada", Scopes: []string{"read", "manage", "work"}}))
-	n := &newcomer{Page: signIn(t, g, *key.Key, "/console"), t: t, g: g, key: *key.Key}
+	n := &newcomer{Page: g.SignIn(t, *key.Key, "/console"), t: t, g: g, key: *key.Key}
 	n.addsGitHub()
 	n.seesWhyAPushIsRefused()
 	n.seesTheFirstEvent()

@@ -171,7 +171,7 @@
   setInterval(() => {
     if (document.hidden || Date.now() - refreshedAt < refreshEvery || document.querySelector("dialog[open], details.menu[open]")) return;
     for (const part of all("[data-refresh]")) htmx?.trigger(part, "live");
-  }, 2000);
+  }, refreshEvery);
 
   // ---- Dialogs
 
