@@ -146,6 +146,11 @@ const (
 	ErrorHTTP    ErrorClass = "http"    // any other status that is not 2xx
 	ErrorBlocked ErrorClass = "blocked" // the address policy does not allow the address
 	ErrorClosed  ErrorClass = "closed"  // the connection was closed before the response was complete
+	// ErrorRefused means that a broker does not take the message, for example because its topic does
+	// not exist.
+	ErrorRefused ErrorClass = "refused"
+	// ErrorAuth means that a broker does not accept the credentials, or that they do not suffice.
+	ErrorAuth ErrorClass = "auth"
 	// ErrorTransform means that the transform of the subscription failed, so that nothing
 	// was sent. It would fail again, so the delivery is dead.
 	ErrorTransform ErrorClass = "transform"

@@ -117,9 +117,11 @@ type requestPreview struct {
 	BodySize   *int              `json:"body_size,omitempty"`   // set instead of a body that is too large for the preview
 }
 
+// maxPreviewBody is the maximum size of a body in a preview, in bytes.
+const maxPreviewBody = 64 << 10
+
 // preview encodes the request of the first attempt without secrets.
 func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
-	const maxPreviewBody = 64 << 10
 	header, body := r.content(e, payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body), stored)
 	r.addEventHeaders(header, e, 1)
 	s := requestPreview{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}

@@ -25,6 +25,12 @@ var kinds = table{
 	{"promise", func() Settings { return new(promise) }},
 	{"publish", func() Settings { return new(publish) }},
 	{"http", func() Settings { return new(httpRequest) }},
+	{"nats", func() Settings { return new(NATS) }},
+	{"kafka", func() Settings { return new(Kafka) }},
+	{"amqp", func() Settings { return new(AMQP) }},
+	{"redis_stream", func() Settings { return new(RedisStream) }},
+	{"sqs", func() Settings { return new(SQS) }},
+	{"pubsub", func() Settings { return new(PubSub) }},
 }
 
 // Settings is the configuration of one kind of target: a pointer to a struct in which each exported

@@ -288,6 +288,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	}
 	background := g.start(g.backgroundLoops()...)
 	dispatch := g.start(g.subscribers.dispatcher.Run, g.subscribers.prober.Run)
+	connections := g.start(g.subscribers.brokers.Run)
 	process := g.start(g.process.Run)
 	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
 	go panics.Guarded(func() { serve(public, g.public) })()
@@ -306,6 +307,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	batches.stop()
 	process.stop()
 	dispatch.stop()
+	connections.stop()
 	background.stop()
 	g.shutDown(management)
 	g.log.Info("stopped")

@@ -1,0 +1,192 @@
+package brokers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Bounds of the connections of an instance.
+const (
+	maxConnections       = 1000
+	maxTenantConnections = 50
+	maxIdle              = 5 * time.Minute
+	sweepEvery           = time.Minute
+)
+
+// poolKey identifies a connection: tenants share none.
+type poolKey struct {
+	tenant     eventhook.TenantID
+	connection string
+}
+
+// pool has the open connections. Safe for concurrent use.
+type pool struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	entries map[poolKey]*pooled
+	tenants map[eventhook.TenantID]int // entries of each tenant
+}
+
+// pooled is a connection, or the attempt to open it. mu of the pool guards users and idleSince.
+type pooled struct {
+	opened    chan struct{} // closed when connection and err are set
+	c         Connection
+	err       error
+	users     int
+	idleSince time.Time
+}
+
+func newPool(now func() time.Time) *pool {
+	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}}
+}
+
+var errPoolFull = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
+
+// get returns the open connection of a key, or opens it. Concurrent calls open it once. The caller
+// must call release when it has finished. An open connection is used until it is closed by the other
+// side; then the next call opens another.
+func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Connection, error)) (c Connection, release func(), err error) {
+	e, isNew, evicted, err := p.reserve(key)
+	if evicted != nil {
+		evicted.Close()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if isNew {
+		e.c, e.err = open(ctx)
+		close(e.opened)
+		if e.err != nil {
+			p.remove(key, e)
+		}
+	}
+	select {
+	case <-e.opened:
+	case <-ctx.Done():
+		p.release(e)
+		return nil, nil, ctx.Err()
+	}
+	if e.err != nil {
+		p.release(e)
+		return nil, nil, e.err
+	}
+	return e.c, func() { p.release(e) }, nil
+}
+
+// reserve returns the entry of a key with one more user. If there is none, it returns a new entry,
+// which the caller must open. If the bounds need it, an idle connection leaves the pool: the caller
+// must close it.
+func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Connection, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e = p.entries[key]; e != nil && !e.isBroken() {
+		e.users++
+		return e, false, nil, nil
+	}
+	if e != nil {
+		evicted = e.c
+		p.drop(key)
+	}
+	if len(p.entries) >= maxConnections || p.tenants[key.tenant] >= maxTenantConnections {
+		idle, found := p.oldestIdle(key.tenant)
+		if !found {
+			return nil, false, evicted, errPoolFull
+		}
+		evicted = p.entries[idle].c
+		p.drop(idle)
+	}
+	e = &pooled{opened: make(chan struct{}), users: 1}
+	p.entries[key] = e
+	p.tenants[key.tenant]++
+	return e, true, evicted, nil
+}
+
+// isBroken reports whether the connection was opened and is closed now.
+func (e *pooled) isBroken() bool {
+	select {
+	case <-e.opened:
+		return e.err != nil || e.c.IsClosed()
+	default:
+		return false
+	}
+}
+
+// oldestIdle returns the connection that has been idle for longest: of the tenant if it has reached
+// its own bound, else of any tenant.
+func (p *pool) oldestIdle(tenant eventhook.TenantID) (oldest poolKey, found bool) {
+	own := p.tenants[tenant] >= maxTenantConnections
+	for key, e := range p.entries {
+		if e.users > 0 || own && key.tenant != tenant {
+			continue
+		}
+		if !found || e.idleSince.Before(p.entries[oldest].idleSince) {
+			oldest, found = key, true
+		}
+	}
+	return oldest, found
+}
+
+// drop removes an entry.
+func (p *pool) drop(key poolKey) {
+	delete(p.entries, key)
+	if p.tenants[key.tenant]--; p.tenants[key.tenant] == 0 {
+		delete(p.tenants, key.tenant)
+	}
+}
+
+// remove removes an entry unless another has taken its place.
+func (p *pool) remove(key poolKey, e *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.entries[key] == e {
+		p.drop(key)
+	}
+}
+
+func (p *pool) release(e *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.users--
+	e.idleSince = p.now()
+}
+
+func (p *pool) size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.entries)
+}
+
+// run closes connections that are idle for maxIdle until ctx ends, and then all.
+func (p *pool) run(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
+		case <-tick.C:
+			p.closeIdle(p.now())
+		}
+	}
+	return nil
+}
+
+// closeIdle closes the connections that have been idle for maxIdle at a time.
+func (p *pool) closeIdle(now time.Time) {
+	var idle []Connection
+	p.mu.Lock()
+	for key, e := range p.entries {
+		if e.users == 0 && now.Sub(e.idleSince) >= maxIdle {
+			idle = append(idle, e.c)
+			p.drop(key)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range idle {
+		c.Close()
+	}
+}

@@ -1,0 +1,60 @@
+package brokers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// transport sends deliveries to one target. It implements outbound.Transport.
+type transport struct {
+	brokers *Brokers
+	message *targets.Message
+	key     poolKey
+	open    func(ctx context.Context) (Connection, error)
+}
+
+var _ outbound.Transport = (*transport)(nil)
+
+// Send implements outbound.Transport.
+func (t *transport) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
+	ctx, cancel := context.WithTimeout(ctx, t.message.Timeout())
+	defer cancel()
+	a := eventhook.Attempt{StartedAt: t.brokers.Now()}
+	receipt, err := t.publish(ctx, t.message.Compose(d))
+	a.Duration = t.brokers.Now().Sub(a.StartedAt)
+	if err != nil {
+		a.ErrorClass, a.Error = t.describe(ctx, a.StartedAt, err)
+	}
+	a.Excerpt = receipt[:min(len(receipt), eventhook.MaxExcerpt)]
+	if t.brokers.Tracer != nil {
+		t.brokers.Tracer.Sent(d, attempt, t.message.Broker().Server(), a)
+	}
+	return a
+}
+
+func (t *transport) publish(ctx context.Context, m targets.CloudEvent) (receipt string, err error) {
+	c, release, err := t.brokers.pool.get(ctx, t.key, t.open)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return c.Publish(ctx, t.message.Broker(), m)
+}
+
+// describe returns the class and the message of a failed attempt.
+func (t *transport) describe(ctx context.Context, since time.Time, err error) (eventhook.ErrorClass, string) {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f.Class, f.Text
+	}
+	err = t.brokers.Dialer.Explain(ctx, t.message.Broker().Server(), since, err)
+	var classed interface{ Class() string }
+	if errors.As(err, &classed) {
+		return eventhook.ErrorClass(classed.Class()), err.Error()
+	}
+	return eventhook.ErrorClosed, err.Error()
+}
