@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"strings"
@@ -11,7 +12,7 @@ import (
 // NATS publishes messages to a subject of NATS, by default through JetStream.
 type NATS struct {
 	URL         string `json:"url" maxLength:"2048" example:"tls://nats.example:4222" doc:"The servers: one URL, or several separated by commas, with the scheme nats or tls. It must not contain a user or a password."`
-	Subject     string `json:"subject" maxLength:"255" example:"orders.{key}" doc:"The subject. {key} stands for the value at key_path; spaces, dots and wildcards in it become _."`
+	Subject     string `json:"subject" maxLength:"255" example:"orders.{key}" doc:"The subject. {key} stands for the value at key_path; spaces, dots and wildcards in it become _, and so does a missing value."`
 	Delivery    string `json:"delivery,omitempty" enum:"jetstream,core" doc:"jetstream, the default: a stream must store the message and acknowledge it. core: the server must have received it; nobody may have subscribed to it."`
 	Username    string `json:"username,omitempty" maxLength:"255" doc:"User name. It needs password."`
 	Password    string `json:"password,omitempty" secret:"url" maxLength:"4096" doc:"Password of username."`
@@ -57,12 +58,12 @@ func (s *NATS) connection() any {
 
 // SubjectOf returns the subject of a message with a key.
 func (s *NATS) SubjectOf(key string) string {
-	return withKey(s.Subject, strings.Map(func(c rune) rune {
+	return withKey(s.Subject, cmp.Or(strings.Map(func(c rune) rune {
 		if c <= ' ' || c == 0x7f || strings.ContainsRune(".*>", c) {
 			return '_'
 		}
 		return c
-	}, key))
+	}, key), "_"))
 }
 
 var _ Broker = (*NATS)(nil)

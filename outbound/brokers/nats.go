@@ -32,6 +32,7 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 	options.CustomDialer = natsDialer{ctx, b.Dialer}
 	options.TLSConfig = b.tlsConfig(s.CA)
 	options.NoEcho = true
+	options.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // without it, nats.go prints errors
 	if deadline, ok := ctx.Deadline(); ok {
 		options.Timeout = deadline.Sub(b.Now())
 	}
@@ -120,6 +121,8 @@ func natsFailure(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return failuref(eventhook.ErrorRefused, "no stream of JetStream stores the subject; create one, or set delivery to core")
+	case errors.Is(err, nats.ErrTimeout):
+		return context.DeadlineExceeded
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return failuref(eventhook.ErrorAuth, "the server does not accept the credentials, or they have expired")
 	case errors.Is(err, nats.ErrPermissionViolation):

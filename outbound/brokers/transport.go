@@ -3,6 +3,7 @@ package brokers
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -51,10 +52,24 @@ func (t *transport) describe(ctx context.Context, since time.Time, err error) (e
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Class, f.Text
 	}
-	err = t.brokers.Dialer.Explain(ctx, t.message.Broker().Server(), since, err)
+	host := t.message.Broker().Server()
+	if isLate(err) {
+		return eventhook.ErrorTimeout, "no acknowledgement from " + host + " in time"
+	}
+	err = t.brokers.Dialer.Explain(ctx, host, since, err)
 	var classed interface{ Class() string }
 	if errors.As(err, &classed) {
 		return eventhook.ErrorClass(classed.Class()), err.Error()
 	}
 	return eventhook.ErrorClosed, err.Error()
+}
+
+// isLate reports whether the time of an attempt ended after the connection to the server was made.
+func isLate(err error) bool {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return false
+	}
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

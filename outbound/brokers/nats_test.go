@@ -1,0 +1,121 @@
+package brokers_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/natstest"
+)
+
+// natsServer is a NATS server with a stream of all subjects that begin with orders.
+type natsServer struct {
+	*natstest.Server
+	messages jetstream.MessagesContext
+}
+
+func newNATS(t *testing.T) *natsServer {
+	t.Helper()
+	s := &natsServer{Server: natstest.New(t, func(o *server.Options) { o.Username, o.Password = "gateway", secret })}
+	js := s.Connect(nats.UserInfo("gateway", secret))
+	stream := must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}))
+	consumer := must(stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy}))
+	s.messages = must(consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullHeartbeat(time.Second)))
+	t.Cleanup(s.messages.Stop)
+	return s
+}
+
+func (s *natsServer) target(members map[string]any) string {
+	return targetJSON(map[string]any{"type": "nats", "url": s.URL(), "subject": "orders.{key}", "username": "gateway", "password": secret,
+		"key_path": "body.customer.id"}, members)
+}
+
+func (s *natsServer) received(t *testing.T) received {
+	t.Helper()
+	for {
+		m, err := s.messages.Next()
+		if err != nil && t.Context().Err() == nil {
+			continue // a heartbeat is missing while the server is stopped
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := map[string]string{}
+		for name := range m.Headers() {
+			headers[name] = m.Headers().Get(name)
+		}
+		return received{Key: strings.TrimPrefix(m.Subject(), "orders."), ContentType: headers["Content-Type"],
+			Attributes: cloudAttributes(headers, "ce-"), Data: string(m.Data())}
+	}
+}
+
+func (s *natsServer) stop()  { s.Stop() }
+func (s *natsServer) start() { s.Start() }
+
+func TestNATS(t *testing.T) {
+	testKind(t, kind{server: newNATS(t), unknown: map[string]any{"subject": "nowhere"}, unknownClass: eventhook.ErrorRefused,
+		wrong: map[string]any{"password": "another"}})
+}
+
+func TestJetStreamStoresARepetitionOnce(t *testing.T) {
+	s := newNATS(t)
+	f := open(t, s.target(nil))
+	d := f.delivery("application/json", order)
+	first, second := f.sent(d), f.sent(d)
+	if !strings.Contains(second.Excerpt, "stored before") || strings.Contains(first.Excerpt, "stored before") {
+		t.Errorf("got the receipts %q and %q, want a repetition", first.Excerpt, second.Excerpt)
+	}
+}
+
+func TestCoreNATSNeedsNoStream(t *testing.T) {
+	s := newNATS(t)
+	f := open(t, s.target(map[string]any{"subject": "plain", "delivery": "core", "key_path": nil}))
+	conn := s.Connect(nats.UserInfo("gateway", secret)).Conn()
+	sub := must(conn.SubscribeSync("plain"))
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f.sent(f.delivery("application/json", order))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if m, err := sub.NextMsgWithContext(ctx); err != nil || string(m.Data) != order {
+		t.Errorf("got %v, %v; want the message", m, err)
+	}
+}
+
+func TestNATSRefusesSubjectsWithoutPermission(t *testing.T) {
+	s := natstest.New(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "gateway", Password: secret, Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{"allowed"}}}}}
+	})
+	for delivery, subject := range map[string]string{"core": "secret.subject", "jetstream": "secret.subject"} {
+		f := open(t, targetJSON(map[string]any{"type": "nats", "url": s.URL(), "subject": subject, "delivery": delivery,
+			"username": "gateway", "password": secret, "timeout_seconds": 2}, nil))
+		f.fails(eventhook.ErrorAuth, eventhook.ErrorTimeout)
+	}
+}
+
+// targetJSON returns a target with the members replaced; nil removes a member.
+func targetJSON(base, members map[string]any) string {
+	all := maps.Clone(base)
+	for name, value := range members {
+		if all[name] = value; value == nil {
+			delete(all, name)
+		}
+	}
+	return string(must(json.Marshal(all)))
+}
+
+var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// at replaces the address of the server in a target.
+func at(target, other string) string { return address.ReplaceAllString(target, other) }
