@@ -106,6 +106,16 @@ func (b *Brokers) opener(to targets.Broker) (func(ctx context.Context) (Connecti
 	switch s := to.(type) {
 	case *targets.NATS:
 		return func(ctx context.Context) (Connection, error) { return b.openNATS(ctx, s) }, nil
+	case *targets.Kafka:
+		return func(ctx context.Context) (Connection, error) { return b.openKafka(ctx, s) }, nil
+	case *targets.AMQP:
+		return func(ctx context.Context) (Connection, error) { return b.openAMQP(ctx, s) }, nil
+	case *targets.RedisStream:
+		return func(ctx context.Context) (Connection, error) { return b.openRedisStream(ctx, s) }, nil
+	case *targets.SQS:
+		return func(ctx context.Context) (Connection, error) { return b.openSQS(ctx, s) }, nil
+	case *targets.PubSub:
+		return func(ctx context.Context) (Connection, error) { return b.openPubSub(ctx, s) }, nil
 	}
 	return nil, fmt.Errorf("this program has no client for %T", to)
 }
