@@ -125,6 +125,20 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	}
 }
 
+// Store stores events that a log has delivered, in one commit, and passes them to the processor as
+// Accept does. If it returns nil, each event has its Status; an empty one means that the database
+// refused this event alone. The caller bounds the events and their bytes.
+func (b *Batcher) Store(events []*eventhook.Event) error {
+	arrivals := make([]*effects.Arrival, len(events))
+	for i, e := range events {
+		arrivals[i] = &effects.Arrival{Event: e}
+		if len(e.Body)+len(e.Headers) <= largeEvent {
+			arrivals[i].Plan = b.handoff.PlanArrival(e)
+		}
+	}
+	return b.commit(arrivals)
+}
+
 // Waiting returns the number of events that are queued or being committed.
 func (b *Batcher) Waiting() int { return b.commits.Waiting() + b.large.Waiting() }
 

@@ -85,7 +85,7 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 	r.used = usagetest.NewStore()
 	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.Now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
-	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
+	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Acceptor: r.batcher, Observer: r.observer,
 		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Ready: func() error { return r.unfit }, Meter: r.meter, Log: log, Now: r.clock.Now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())

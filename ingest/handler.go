@@ -34,7 +34,7 @@ type Handler struct {
 	config    Config
 	sources   *snapshot.Cache[address, *source]
 	fastly    *fastlyCache
-	batcher   *Batcher
+	acceptor  Acceptor
 	observer  Observer
 	tracer    Tracer // may be nil
 	learner   Learner
@@ -56,7 +56,7 @@ type Handler struct {
 // Deps are the dependencies of a Handler.
 type Deps struct {
 	Sources  Sources
-	Batcher  *Batcher
+	Acceptor Acceptor
 	Observer Observer
 	Tracer   Tracer       // may be nil
 	Keys     verify.Keys  // published keys; if nil, verifiers that need them refuse every request
@@ -79,7 +79,7 @@ func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, l
 
 // NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
-	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
+	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), acceptor: deps.Acceptor,
 		observer: deps.Observer, tracer: deps.Tracer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
 		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
@@ -313,7 +313,7 @@ func (h *Handler) storeEvent(e *eventhook.Event, in received) (*eventhook.Event,
 	if over := in.source.account.Take(size, now); over != nil {
 		return nil, &refusal{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}
 	}
-	if err := h.batcher.Accept(e); err != nil {
+	if err := h.acceptor.Accept(e); err != nil {
 		in.source.account.Return(size, now)
 		return nil, notStored(err)
 	}

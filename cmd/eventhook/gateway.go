@@ -185,7 +185,7 @@ func (g *gateway) wire() {
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
 		Sources: g.db, Learner: g.db, Services: g.db, Ready: g.db.Fit, Keys: g.publishedKeys, Confirm: g.out.confirm,
-		Meter: g.meter, Batcher: g.batcher, Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
+		Meter: g.meter, Acceptor: g.batcher, Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
 }
