@@ -72,30 +72,47 @@ func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
 // lost, are left out, and unopened is the reason. Such a source can still be updated or
 // deleted.
 func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err error) {
-	var status, sealed string
-	var learned *string
-	var settings []byte
-	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
-		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned,
-		&s.SecretRevealed, &s.HandshakeOpenedAt)
+	r, err := scanSourceRow(row)
 	if err != nil {
 		return s, nil, err
 	}
-	s.TenantStatus = eventhook.TenantStatus(status)
-	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, sealed)
+	return db.openSource(r)
+}
+
+// sourceRow is a source with sealed secrets.
+type sourceRow struct {
+	Source   eventhook.Source // without its verifier, learned secrets and settings
+	Sealed   string           // the verifier
+	Learned  *string          // sealed; nil for none
+	Settings json.RawMessage
+}
+
+// scanSourceRow scans sourceColumns.
+func scanSourceRow(row pgx.Row) (r sourceRow, err error) {
+	s := &r.Source
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, (*string)(&s.TenantStatus), &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
+		&s.Slug, &s.Name, &s.Provider, &r.Sealed, &s.SecretsCount, &r.Settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &r.Learned,
+		&s.SecretRevealed, &s.HandshakeOpenedAt)
+	return r, err
+}
+
+// openSource opens the secrets of a source as scanSourcePartly says.
+func (db *DB) openSource(r sourceRow) (s eventhook.Source, unopened, err error) {
+	s = r.Source
+	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, r.Sealed)
 	if err != nil {
 		unopened = fmt.Errorf("open the verifier of source %s/%s: %w", s.TenantSlug, s.Slug, err)
 	} else {
 		s.Verifier = eventhook.NewSecret(verifier)
 	}
-	if learned != nil {
-		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *learned)
+	if r.Learned != nil {
+		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *r.Learned)
 		if err != nil {
 			unopened = errors.Join(unopened, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err))
 		}
 		s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(secret)}
 	}
-	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
+	return s, unopened, json.Unmarshal(r.Settings, &s.SourceSettings)
 }
 
 // sourceRecord is the part of a source that audit entries show, except its verifier. The

@@ -1,0 +1,69 @@
+package natslog
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+// overhead bounds the bytes of a message besides headers and body.
+const overhead = 4 << 10
+
+// Fits implements ingest.Log. The servers announce the size of the largest message.
+func (l *Log) Fits(e *eventhook.Event) bool {
+	limit := l.conn.MaxPayload()
+	if limit == 0 {
+		limit = defaultMaxPayload // before the first connection
+	}
+	return int64(len(e.Headers)+len(e.Body)+overhead+len(e.IdempotencyKey)+len(e.EventType)) <= limit
+}
+
+// defaultMaxPayload is the limit of NATS servers without configuration.
+const defaultMaxPayload = 1 << 20
+
+// Append implements ingest.Log. It waits for the acknowledgement, which the leader of the stream sends
+// after a quorum of its replicas has the message. Appends share the connection and do not wait for
+// each other.
+func (l *Log) Append(ctx context.Context, e *eventhook.Event) error {
+	raw, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if !l.isReady.Load() {
+		return l.Ready()
+	}
+	ack, err := l.js.PublishMsgAsync(&nats.Msg{Subject: l.subject(e), Data: raw}, jetstream.WithMsgID(e.ID.String()),
+		jetstream.WithExpectStream(l.Config.Name), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return appendError(err)
+	}
+	select {
+	case <-ack.Ok():
+		return nil
+	case err := <-ack.Err():
+		return appendError(err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// appendError returns ingest.ErrLogFull for the errors of a stream, an account or a server that has
+// reached its bound.
+func appendError(err error) error {
+	const resources, storeFailed, accountLimit = 10023, 10077, 10002
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	switch code := int(api.ErrorCode); {
+	case code == storeFailed && strings.Contains(api.Description, "maximum"), code == resources, code == accountLimit, code == 10047:
+		return ingest.ErrLogFull
+	}
+	return err
+}

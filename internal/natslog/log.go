@@ -1,0 +1,268 @@
+package natslog
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+// Options are the dependencies of a Log.
+type Options struct {
+	Config  ingest.LogConfig
+	Ingest  ingest.Config // bounds the batches that are stored
+	Name    string        // by which the instance introduces itself to the servers
+	Log     *slog.Logger
+	Now     func() time.Time
+	Metrics Metrics // may be nil
+}
+
+// Metrics observes a Log.
+type Metrics interface {
+	// LogStored counts events that were taken from the log and stored, or were stored before.
+	LogStored(events, stored int)
+	// LogDead counts messages that were moved to the dead messages.
+	LogDead(n int)
+}
+
+// Log is a connection to the log. It implements ingest.Log and is safe for concurrent use. Open
+// connects; Run takes messages until its context ends.
+type Log struct {
+	Options
+	conn *nats.Conn
+	js   jetstream.JetStream
+
+	isReady atomic.Bool  // the stream and the bucket exist
+	fault   atomic.Value // of type faultText: why they do not
+	state   atomic.Pointer[State]
+}
+
+var _ ingest.Log = (*Log)(nil)
+
+// faultText is why the log is not ready; "" for no reason.
+type faultText string
+
+// State is the state of the stream when it was last read.
+type State struct {
+	Messages int64 // webhooks that are not in the database
+	Bytes    int64
+	MaxBytes int64
+	OldestAt time.Time // zero without a message
+	Dead     int64     // dead messages
+	ReadAt   time.Time
+}
+
+// subject is the subject of a tenant's messages. The stream has all subjects below its name.
+func (l *Log) subject(e *eventhook.Event) string {
+	return l.Config.Name + ".events." + e.TenantID.String()
+}
+
+func (l *Log) deadSubject() string { return l.Config.Name + ".dead" }
+
+// Names of the parts of the log on the servers.
+func (l *Log) deadStream() string { return l.Config.Name + "_DEAD" }
+func (l *Log) bucket() string     { return l.Config.Name + "_SOURCES" }
+
+// consumer is the name of the durable consumer that all instances share.
+const consumer = "store"
+
+// Open connects to the servers. It does not wait for them: while they cannot be reached, Ready says so,
+// and the connection is tried again and again. The error is for a configuration that cannot work.
+func Open(o Options) (*Log, error) {
+	l := &Log{Options: o}
+	l.fault.Store(faultText("the log of webhooks has not been reached yet"))
+	options, err := l.connectOptions()
+	if err != nil {
+		return nil, err
+	}
+	if l.conn, err = nats.Connect(o.Config.URL, options...); err != nil {
+		return nil, fmt.Errorf("ingest.log.url: %w", hideURL(err))
+	}
+	if l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(maxPending)); err != nil {
+		l.conn.Close()
+		return nil, fmt.Errorf("ingest.log: %w", err)
+	}
+	return l, nil
+}
+
+// maxPending is the maximum number of appends that wait for an acknowledgement; ingest.LogFront bounds
+// them before.
+const maxPending = 64 << 10
+
+// reconnectWait is the time between two attempts to reach the servers.
+const reconnectWait = 250 * time.Millisecond
+
+func (l *Log) connectOptions() ([]nats.Option, error) {
+	options := []nats.Option{
+		nats.Name(l.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectBufSize(-1), // an append fails at once while there is no connection: its sender must know
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			l.Log.Warn("the log of webhooks reported an error", "error", err)
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			l.isReady.Store(false)
+			l.fault.Store(faultText("the log of webhooks cannot be reached"))
+			if err != nil {
+				l.Log.Warn("the connection to the log of webhooks broke; connecting again", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(c *nats.Conn) {
+			l.Log.Info("connected to the log of webhooks again", "server", c.ConnectedServerName())
+		}),
+	}
+	if l.Config.CredentialsFile != "" {
+		options = append(options, nats.UserCredentials(l.Config.CredentialsFile))
+	}
+	if l.Config.CAFile != "" {
+		pem, err := os.ReadFile(l.Config.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ingest.log.ca_file: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, errors.New("ingest.log.ca_file: no certificate in PEM")
+		}
+		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}))
+	}
+	return options, nil
+}
+
+// hideURL removes URLs, which may contain a password, from an error of nats.go.
+func hideURL(err error) error {
+	if strings.Contains(err.Error(), "://") {
+		return errors.New("is not valid, or the servers refuse the connection") //nolint:err113 // the cause may quote a password
+	}
+	return err
+}
+
+// Ready returns nil while the log takes webhooks, otherwise the reason, for users.
+func (l *Log) Ready() error {
+	if l.isReady.Load() && l.conn.IsConnected() {
+		return nil
+	}
+	text, _ := l.fault.Load().(faultText)
+	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: string(text)}
+}
+
+// setUp creates the stream, the consumer, the dead messages and the bucket, or changes them to the
+// configuration.
+func (l *Log) setUp(ctx context.Context) error {
+	c := l.Config
+	if _, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: c.Name, Description: "Eventhook: accepted webhooks that are not in the database yet",
+		Subjects: []string{c.Name + ".events.*"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
+		Replicas: c.Replicas, Storage: jetstream.FileStorage,
+	}); err != nil {
+		return fmt.Errorf("create the stream %s: %w", c.Name, err)
+	}
+	if _, err := l.js.CreateOrUpdateConsumer(ctx, c.Name, jetstream.ConsumerConfig{
+		Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxTaken,
+	}); err != nil {
+		return fmt.Errorf("create the consumer of %s: %w", c.Name, err)
+	}
+	if _, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: l.deadStream(), Description: "Eventhook: webhooks that the database refuses",
+		Subjects: []string{l.deadSubject()}, Discard: jetstream.DiscardNew, MaxBytes: max(c.MaxBytes/deadShare, minDead),
+		Replicas: c.Replicas, Storage: jetstream.FileStorage, AllowDirect: true,
+	}); err != nil {
+		return fmt.Errorf("create the stream %s: %w", l.deadStream(), err)
+	}
+	if _, err := l.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: l.bucket(), Description: "Eventhook: sources, for instances that cannot reach the database", Replicas: c.Replicas,
+	}); err != nil {
+		return fmt.Errorf("create the bucket %s: %w", l.bucket(), err)
+	}
+	return nil
+}
+
+// deadShare is the part of max_bytes that dead messages may take.
+const (
+	deadShare = 10
+	minDead   = 16 << 20
+)
+
+// watch sets the log up when the servers can be reached, and reads its state, until ctx ends.
+func (l *Log) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		l.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// watchEvery is the time between two readings of the state.
+const watchEvery = time.Second
+
+func (l *Log) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, l.Config.AppendTimeout)
+	defer cancel()
+	if !l.conn.IsConnected() {
+		l.isReady.Store(false)
+		return
+	}
+	err := error(nil)
+	if !l.isReady.Load() {
+		if err = l.setUp(ctx); err == nil {
+			l.isReady.Store(true)
+			l.Log.Info("webhooks are accepted into the log", "stream", l.Config.Name, "replicas", l.Config.Replicas)
+		}
+	}
+	if err == nil {
+		err = l.readState(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		text := faultText("the log of webhooks does not work: " + err.Error())
+		if l.fault.Swap(text) != text {
+			l.Log.Error("the log of webhooks does not work; webhooks are refused until it does", "error", err)
+		}
+		l.isReady.Store(false)
+	}
+}
+
+func (l *Log) readState(ctx context.Context) error {
+	stream, err := l.js.Stream(ctx, l.Config.Name)
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	s := &State{Messages: int64(info.State.Msgs), Bytes: int64(info.State.Bytes), MaxBytes: info.Config.MaxBytes, ReadAt: l.Now()}
+	if info.State.Msgs > 0 {
+		s.OldestAt = info.State.FirstTime
+	}
+	dead, err := l.js.Stream(ctx, l.deadStream())
+	if err != nil {
+		return err
+	}
+	s.Dead = int64(dead.CachedInfo().State.Msgs)
+	l.state.Store(s)
+	return nil
+}
+
+// State returns the state of the stream when it was last read; ok is false before that.
+func (l *Log) State() (s State, ok bool) {
+	p := l.state.Load()
+	if p == nil {
+		return s, false
+	}
+	return *p, true
+}
+
+// Close ends the connection.
+func (l *Log) Close() { l.conn.Close() }

@@ -1,0 +1,75 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The advisory locks that instances hold for long. Each has a connection of its own.
+const lockSourceCopies = 1702258544 // "evmp"
+
+// lockEvery is the time between two attempts to get a lock, and between two checks that it is held.
+const lockEvery = 2 * time.Second
+
+// WithSourceCopies calls do while this instance, and no other, may write copies of sources. It calls do
+// again when it has got the lock again. The context of do ends when the lock is lost or ctx ends.
+// Errors of do are logged, and do is called again.
+func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		if err := db.withLock(ctx, lockSourceCopies, do); err != nil && ctx.Err() == nil {
+			db.log.Debug("the lock of the copies of sources is free again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lockEvery):
+		}
+	}
+	return nil
+}
+
+// withLock calls do with a lock, or returns nil at once if another instance has it.
+func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context) error) error {
+	conn, err := pgx.ConnectConfig(ctx, db.work.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // releases the lock
+	}()
+	var isHeld bool
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, lock).Scan(&isHeld); err != nil || !isHeld {
+		return err
+	}
+	held, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	checked := make(chan struct{})
+	go func() {
+		defer close(checked)
+		lose(checkLock(held, conn))
+	}()
+	err = do(held)
+	lose(err)
+	<-checked
+	return err
+}
+
+// checkLock returns when the connection of a lock has broken, or ctx has ended.
+func checkLock(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockEvery):
+		}
+		checking, cancel := context.WithTimeout(ctx, lockEvery)
+		err := conn.Ping(checking)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
