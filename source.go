@@ -171,3 +171,10 @@ func (r SourceReply) validate() Faults {
 	}
 	return f
 }
+
+// SourceCopy is a source in a form that can be stored outside of the database: its secrets are sealed.
+type SourceCopy struct {
+	ID           SourceID
+	Tenant, Slug string // slugs
+	Value        []byte
+}

@@ -65,6 +65,8 @@ type gateway struct {
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
 	batcher       *ingest.Batcher
+	ingestLog     *ingestLog // nil without a log in front of the database
+	isPrepared    bool       // prepareStore has succeeded; used by one goroutine at a time
 	process       *route.Processor
 	subscribers   subscribers
 	sessions      *session.Sessions // of the console
@@ -96,10 +98,10 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 	if g.keys, err = openKeys(c); err != nil {
 		return g, err
 	}
-	if g.db, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
+	if g.db, g.isPrepared, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
 		return g, err
 	}
-	if err := g.db.Fit(); err != nil {
+	if err := g.db.Fit(); err != nil && g.isPrepared {
 		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err,
 			"keys", g.keys.ring.KeyIDs())
 	}
@@ -116,8 +118,7 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		g.config.PublicURL = g.scheme() + terminal.Address(g.public.Addr())
 		g.config.Ingest.PublicURL = g.config.PublicURL
 	}
-	g.wire()
-	return g, nil
+	return g, g.wire()
 }
 
 func listen(key, address string) (net.Listener, error) {
@@ -154,9 +155,9 @@ func (s processObserver) Planned(batch []*effects.Settlement) {
 }
 
 // wire creates the parts of the gateway and connects them.
-func (g *gateway) wire() {
+func (g *gateway) wire() error {
 	g.metrics = telemetry.NewMetrics()
-	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, g.info)
+	g.health = telemetry.NewManagement(g.metrics, g.ping, g.info)
 	g.health.Profiler, g.health.Log = g.config.PProf, g.log
 	g.wireMetrics()
 	g.wireLog()
@@ -176,6 +177,9 @@ func (g *gateway) wire() {
 		CPULimiter: g.cpuLimiter, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.tracedStore(settler), localProcessor{g.process, g.db}, g.metrics, g.log, now)
+	if err := g.openIngestLog(); err != nil {
+		return err
+	}
 	g.metrics.WatchUnreadable(g.db.Unreadable)
 	if g.tracer != nil {
 		g.tracer.ReadTenants(g.db.TenantSlugs)
@@ -184,10 +188,11 @@ func (g *gateway) wire() {
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
-		Sources: g.db, Learner: g.db, Services: g.db, Ready: g.db.Fit, Keys: g.publishedKeys, Confirm: g.out.confirm,
-		Meter: g.meter, Acceptor: g.batcher, Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
+		Sources: g.ingestSources(), Learner: g.db, Services: g.db, Ready: g.ingestReady, Keys: g.publishedKeys, Confirm: g.out.confirm,
+		Meter: g.meter, Acceptor: g.acceptor(), Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
+	return nil
 }
 
 // router returns the handler of the public listener: ingest, the API and the console, as far as the
@@ -290,7 +295,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	dispatch := g.start(g.subscribers.dispatcher.Run, g.subscribers.prober.Run)
 	connections := g.start(g.subscribers.brokers.Run)
 	process := g.start(g.process.Run)
-	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
+	batches := g.start(g.batcher.Run, g.runIngestLog, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
 	go panics.Guarded(func() { serve(public, g.public) })()
 	go panics.Guarded(func() { serve(management, g.management) })()
 	g.log.Info("serving", "instance", g.db.Instance(), "roles", strings.Join(g.config.Roles, ","), "url", g.config.PublicURL)
@@ -359,6 +364,9 @@ func (g *gateway) close() {
 		}
 	}
 	g.closeTracer()
+	if g.ingestLog != nil {
+		g.ingestLog.Close()
+	}
 	if g.db != nil {
 		g.db.Close()
 	}

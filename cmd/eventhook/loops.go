@@ -23,6 +23,8 @@ func (g *gateway) backgroundLoops() []loop {
 		func(ctx context.Context) error { return g.db.WatchFit(ctx, 10*time.Second) },
 		g.db.WatchReplica,
 		g.applyLater,
+		g.prepareLater,
+		g.copySources,
 		g.reloadOnHangup,
 		func(ctx context.Context) error { return g.outage.Run(ctx, g.log) },
 		g.tenantSlugs.run,
@@ -102,6 +104,9 @@ func (g *gateway) sweep(ctx context.Context) error {
 func (g *gateway) invalidate(c pg.ConfigChange) {
 	g.subscribers.invalidate(c)
 	g.tenantSlugs.changed(c)
+	if g.ingestLog != nil && c.SubscriptionID.IsZero() {
+		g.ingestLog.projector.Changed(c.TenantSlug, c.SourceSlug)
+	}
 	switch {
 	case c == pg.ConfigChange{}:
 		g.handler.InvalidateAll()

@@ -12,18 +12,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// CopyStore reads copies of sources from the database. *pg.DB implements it.
+// CopyStore reads copies of sources from the database.
 type CopyStore interface {
-	SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]pg.SourceCopy, error)
-	SourceCopiesOf(ctx context.Context, tenant, slug string) ([]pg.SourceCopy, error)
+	SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]eventhook.SourceCopy, error)
+	SourceCopiesOf(ctx context.Context, tenant, slug string) ([]eventhook.SourceCopy, error)
 	// WithSourceCopies calls do while this instance alone may write copies.
 	WithSourceCopies(ctx context.Context, do func(context.Context) error) error
 }
-
-var _ CopyStore = (*pg.DB)(nil)
 
 // Projector copies the sources of the database into the bucket of the log. Changed is safe for
 // concurrent use.

@@ -11,15 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// SourceCopy is a source in a form that can be stored elsewhere: its secrets are sealed. OpenSourceCopy
-// opens it.
-type SourceCopy struct {
-	ID           eventhook.SourceID
-	Tenant, Slug string
-	Value        []byte
-}
-
-// copiedSource is the content of a SourceCopy.
+// copiedSource is the content of an eventhook.SourceCopy.
 type copiedSource struct {
 	ID                eventhook.SourceID     `json:"id"`
 	TenantID          eventhook.TenantID     `json:"tenant_id"`
@@ -40,21 +32,21 @@ type copiedSource struct {
 
 // SourceCopies returns at most limit sources of all tenants whose ids are greater than after, in the
 // order of their ids. Primary key.
-func (db *DB) SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]SourceCopy, error) {
+func (db *DB) SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]eventhook.SourceCopy, error) {
 	return db.sourceCopies(ctx, `WHERE s.id > $1 ORDER BY s.id LIMIT $2`, [16]byte(after), limit)
 }
 
 // SourceCopiesOf returns a tenant's sources, or one of them if slug is not "". Unique indexes.
-func (db *DB) SourceCopiesOf(ctx context.Context, tenant, slug string) ([]SourceCopy, error) {
+func (db *DB) SourceCopiesOf(ctx context.Context, tenant, slug string) ([]eventhook.SourceCopy, error) {
 	return db.sourceCopies(ctx, `WHERE t.slug = $1 AND ($2 = '' OR s.slug = $2)`, tenant, slug)
 }
 
-func (db *DB) sourceCopies(ctx context.Context, where string, args ...any) ([]SourceCopy, error) {
+func (db *DB) sourceCopies(ctx context.Context, where string, args ...any) ([]eventhook.SourceCopy, error) {
 	rows, err := db.work.Query(ctx, `SELECT `+sourceColumns+sourceTables+` `+where, args...)
 	if err != nil {
 		return nil, translate("copy sources", err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c SourceCopy, err error) {
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c eventhook.SourceCopy, err error) {
 		r, err := scanSourceRow(row)
 		if err != nil {
 			return c, err
@@ -62,12 +54,12 @@ func (db *DB) sourceCopies(ctx context.Context, where string, args ...any) ([]So
 		s := r.Source
 		value, err := json.Marshal(copiedSource{s.ID, s.TenantID, s.TenantSlug, s.TenantStatus, s.Slug, s.Name, s.Provider, s.IsEnabled, s.Version,
 			s.SecretRevealed, s.HandshakeOpenedAt.UTC(), s.SecretsCount, r.Sealed, r.Learned, r.Settings})
-		return SourceCopy{s.ID, s.TenantSlug, s.Slug, value}, err
+		return eventhook.SourceCopy{ID: s.ID, Tenant: s.TenantSlug, Slug: s.Slug, Value: value}, err
 	})
 	return list, translate("copy sources", err)
 }
 
-// OpenSourceCopy returns the source of a SourceCopy, as FindSource does, without using the database. It
+// OpenSourceCopy returns the source of an eventhook.SourceCopy, as FindSource does, without using the database. It
 // has no quota, and fails if a secret does not open.
 func (db *DB) OpenSourceCopy(value []byte) (eventhook.Source, error) {
 	var c copiedSource
