@@ -9,7 +9,7 @@
 // A message is delivered at least once. The database decides what is new: an event whose id is stored
 // is a success and is acknowledged, and a webhook whose idempotency key is taken is stored as a
 // duplicate. If an instance dies with messages, the servers deliver them to another instance after
-// ackWait. While the database cannot store events, instances take no messages, and the stream grows
+// Options.AckWait. While the database cannot store events, instances take no messages, and the stream grows
 // to its bound; at the bound Append returns ingest.ErrLogFull. No message expires.
 //
 // A bucket of the key-value store has the sources, with sealed secrets, as far as ingest needs them.

@@ -1,6 +1,7 @@
 package natslog
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -27,6 +28,9 @@ type Options struct {
 	Log     *slog.Logger
 	Now     func() time.Time
 	Metrics Metrics // may be nil
+	// AckWait is how long the servers wait for the acknowledgement of a message before they deliver it
+	// to another instance; 0: 30 s.
+	AckWait time.Duration
 }
 
 // Metrics observes a Log.
@@ -82,6 +86,7 @@ const consumer = "store"
 // and the connection is tried again and again. The error is for a configuration that cannot work.
 func Open(o Options) (*Log, error) {
 	l := &Log{Options: o}
+	l.AckWait = cmp.Or(l.AckWait, defaultAckWait)
 	l.fault.Store(faultText("the log of webhooks has not been reached yet"))
 	options, err := l.connectOptions()
 	if err != nil {
@@ -96,6 +101,8 @@ func Open(o Options) (*Log, error) {
 	}
 	return l, nil
 }
+
+const defaultAckWait = 30 * time.Second
 
 // maxPending is the maximum number of appends that wait for an acknowledgement; ingest.LogFront bounds
 // them before.
@@ -168,7 +175,7 @@ func (l *Log) setUp(ctx context.Context) error {
 		return fmt.Errorf("create the stream %s: %w", c.Name, err)
 	}
 	if _, err := l.js.CreateOrUpdateConsumer(ctx, c.Name, jetstream.ConsumerConfig{
-		Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxTaken,
+		Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.AckWait, MaxDeliver: -1, MaxAckPending: maxTaken,
 	}); err != nil {
 		return fmt.Errorf("create the consumer of %s: %w", c.Name, err)
 	}

@@ -26,10 +26,9 @@ type Sink interface {
 }
 
 const (
-	// ackWait is how long the servers wait for the acknowledgement of a message before they deliver
-	// it to another instance. An instance that is storing a message asks for more time before.
-	ackWait     = 30 * time.Second
-	extendEvery = ackWait / 3
+	// extensions is how often an instance that is storing a message asks for more time within
+	// Options.AckWait.
+	extensions = 3
 	// maxTaken is the number of messages that all instances together may have taken and not
 	// acknowledged.
 	maxTaken = 10_000
@@ -86,8 +85,9 @@ func (l *Log) fetch(ctx context.Context) ([]jetstream.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := min(fetchWait, l.Config.AppendTimeout)
-	first, err := collect(c.Fetch(1, jetstream.FetchMaxWait(wait)))
+	waiting, cancel := context.WithTimeout(ctx, fetchWait)
+	defer cancel()
+	first, err := collect(c.Fetch(1, jetstream.FetchContext(waiting)))
 	if len(first) == 0 || err != nil {
 		return first, err
 	}
@@ -103,7 +103,7 @@ func collect(batch jetstream.MessageBatch, err error) (list []jetstream.Msg, _ e
 		list = append(list, m)
 	}
 	err = batch.Error()
-	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) {
+	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
 	return list, err
@@ -141,7 +141,7 @@ func (l *Log) store(ctx context.Context, sink Sink, batch []jetstream.Msg) {
 func (l *Log) open(m jetstream.Msg) (t taken, ok bool) {
 	e, err := decode(m.Data())
 	if errors.Is(err, errVersion) {
-		_ = m.NakWithDelay(ackWait) // an instance of the later version may take it
+		_ = m.NakWithDelay(l.AckWait) // an instance of the later version may take it
 		return t, false
 	}
 	meta, _ := m.Metadata() // every message of a consumer has it
@@ -171,7 +171,7 @@ func (l *Log) storePart(ctx context.Context, sink Sink, part []taken) {
 			}
 			return
 		}
-		if time.Since(extended) >= extendEvery {
+		if time.Since(extended) >= l.AckWait/extensions {
 			extended = time.Now()
 			for _, t := range part {
 				_ = t.InProgress()
@@ -279,7 +279,7 @@ func (l *Log) bury(m jetstream.Msg, reason error) {
 	}
 	if _, err := l.js.PublishMsg(ctx, dead); err != nil {
 		l.Log.Error("a webhook of the log cannot be stored, and not be moved to the dead messages; trying again", "sequence", sequence, "error", err, "reason", reason)
-		_ = m.NakWithDelay(ackWait)
+		_ = m.NakWithDelay(l.AckWait)
 		return
 	}
 	l.Log.Error("a webhook of the log cannot be stored; it is a dead message now", "stream", l.deadStream(), "sequence", sequence, "reason", reason)
