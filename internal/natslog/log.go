@@ -172,7 +172,7 @@ func (l *Log) setUp(ctx context.Context) error {
 		Subjects: []string{c.Name + ".events.*"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
 		Replicas: c.Replicas, Storage: jetstream.FileStorage,
 	}); err != nil {
-		return fmt.Errorf("create the stream %s: %w", c.Name, err)
+		return fmt.Errorf("create the stream %s, which may take %d bytes (ingest.log.max_bytes) on %d servers: %w", c.Name, c.MaxBytes, c.Replicas, err)
 	}
 	if _, err := l.js.CreateOrUpdateConsumer(ctx, c.Name, jetstream.ConsumerConfig{
 		Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.AckWait, MaxDeliver: -1, MaxAckPending: maxTaken,

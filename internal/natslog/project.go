@@ -85,6 +85,11 @@ func (p *Projector) Run(ctx context.Context) error {
 				return ctx.Err()
 			case <-p.wake:
 			}
+			if !p.log.isReady.Load() {
+				p.Changed("", "")
+				pause(ctx, retryWait)
+				continue
+			}
 			if err := p.copyChanges(ctx); err != nil && ctx.Err() == nil {
 				p.log.Log.Warn("sources could not be copied into the log of webhooks; trying again", "error", err)
 				p.Changed("", "")

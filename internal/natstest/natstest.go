@@ -27,7 +27,7 @@ type Server struct {
 func New(t testing.TB, change func(*server.Options)) *Server {
 	t.Helper()
 	o := server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30}
+		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30}
 	if change != nil {
 		change(&o)
 	}
@@ -105,7 +105,7 @@ func NewCluster(t testing.TB, n int) *Cluster {
 	}
 	for i := range n {
 		s := &Server{t: t, options: server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-			ServerName: fmt.Sprintf("node-%d", i+1), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30,
+			ServerName: fmt.Sprintf("node-%d", i+1), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30,
 			Cluster: server.ClusterOpts{Name: "natstest", Host: "127.0.0.1", Port: ports[i]}, Routes: routes}}
 		t.Cleanup(s.Stop)
 		s.Start()
