@@ -33,6 +33,7 @@ type Observer interface {
 type Handler struct {
 	config    Config
 	sources   *snapshot.Cache[address, *source]
+	shared    *sharedLimits
 	fastly    *fastlyCache
 	acceptor  Acceptor
 	observer  Observer
@@ -79,7 +80,8 @@ func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, l
 
 // NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
-	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), acceptor: deps.Acceptor,
+	shared := &sharedLimits{active: map[*limits]bool{}}
+	h := &Handler{config: config, shared: shared, sources: newSourceCache(config, deps, shared), fastly: newFastlyCache(deps), acceptor: deps.Acceptor,
 		observer: deps.Observer, tracer: deps.Tracer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
 		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
@@ -199,6 +201,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (r
 	}
 	now, client := h.now(), h.Sender(r)
 	if refused = src.checkHead(r, client, now); refused != nil {
+		if refused.outcome == OutcomeRateLimited {
+			h.shared.note(src.limits, false)
+		}
 		return res, src, refused
 	}
 	if r.ContentLength > int64(src.bodyLimit) {
@@ -295,7 +300,9 @@ func (h *Handler) acceptVerified(r *http.Request, raw eventhook.Payload, in rece
 	case !in.source.allowsContentType(r.Header.Get("Content-Type")):
 		return nil, &refusal{outcome: OutcomeContentType}
 	}
-	if wait := in.source.limits.verified.take(h.now()); wait > 0 {
+	wait := in.source.limits.verified.take(h.now())
+	h.shared.note(in.source.limits, wait == 0)
+	if wait > 0 {
 		return nil, &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	e, refused := h.buildEvent(r, raw, in, mem)

@@ -96,8 +96,8 @@ const sourceMaxAge = 10 * time.Minute
 // URLs does not use up the connections.
 const maxSourceLoads = 4
 
-func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] {
-	slots, limits, budgets := make(chan struct{}, maxSourceLoads), newLimitsCache(config.CachedSources, config.InFlightBytes), newWorkBudgets(config)
+func newSourceCache(config Config, deps Deps, shared *sharedLimits) *snapshot.Cache[address, *source] {
+	slots, limits, budgets := make(chan struct{}, maxSourceLoads), newLimitsCache(config.CachedSources, config.InFlightBytes, shared), newWorkBudgets(config)
 	return snapshot.New(config.CachedSources, sourceMaxAge, deps.Now, func(ctx context.Context, a address) (*source, error) {
 		select {
 		case slots <- struct{}{}:
@@ -119,7 +119,7 @@ func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] 
 		for _, fault := range verify.ValidateChange(eventhook.Secret{}, found.Verifier) {
 			deps.Log.Warn("a source's verifier should be changed", "tenant", found.TenantSlug, "source", found.Slug, "setting", fault.Location, "why", fault.Message)
 		}
-		s.limits, s.work = limits.ofSource(found), budgets.ofSource(found)
+		s.limits, s.work = limits.ofSource(found, deps.Now()), budgets.ofSource(found)
 		if deps.Meter != nil {
 			s.account, err = deps.Meter.Open(ctx, found)
 		}

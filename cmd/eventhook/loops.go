@@ -44,7 +44,8 @@ func (g *gateway) backgroundLoops() []loop {
 		loops = append(loops, g.watchQueues)
 	}
 	if g.config.HasRole(configs.RoleIngest) {
-		loops = append(loops, func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) })
+		loops = append(loops, func(ctx context.Context) error { return g.handler.ShareLimits(ctx, g.db) },
+			func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) })
 	}
 	if g.config.HasRole(configs.RoleAPI) {
 		loops = append(loops, func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) })
@@ -97,7 +98,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
 	_, operators := g.db.SweepOperatorSubscriptions(ctx, days(keep.DeliveriesDays))
 	_, sessions := g.db.SweepWebSessions(ctx)
-	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions)
+	_, rates := g.db.SweepRates(ctx)
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions, rates)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.
