@@ -248,7 +248,7 @@ interpreters:
 	fi
 
 # Programs of other projects that the tests start: PROGRAM=PACKAGE.
-SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm
+SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm rabbitmq-server=rabbitmq-server redis-server=redis-server
 
 # In runlevel 1, Debian's packages do not start their services.
 servers:
