@@ -1,0 +1,199 @@
+package brokers_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+var fakeAMQP = map[string]any{"type": "amqp", "url": "amqp://rabbit.example", "exchange": "orders", "routing_key": "orders"}
+
+// Methods of AMQP 0-9-1: the class and the method.
+const (
+	connectionStart   = 10<<16 | 10
+	connectionStartOK = 10<<16 | 11
+	connectionTune    = 10<<16 | 30
+	connectionOpen    = 10<<16 | 40
+	connectionOpenOK  = 10<<16 | 41
+	connectionClose   = 10<<16 | 50
+	connectionCloseOK = 10<<16 | 51
+	channelOpen       = 20<<16 | 10
+	channelOpenOK     = 20<<16 | 11
+	confirmSelect     = 85<<16 | 10
+	confirmSelectOK   = 85<<16 | 11
+	basicPublish      = 60<<16 | 40
+	basicReturn       = 60<<16 | 50
+	basicAck          = 60<<16 | 80
+)
+
+// Types of frames.
+const (
+	frameMethod, frameHeader, frameBody, frameHeartbeat = 1, 2, 3, 8
+	frameEnd                                            = 0xce
+)
+
+// amqpClient is the connection of a client of a fake server.
+type amqpClient struct{ net.Conn }
+
+func (c amqpClient) frame(kind byte, channel uint16, payload []byte) error {
+	header := binary.BigEndian.AppendUint16([]byte{kind}, channel)
+	header = binary.BigEndian.AppendUint32(header, uint32(len(payload)))
+	_, err := c.Write(append(append(header, payload...), frameEnd))
+	return err
+}
+
+func (c amqpClient) method(channel uint16, method uint32, arguments ...byte) error {
+	return c.frame(frameMethod, channel, append(binary.BigEndian.AppendUint32(nil, method), arguments...))
+}
+
+// next reads a frame. method is 0 unless it is one of a method.
+func (c amqpClient) next() (channel uint16, method uint32, err error) {
+	header := make([]byte, 7)
+	if _, err := io.ReadFull(c, header); err != nil {
+		return 0, 0, err
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(header[3:])+1)
+	if _, err := io.ReadFull(c, payload); err != nil {
+		return 0, 0, err
+	}
+	if header[0] == frameMethod {
+		method = binary.BigEndian.Uint32(payload)
+	}
+	return binary.BigEndian.Uint16(header[1:]), method, nil
+}
+
+// amqpBroker opens connections and channels. It calls answer for each other frame.
+func amqpBroker(answer func(c amqpClient, channel uint16, method uint32)) func(net.Conn) {
+	return func(conn net.Conn) {
+		c := amqpClient{conn}
+		_, _ = io.ReadFull(c, make([]byte, len("AMQP0091")))
+		_ = c.method(0, connectionStart, []byte("\x00\x09\x00\x00\x00\x00\x00\x00\x00\x05PLAIN\x00\x00\x00\x05en_US")...)
+		for {
+			channel, method, err := c.next()
+			switch {
+			case err != nil:
+				return
+			case method == connectionStartOK:
+				_ = c.method(0, connectionTune, 0, 100, 0, 1, 0, 0, 0, 60)
+			case method == connectionOpen:
+				_ = c.method(0, connectionOpenOK, 0)
+			case method == connectionClose:
+				_ = c.method(0, connectionCloseOK)
+			case method == channelOpen:
+				_ = c.method(channel, channelOpenOK, 0, 0, 0, 0)
+			case method == confirmSelect:
+				_ = c.method(channel, confirmSelectOK)
+			default:
+				answer(c, channel, method)
+			}
+		}
+	}
+}
+
+// ack confirms messages up to a number.
+func (c amqpClient) ack(channel uint16, number int) {
+	const multiple = 1
+	_ = c.method(channel, basicAck, append(binary.BigEndian.AppendUint64(nil, uint64(number)), multiple)...)
+}
+
+func TestAMQPMessagesDoNotWaitForEachOther(t *testing.T) {
+	const messages = 200
+	published := 0
+	serve := amqpBroker(func(c amqpClient, channel uint16, method uint32) {
+		if method != basicPublish {
+			return
+		}
+		if published++; published == messages {
+			c.ack(channel, messages)
+		}
+	})
+	withFake(t, fakeAMQP, serve, func(t *testing.T, f *fixture, b *fakeBroker) {
+		for _, a := range f.all(messages) {
+			if !a.Succeeded() {
+				t.Fatalf("%s: %s", a.ErrorClass, a.Error)
+			}
+		}
+		if b.connections() != 1 {
+			t.Errorf("%d connections were made, want one", b.connections())
+		}
+	})
+}
+
+// The server sends heartbeats, so that the connection stays.
+func TestAnAMQPServerThatNeverConfirms(t *testing.T) {
+	serve := amqpBroker(func(c amqpClient, channel uint16, method uint32) {
+		if channel == 0 && method == 0 {
+			_ = c.frame(frameHeartbeat, 0, nil)
+		}
+	})
+	withFake(t, targetOf(fakeAMQP, "timeout_seconds", 20), serve, func(t *testing.T, f *fixture, b *fakeBroker) {
+		f.timesOut(20 * time.Second)
+		f.timesOut(20 * time.Second)
+		if b.connections() != 1 {
+			t.Errorf("%d connections were made, want one", b.connections())
+		}
+	})
+}
+
+// Without heartbeats, the connection ends before the message does.
+func TestAnAMQPServerWithoutHeartbeats(t *testing.T) {
+	withFake(t, targetOf(fakeAMQP, "timeout_seconds", 60), amqpBroker(func(amqpClient, uint16, uint32) {}), func(t *testing.T, f *fixture, b *fakeBroker) {
+		if a := f.fails(eventhook.ErrorClosed); a.Duration > 20*time.Second {
+			t.Errorf("the attempt ended after %s, want at most 20 s", a.Duration)
+		}
+		f.fails(eventhook.ErrorClosed)
+		if b.connections() != 2 {
+			t.Errorf("%d connections were made, want two", b.connections())
+		}
+	})
+}
+
+// A returned message without an end ends the connection.
+func TestAnAMQPServerThatSendsTooMuch(t *testing.T) {
+	var sent int
+	serve := amqpBroker(func(c amqpClient, channel uint16, method uint32) {
+		if method != basicPublish {
+			return
+		}
+		_ = c.method(channel, basicReturn, []byte("\x01\x38\x00\x00\x00")...)
+		_ = c.frame(frameHeader, channel, append([]byte{0, 60, 0, 0}, []byte("\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00")...))
+		part := bytes.Repeat([]byte("x"), 60_000)
+		for sent < 100<<20 && c.frame(frameBody, channel, part) == nil {
+			sent += len(part)
+		}
+	})
+	withFake(t, fakeAMQP, serve, func(t *testing.T, f *fixture, _ *fakeBroker) {
+		f.fails(eventhook.ErrorClosed)
+		time.Sleep(time.Second) // of the bubble
+		if most := 2 << 20; sent > most {
+			t.Errorf("the server sent %d bytes, want at most %d", sent, most)
+		}
+	})
+}
+
+// A server that reads nothing more, with heartbeats, holds no attempt, and memory for few messages.
+func TestAnAMQPServerThatReadsNothing(t *testing.T) {
+	serve := amqpBroker(func(c amqpClient, _ uint16, _ uint32) {
+		for range 1000 {
+			time.Sleep(time.Second)
+			_ = c.frame(frameHeartbeat, 0, nil)
+		}
+	})
+	withFake(t, targetOf(fakeAMQP, "timeout_seconds", 2), serve, func(t *testing.T, f *fixture, b *fakeBroker) {
+		for _, a := range f.all(300) {
+			if a.ErrorClass != eventhook.ErrorTimeout && a.ErrorClass != eventhook.ErrorClosed || a.Duration > 2*time.Second {
+				t.Fatalf("got %q after %s: %s; want a timeout after 2 s", a.ErrorClass, a.Duration, a.Error)
+			}
+		}
+		time.Sleep(time.Second)
+		f.timesOut(2 * time.Second)
+		if b.connections() != 2 {
+			t.Errorf("%d connections were made, want another one", b.connections())
+		}
+	})
+}
