@@ -17,13 +17,13 @@ import (
 // orders.
 type amqpServer struct {
 	*rabbittest.Server
-	t          *testing.T
+	t          testing.TB
 	host, user string
 	channel    *amqp.Channel
 	messages   <-chan amqp.Delivery
 }
 
-func newAMQP(t *testing.T) *amqpServer {
+func newAMQP(t testing.TB) *amqpServer {
 	t.Helper()
 	s := &amqpServer{Server: rabbittest.Get(t), t: t}
 	s.host, s.user = s.VirtualHost(t, secret)
@@ -41,13 +41,15 @@ func newAMQP(t *testing.T) *amqpServer {
 // connect opens a channel of the test.
 func (s *amqpServer) connect() {
 	s.t.Helper()
-	login := &amqp.PlainAuth{Username: s.user, Password: secret}
-	c, err := amqp.DialConfig("amqp://"+s.Address(), amqp.Config{Vhost: s.host, SASL: []amqp.Authentication{login}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := s.dial()
 	s.t.Cleanup(func() { _ = c.Close() })
 	s.channel, s.messages = must(c.Channel()), nil
+}
+
+func (s *amqpServer) dial() *amqp.Connection {
+	s.t.Helper()
+	login := &amqp.PlainAuth{Username: s.user, Password: secret}
+	return must(amqp.DialConfig("amqp://"+s.Address(), amqp.Config{Vhost: s.host, SASL: []amqp.Authentication{login}}))
 }
 
 // queue declares a durable queue.
@@ -134,6 +136,26 @@ func TestAMQPRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			open(t, s.target(c.members)).failsWith(c.class, c.part)
 		})
+	}
+}
+
+// After the server has closed a channel, its connection stays usable.
+func TestAnExchangeThatIsDeclaredLater(t *testing.T) {
+	s := newAMQP(t)
+	f := open(t, s.target(map[string]any{"exchange": "later"}))
+	f.fails(eventhook.ErrorRefused)
+	if err := s.channel.ExchangeDeclare("later", "fanout", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.channel.QueueBind("orders", "", "later", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	a := f.sent(f.delivery("application/json", order))
+	if a.Excerpt != "confirmed for the exchange later, routing key orders.c-42" {
+		t.Errorf("got the receipt %q", a.Excerpt)
+	}
+	if connections := s.Eval(t, fmt.Sprintf(`length([x || [{vhost, <<"%s">>}, {protocol, {0, 9, 1}}] <- rabbit_networking:connection_info_all([vhost, protocol])])`, s.host)); connections != "2" {
+		t.Errorf("%s connections are open, want one of the gateway and one of the test", connections)
 	}
 }
 

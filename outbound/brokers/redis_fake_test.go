@@ -54,14 +54,14 @@ func redisAdds(answer func(c net.Conn, n int)) func(net.Conn) {
 	}
 }
 
+// The server answers commands only after it has read as many as the client has at most without replies.
 func TestRedisCommandsDoNotWaitForEachOther(t *testing.T) {
-	const messages = 200
+	const batch, messages = 1024, 3 * 1024
 	serve := redisAdds(func(c net.Conn, n int) {
-		if n < messages {
-			return
-		}
-		for i := range messages { // the server answers the first command after it has read the last one
-			_, _ = fmt.Fprintf(c, "$3\r\n%d\r\n", 100+i)
+		for i := range batch {
+			if n%batch == 0 {
+				_, _ = fmt.Fprintf(c, "$4\r\n%d\r\n", 1000+n-batch+i)
+			}
 		}
 	})
 	withFake(t, fakeRedis, serve, func(t *testing.T, f *fixture, b *fakeBroker) {

@@ -20,7 +20,7 @@ type redisServer struct {
 	last string // id of the entry that was received last
 }
 
-func newRedis(t *testing.T, lines ...string) *redisServer {
+func newRedis(t testing.TB, lines ...string) *redisServer {
 	t.Helper()
 	return &redisServer{redistest.New(t, append([]string{"requirepass " + secret}, lines...)...), "0"}
 }
@@ -31,7 +31,7 @@ func (s *redisServer) target(members map[string]any) string {
 }
 
 // do sends a command to a database, and returns its reply.
-func (s *redisServer) do(t *testing.T, database int, command string, args ...any) any {
+func (s *redisServer) do(t testing.TB, database int, command string, args ...any) any {
 	t.Helper()
 	c, err := redis.Dial("tcp", s.Address(), redis.DialPassword(secret), redis.DialDatabase(database))
 	if err != nil {

@@ -67,26 +67,26 @@ func testKind(t *testing.T, k kind) {
 
 // fixture sends deliveries to one target.
 type fixture struct {
-	*testing.T
+	testing.TB
 	brokers *brokers.Brokers
 	target  *outbound.Target
 	tenant  eventhook.TenantID
 }
 
 // open compiles a target. Connections to this machine are allowed.
-func open(t *testing.T, text string) *fixture {
+func open(t testing.TB, text string) *fixture {
 	t.Helper()
 	return openWith(t, text, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 }
 
-func openWith(t *testing.T, text string, allowed ...netip.Prefix) *fixture {
+func openWith(t testing.TB, text string, allowed ...netip.Prefix) *fixture {
 	t.Helper()
 	return openBy(t, text, egress.New(egress.Policy{AllowedCIDRs: allowed}))
 }
 
-func openBy(t *testing.T, text string, dialer brokers.Dialer) *fixture {
+func openBy(t testing.TB, text string, dialer brokers.Dialer) *fixture {
 	t.Helper()
-	f := &fixture{T: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
+	f := &fixture{TB: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
 		brokers: brokers.New(brokers.Deps{Dialer: dialer, Name: "eventhook/test", Now: time.Now})}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
