@@ -21,7 +21,7 @@ type AMQP struct {
 // Check implements Settings.
 func (s *AMQP) Check() (f eventhook.Faults) {
 	checkServer(&f, "url", s.URL, "amqps://rabbit.example/production", "amqp", "amqps")
-	if host := s.VirtualHost(); !isText(host) || len(host) > maxPlace {
+	if host := s.VirtualHost(); len(f) == 0 && (!isText(host) || len(host) > maxPlace) {
 		f.Add("url", "must have a virtual host of at most %d bytes of text", maxPlace)
 	}
 	if !isText(s.Exchange) || len(s.Exchange) > maxPlace {

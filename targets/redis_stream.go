@@ -24,7 +24,7 @@ var redisDatabase = regexp.MustCompile(`^[0-9]{1,5}$`)
 // Check implements Settings.
 func (s *RedisStream) Check() (f eventhook.Faults) {
 	checkServer(&f, "url", s.URL, "rediss://redis.example:6379/0", "redis", "rediss")
-	if n := s.database(); n != "" && !redisDatabase.MatchString(n) {
+	if n := s.database(); len(f) == 0 && n != "" && !redisDatabase.MatchString(n) {
 		f.Add("url", "must have the number of a database as its path, or none")
 	}
 	if s.Stream == "" || !isText(s.Stream) || len(s.Stream) > maxPlace {
