@@ -6,7 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"io"
-	"strings"
+	"net"
 	"sync"
 	"time"
 
@@ -32,10 +32,10 @@ const (
 // amqpConnection publishes to RabbitMQ, or to another server for AMQP 0-9-1, with publisher confirms.
 // Headers have the names of the AMQP 1.0 binding of CloudEvents: cloudEvents: and the attribute.
 type amqpConnection struct {
-	conn  *amqp.Connection
-	now   func() time.Time
-	alone chan struct{} // has an element for each message with a channel of its own
-	ended chan struct{} // closed when the connection has ended
+	network net.Conn
+	conn    *amqp.Connection
+	alone   chan struct{} // has an element for each message with a channel of its own
+	ended   chan struct{} // closed when the connection has ended
 
 	mu        sync.Mutex
 	channels  [amqpChannels]*amqpChannel
@@ -56,7 +56,7 @@ func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, er
 	if s.Username != "" {
 		login = &amqp.PlainAuth{Username: s.Username, Password: s.Password}
 	}
-	c := &amqpConnection{now: b.Now, alone: make(chan struct{}, maxAlone), ended: make(chan struct{})}
+	c := &amqpConnection{network: network, alone: make(chan struct{}, maxAlone), ended: make(chan struct{})}
 	err = within(ctx, network, func() (err error) {
 		c.conn, err = amqp.Open(network, amqp.Config{SASL: []amqp.Authentication{login}, Vhost: s.VirtualHost(), Heartbeat: amqpHeartbeat,
 			Locale: "en_US", Properties: amqp.Table{"product": "Eventhook", "connection_name": b.Name}})
@@ -64,6 +64,7 @@ func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, er
 	})
 	if err != nil {
 		_ = network.Close()
+		_ = c.conn.CloseDeadline(time.Now()) // ends the goroutines of the library
 		return nil, amqpFailure(err)
 	}
 	go c.watch(c.conn.NotifyBlocked(make(chan amqp.Blocking)))
@@ -162,57 +163,20 @@ func (c *amqpConnection) publishAlone(ctx context.Context, p amqpMessage) error 
 	return ch.publish(ctx, p)
 }
 
-// amqpMessage is a message for an exchange.
-type amqpMessage struct {
-	exchange, key string
-	amqp.Publishing
-}
-
-// publishing returns a persistent message, whose id is the id of the delivery.
-func publishing(m targets.CloudEvent) amqp.Publishing {
-	p := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: m.DeliveryID, ContentType: eventhook.SanitizeLabel(m.ContentType),
-		Headers: amqp.Table{}, Body: m.Data}
-	for _, a := range m.Attributes {
-		p.Headers["cloudEvents:"+a.Name] = a.Value
-		switch a.Name {
-		case "type":
-			p.Type = eventhook.SanitizeLabel(a.Value)
-		case "time":
-			p.Timestamp, _ = time.Parse(time.RFC3339, a.Value) // zero, which is omitted, if it is none
-		}
-	}
-	return p
-}
-
-// amqpFailure describes the errors of a server, and those of the network without their addresses.
-func amqpFailure(err error) error {
-	e, is := errors.AsType[*amqp.Error](err)
-	if !is {
-		return err
-	}
-	text := eventhook.SanitizeLabel(e.Reason)
-	switch {
-	case e == amqp.ErrChannelMax:
-		return failuref(eventhook.ErrorRefused, "the server allows too few channels in a connection (channel_max)")
-	case e.Code == amqp.AccessRefused && !e.Server:
-		return failuref(eventhook.ErrorAuth, "the server does not accept the credentials")
-	case !e.Server:
-		return io.ErrUnexpectedEOF
-	case e.Code == amqp.AccessRefused, e.Code == amqp.NotAllowed && strings.Contains(text, "refused for user"):
-		return failuref(eventhook.ErrorAuth, "the credentials do not suffice: %s", text)
-	case e.Code == amqp.NotFound:
-		return failuref(eventhook.ErrorRefused, "the exchange does not exist: %s", text)
-	case e.Recover, e.Code == amqp.NotAllowed:
-		return failuref(eventhook.ErrorRefused, "the server refused: %s", text)
-	}
-	return failuref(eventhook.ErrorClosed, "the server closed the connection: %s", text)
-}
-
 // IsClosed implements Connection.
 func (c *amqpConnection) IsClosed() bool { return c.conn.IsClosed() }
 
-// Close implements Connection.
+// Close implements Connection. It waits for the answer of the server for closeTime. If the library does
+// not read any more, because the server sent answers that belong to no method, it notices that the
+// network is closed by its next heartbeat.
 func (c *amqpConnection) Close() {
-	_ = c.conn.CloseDeadline(time.Now().Add(closeTime)) // an error: it was closed, or is closed without an answer
-	<-c.ended
+	go func() { _ = c.conn.Close() }() // an error: it was closed
+	late := time.NewTimer(closeTime)
+	defer late.Stop()
+	select {
+	case <-c.ended:
+	case <-late.C:
+		_ = c.network.Close()
+		<-c.ended
+	}
 }

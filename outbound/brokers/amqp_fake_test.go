@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,34 @@ func TestAnAMQPServerThatSendsTooMuch(t *testing.T) {
 			t.Errorf("the server sent %d bytes, want at most %d", sent, most)
 		}
 	})
+}
+
+// Answers that belong to no method stop the reader of the library. The bubble fails the test unless all
+// goroutines end.
+func TestAnAMQPServerThatAnswersTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve func(net.Conn)
+		class eventhook.ErrorClass
+	}{
+		"on a channel": {amqpBroker(func(c amqpClient, channel uint16, method uint32) {
+			if method == basicPublish {
+				_ = c.method(channel, channelOpenOK, 0, 0, 0, 0)
+			}
+		}), eventhook.ErrorTimeout},
+		"on the connection": {amqpBroker(func(c amqpClient, _ uint16, method uint32) {
+			if method == basicPublish {
+				_ = c.method(0, connectionOpenOK, 0)
+			}
+		}), eventhook.ErrorTimeout},
+		"in the handshake": {func(conn net.Conn) {
+			go io.WriteString(conn, strings.Repeat("\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce", 4)) // connection.open-ok
+			_, _ = io.Copy(io.Discard, conn)
+		}, eventhook.ErrorClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFake(t, fakeAMQP, c.serve, func(_ *testing.T, f *fixture, _ *fakeBroker) { f.fails(c.class) })
+		})
+	}
 }
 
 // A server that reads nothing more holds no attempt, and memory for few messages. This test is not in

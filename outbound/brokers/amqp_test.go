@@ -210,6 +210,7 @@ func TestAMQPServerThatBlocksPublishers(t *testing.T) {
 	s.Eval(t, "vm_memory_monitor:set_vm_memory_high_watermark(0.0)")
 	restore := func() { s.Eval(t, "vm_memory_monitor:set_vm_memory_high_watermark(0.4)") }
 	t.Cleanup(restore)
+	s.Eval(t, "(fun Await() -> case rabbit_alarm:get_alarms() of [] -> timer:sleep(1), Await(); _ -> ok end end)()")
 	f.failsWith(eventhook.ErrorTimeout, "the server takes no messages at present (low on memory)")
 	restore()
 	f.sent(f.delivery("application/json", order))
