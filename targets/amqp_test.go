@@ -16,8 +16,10 @@ func TestServersOfAMQPAndRedis(t *testing.T) {
 		{"amqp://[2001:db8::1]/a%2Fb", "[2001:db8::1]:5672", "a/b"},
 	} {
 		s := &targets.AMQP{URL: c.url, RoutingKey: "k"}
-		if f := s.Check(); len(f) > 0 || s.Address() != c.address || s.VirtualHost() != c.place || s.UsesTLS() != strings.HasPrefix(c.url, "amqps") {
-			t.Errorf("%s: got %s, %s, TLS %t, %v; want %s and %s", c.url, s.Address(), s.VirtualHost(), s.UsesTLS(), f, c.address, c.place)
+		f, isSecure := s.Check(), strings.HasPrefix(c.url, "amqps")
+		if len(f) > 0 || s.Address() != c.address || s.VirtualHost() != c.place || s.UsesTLS() != isSecure {
+			t.Errorf("%s: got %s, %s, TLS %t, %v; want %s and %s",
+				c.url, s.Address(), s.VirtualHost(), s.UsesTLS(), f, c.address, c.place)
 		}
 	}
 	for _, c := range []struct {
@@ -29,8 +31,10 @@ func TestServersOfAMQPAndRedis(t *testing.T) {
 		{"rediss://redis.example:6380/12", "redis.example:6380", 12},
 	} {
 		s := &targets.RedisStream{URL: c.url, Stream: "s"}
-		if f := s.Check(); len(f) > 0 || s.Address() != c.address || s.Database() != c.database || s.UsesTLS() != strings.HasPrefix(c.url, "rediss") {
-			t.Errorf("%s: got %s, %d, TLS %t, %v; want %s and %d", c.url, s.Address(), s.Database(), s.UsesTLS(), f, c.address, c.database)
+		f, isSecure := s.Check(), strings.HasPrefix(c.url, "rediss")
+		if len(f) > 0 || s.Address() != c.address || s.Database() != c.database || s.UsesTLS() != isSecure {
+			t.Errorf("%s: got %s, %d, TLS %t, %v; want %s and %d",
+				c.url, s.Address(), s.Database(), s.UsesTLS(), f, c.address, c.database)
 		}
 	}
 }

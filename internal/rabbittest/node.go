@@ -20,8 +20,8 @@ func (s *Server) run() (err error) {
 	if s.epmd, err = servertest.Start(mapper); err != nil {
 		return err
 	}
-	config := fmt.Sprintf("listeners.tcp.1 = %s\nlisteners.ssl.1 = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n",
-		s.Address(), s.TLSAddress(), s.path("tls.crt"), s.path("tls.key"))
+	config := fmt.Sprintf("listeners.tcp.1 = %s\nlisteners.ssl.1 = %s\n", s.Address(), s.TLSAddress()) +
+		fmt.Sprintf("ssl_options.certfile = %s\nssl_options.keyfile = %s\n", s.path("tls.crt"), s.path("tls.key"))
 	for name, text := range map[string]string{"rabbitmq.conf": config, "plugins": "[].\n"} {
 		if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
 			return err
@@ -34,8 +34,10 @@ func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
 
 // environment returns the variables of the server. With RABBITMQ_ALLOW_INPUT, it reads expressions.
 func (s *Server) environment() []string {
-	return append(os.Environ(), "HOME="+s.dir, "RABBITMQ_ALLOW_INPUT=1", "RABBITMQ_CONF_ENV_FILE="+s.path("none"), "RABBITMQ_CONFIG_FILE="+s.path("rabbitmq"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+s.path("plugins"), "RABBITMQ_MNESIA_BASE="+s.path("data"), "RABBITMQ_LOG_BASE="+s.dir, "RABBITMQ_LOGS="+s.path("log"),
+	return append(os.Environ(), "HOME="+s.dir, "RABBITMQ_ALLOW_INPUT=1",
+		"RABBITMQ_CONF_ENV_FILE="+s.path("none"), "RABBITMQ_CONFIG_FILE="+s.path("rabbitmq"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+s.path("plugins"), "RABBITMQ_MNESIA_BASE="+s.path("data"),
+		"RABBITMQ_LOG_BASE="+s.dir, "RABBITMQ_LOGS="+s.path("log"),
 		"RABBITMQ_NODENAME=rabbittest@localhost", fmt.Sprintf("RABBITMQ_DIST_PORT=%d", s.ports.distribution),
 		fmt.Sprintf("ERL_EPMD_PORT=%d", s.ports.epmd), "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}")
@@ -79,7 +81,8 @@ func (s *Server) startNode() error {
 
 // awaitStart ends when the server accepts connections. Without a node to ask, as during the start,
 // rabbit:await_startup fails.
-const awaitStart = "(fun Await() -> case rabbit:is_running() of true -> ok; false -> timer:sleep(10), Await() end end)()"
+const awaitStart = "(fun Await() -> case rabbit:is_running() of true -> ok; " +
+	"false -> timer:sleep(10), Await() end end)()"
 
 var errNoValue = errors.New("the expression has no value")
 
@@ -89,8 +92,8 @@ func (n *node) eval(expression string) (string, error) {
 	defer n.mu.Unlock()
 	n.number++
 	value, end := fmt.Sprintf("value %d ", n.number), fmt.Sprintf("end %d", n.number)
-	_, err := fmt.Fprintf(n.in, "io:format(\"~n%s~0p~n\", [(catch begin %s end)]).\nio:format(\"~n%s~n\").\n", value, expression, end)
-	if err != nil {
+	const dialogue = "io:format(\"~n%s~0p~n\", [(catch begin %s end)]).\nio:format(\"~n%s~n\").\n"
+	if _, err := fmt.Fprintf(n.in, dialogue, value, expression, end); err != nil {
 		return "", err
 	}
 	result, found := "", false

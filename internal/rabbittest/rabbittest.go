@@ -155,5 +155,6 @@ func (s *Server) User(t testing.TB, host, name, password, pattern string) {
 	s.mustEval(t, `rabbit_auth_backend_internal:add_user(<<"%s">>, <<"%s">>, <<"test">>)`, name, password)
 	t.Cleanup(func() { s.mustEval(t, `rabbit_auth_backend_internal:delete_user(<<"%s">>, <<"test">>)`, name) })
 	p := strings.ReplaceAll(pattern, `\`, `\\`)
-	s.mustEval(t, `rabbit_auth_backend_internal:set_permissions(<<"%s">>, <<"%s">>, <<"%s">>, <<"%s">>, <<"%s">>, <<"test">>)`, name, host, p, p, p)
+	s.mustEval(t, `rabbit_auth_backend_internal:set_permissions(<<"%s">>, <<"%s">>, <<"%s">>, <<"%s">>, <<"%s">>, `+
+		`<<"test">>)`, name, host, p, p, p)
 }

@@ -25,7 +25,8 @@ func TestAServerKeepsDurableMessagesWhileItIsStopped(t *testing.T) {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	confirmed, err := ch.PublishWithDeferredConfirm("", "q", true, false, amqp.Publishing{Body: []byte("m"), DeliveryMode: amqp.Persistent})
+	message := amqp.Publishing{Body: []byte("m"), DeliveryMode: amqp.Persistent}
+	confirmed, err := ch.PublishWithDeferredConfirm("", "q", true, false, message)
 	if err != nil || !confirmed.Wait() {
 		t.Fatalf("the message was not stored: %v", err)
 	}
@@ -42,7 +43,8 @@ func TestAServerKeepsDurableMessagesWhileItIsStopped(t *testing.T) {
 
 func connect(t *testing.T, s *rabbittest.Server, host, user string) *amqp.Channel {
 	t.Helper()
-	c, err := amqp.DialConfig("amqp://"+s.Address(), amqp.Config{Vhost: host, SASL: []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: "secret"}}})
+	login := &amqp.PlainAuth{Username: user, Password: "secret"}
+	c, err := amqp.DialConfig("amqp://"+s.Address(), amqp.Config{Vhost: host, SASL: []amqp.Authentication{login}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func New(t testing.TB, lines ...string) *Server {
 	}
 	s.port = ports[0]
 	dir := t.TempDir()
-	base := []string{"bind 127.0.0.1", fmt.Sprintf("port %d", s.port), "dir " + dir, "appendonly yes", "appendfsync no", `save ""`}
+	base := []string{"bind 127.0.0.1", fmt.Sprintf("port %d", s.port), "dir " + dir,
+		"appendonly yes", "appendfsync no", `save ""`}
 	s.config = filepath.Join(dir, "redis.conf") // the last line of a setting counts
 	if err := os.WriteFile(s.config, []byte(strings.Join(append(base, lines...), "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 )
 
 func TestAProcessEnds(t *testing.T) {
-	for name, end := range map[string]func(*servertest.Process){"terminate": (*servertest.Process).Terminate, "kill": (*servertest.Process).Kill} {
+	for name, end := range map[string]func(*servertest.Process){
+		"terminate": (*servertest.Process).Terminate, "kill": (*servertest.Process).Kill} {
 		p, err := servertest.Start(exec.Command("sleep", "1000"))
 		if err != nil {
 			t.Fatal(err)

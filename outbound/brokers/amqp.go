@@ -58,8 +58,9 @@ func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, er
 	}
 	c := &amqpConnection{network: network, alone: make(chan struct{}, maxAlone), ended: make(chan struct{})}
 	err = within(ctx, network, func() (err error) {
-		c.conn, err = amqp.Open(network, amqp.Config{SASL: []amqp.Authentication{login}, Vhost: s.VirtualHost(), Heartbeat: amqpHeartbeat,
-			Locale: "en_US", Properties: amqp.Table{"product": "Eventhook", "connection_name": b.Name}})
+		c.conn, err = amqp.Open(network, amqp.Config{SASL: []amqp.Authentication{login}, Vhost: s.VirtualHost(),
+			Heartbeat: amqpHeartbeat, Locale: "en_US",
+			Properties: amqp.Table{"product": "Eventhook", "connection_name": b.Name}})
 		return err
 	})
 	if err != nil {
@@ -102,7 +103,8 @@ func (c *amqpConnection) Publish(ctx context.Context, b targets.Broker, m target
 	p := amqpMessage{exchange: s.Exchange, key: s.RoutingKeyOf(m.Key), Publishing: publishing(m)}
 	err := c.publish(ctx, p)
 	if unblocked, reason := c.blocking(); unblocked != nil && errors.Is(err, context.DeadlineExceeded) {
-		return "", failuref(eventhook.ErrorTimeout, "no acknowledgement in time: the server takes no messages at present (%s)", reason)
+		return "", failuref(eventhook.ErrorTimeout,
+			"no acknowledgement in time: the server takes no messages at present (%s)", reason)
 	}
 	if err != nil {
 		return "", amqpFailure(err)

@@ -44,7 +44,8 @@ type amqpWaiting struct{ isReturned atomic.Bool }
 
 // openChannel begins to open a channel.
 func openChannel(conn *amqp.Connection) *amqpChannel {
-	ch := &amqpChannel{conn: conn, opened: make(chan struct{}), ended: make(chan struct{}), waiting: map[string]*amqpWaiting{}}
+	ch := &amqpChannel{conn: conn, opened: make(chan struct{}), ended: make(chan struct{}),
+		waiting: map[string]*amqpWaiting{}}
 	go func() {
 		defer close(ch.opened)
 		if ch.Channel, ch.err = conn.Channel(); ch.err != nil {
@@ -150,9 +151,11 @@ func outcome(p amqpMessage, isReturned, isStored bool) error {
 	case isReturned && p.exchange == "":
 		return failuref(eventhook.ErrorRefused, "no queue has the name %q; declare it", key)
 	case isReturned:
-		return failuref(eventhook.ErrorRefused, "the exchange %q passed the message to no queue; bind a queue to it for the routing key %q", p.exchange, key)
+		return failuref(eventhook.ErrorRefused,
+			"the exchange %q passed the message to no queue; bind a queue to it for the routing key %q", p.exchange, key)
 	case !isStored:
-		return failuref(eventhook.ErrorRefused, "the server did not store the message (basic.nack); a queue may be full")
+		return failuref(eventhook.ErrorRefused,
+			"the server did not store the message (basic.nack); a queue may be full")
 	}
 	return nil
 }

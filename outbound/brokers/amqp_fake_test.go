@@ -13,7 +13,8 @@ import (
 	"github.com/eventhook/eventhook/internal/egress"
 )
 
-var fakeAMQP = map[string]any{"type": "amqp", "url": "amqp://rabbit.example", "exchange": "orders", "routing_key": "orders"}
+var fakeAMQP = map[string]any{"type": "amqp", "url": "amqp://rabbit.example", "exchange": "orders",
+	"routing_key": "orders"}
 
 // Methods of AMQP 0-9-1: the class and the method.
 const (
@@ -146,7 +147,8 @@ func TestAnAMQPServerThatNeverConfirms(t *testing.T) {
 
 // Without heartbeats, the connection ends before the message does.
 func TestAnAMQPServerWithoutHeartbeats(t *testing.T) {
-	withFake(t, targetOf(fakeAMQP, "timeout_seconds", 60), amqpBroker(func(amqpClient, uint16, uint32) {}), func(t *testing.T, f *fixture, b *fakeBroker) {
+	serve := amqpBroker(func(amqpClient, uint16, uint32) {})
+	withFake(t, targetOf(fakeAMQP, "timeout_seconds", 60), serve, func(t *testing.T, f *fixture, b *fakeBroker) {
 		if a := f.fails(eventhook.ErrorClosed); a.Duration > 20*time.Second {
 			t.Errorf("the attempt ended after %s, want at most 20 s", a.Duration)
 		}
@@ -165,7 +167,7 @@ func TestAnAMQPServerThatSendsTooMuch(t *testing.T) {
 			return
 		}
 		_ = c.method(channel, basicReturn, []byte("\x01\x38\x00\x00\x00")...)
-		_ = c.frame(frameHeader, channel, append([]byte{0, 60, 0, 0}, []byte("\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00")...))
+		_ = c.frame(frameHeader, channel, []byte("\x00\x3c\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00"))
 		part := bytes.Repeat([]byte("x"), 60_000)
 		for sent < 100<<20 && c.frame(frameBody, channel, part) == nil {
 			sent += len(part)
@@ -198,7 +200,8 @@ func TestAnAMQPServerThatAnswersTwice(t *testing.T) {
 			}
 		}), eventhook.ErrorTimeout},
 		"in the handshake": {func(conn net.Conn) {
-			go io.WriteString(conn, strings.Repeat("\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce", 4)) // connection.open-ok
+			const openOK = "\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce"
+			go io.WriteString(conn, strings.Repeat(openOK, 4))
 			_, _ = io.Copy(io.Discard, conn)
 		}, eventhook.ErrorClosed},
 	} {
@@ -223,7 +226,8 @@ func TestAnAMQPServerThatReadsNothing(t *testing.T) {
 	})
 	f := openBy(t, targetJSON(targetOf(fakeAMQP, "timeout_seconds", 1), nil), b)
 	for _, a := range f.all(300) {
-		if a.ErrorClass != eventhook.ErrorTimeout && a.ErrorClass != eventhook.ErrorClosed || a.Duration > 10*time.Second {
+		isEnded := a.ErrorClass == eventhook.ErrorTimeout || a.ErrorClass == eventhook.ErrorClosed
+		if !isEnded || a.Duration > 10*time.Second {
 			t.Fatalf("got %q after %s: %s; want a timeout after 1 s", a.ErrorClass, a.Duration, a.Error)
 		}
 	}

@@ -20,8 +20,8 @@ type amqpMessage struct {
 
 // publishing returns a persistent message, whose id is the id of the delivery.
 func publishing(m targets.CloudEvent) amqp.Publishing {
-	p := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: m.DeliveryID, ContentType: eventhook.SanitizeLabel(m.ContentType),
-		Headers: amqp.Table{}, Body: m.Data}
+	p := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: m.DeliveryID,
+		ContentType: eventhook.SanitizeLabel(m.ContentType), Headers: amqp.Table{}, Body: m.Data}
 	for _, a := range m.Attributes {
 		p.Headers["cloudEvents:"+a.Name] = a.Value
 		switch a.Name {

@@ -33,7 +33,8 @@ func benchClient(b *testing.B, f *fixture, alone func(messages int) time.Duratio
 	}
 	same := func(v float64) float64 { return v }
 	b.ReportMetric(measure.Median(rates, same), "messages/s")
-	measure.AtLeast("messages by the gateway's client / by the library alone", measure.Median(ratios, same), minThroughput).Report(b, "of_library")
+	ratio := measure.AtLeast("messages by the gateway's client / by the library alone", measure.Median(ratios, same), minThroughput)
+	ratio.Report(b, "of_library")
 }
 
 // inParallel calls f n times, benchSlots at once, and returns how long the calls took.
@@ -61,8 +62,8 @@ func BenchmarkAMQP(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	message := amqp.Publishing{Headers: first.Headers, ContentType: first.ContentType, MessageId: first.MessageId, Type: first.Type,
-		Timestamp: first.Timestamp, DeliveryMode: first.DeliveryMode, Body: first.Body}
+	message := amqp.Publishing{Headers: first.Headers, ContentType: first.ContentType, MessageId: first.MessageId,
+		Type: first.Type, Timestamp: first.Timestamp, DeliveryMode: first.DeliveryMode, Body: first.Body}
 	conn := s.dial()
 	defer conn.Close()
 	ch := must(conn.Channel())
@@ -84,7 +85,9 @@ func BenchmarkRedisStream(b *testing.B) {
 	f.sent(f.delivery("application/json", order))
 	entry := s.do(b, 0, "XRANGE", "orders", "-", "+").([]any)[0].([]any)
 	command := redis.Args{"bench", "MAXLEN", "~", 1000, "*"}.Add(entry[1].([]any)...)
-	pool := &redis.Pool{MaxIdle: benchSlots, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", s.Address(), redis.DialPassword(secret)) }}
+	pool := &redis.Pool{MaxIdle: benchSlots, Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", s.Address(), redis.DialPassword(secret))
+	}}
 	defer pool.Close()
 	benchClient(b, f, func(n int) time.Duration {
 		return inParallel(n, func() {

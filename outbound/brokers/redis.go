@@ -47,7 +47,8 @@ func greet(c redis.Conn, name string, s *targets.RedisStream) error {
 	}
 	if n := s.Database(); n != 0 {
 		if _, err := c.Do("SELECT", n); err != nil {
-			return greetingFailure(err, failuref(eventhook.ErrorRefused, "the server does not select the database %d", n))
+			return greetingFailure(err,
+				failuref(eventhook.ErrorRefused, "the server does not select the database %d", n))
 		}
 	}
 	_, err := c.Do("CLIENT", "SETNAME", strings.ReplaceAll(name, " ", "-"))

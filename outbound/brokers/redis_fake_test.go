@@ -79,7 +79,8 @@ func TestRedisCommandsDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestASilentRedisIsDialledAgain(t *testing.T) {
-	withFake(t, targetOf(fakeRedis, "timeout_seconds", 3), redisAdds(func(net.Conn, int) {}), func(t *testing.T, f *fixture, b *fakeBroker) {
+	serve := redisAdds(func(net.Conn, int) {})
+	withFake(t, targetOf(fakeRedis, "timeout_seconds", 3), serve, func(t *testing.T, f *fixture, b *fakeBroker) {
 		f.timesOut(3 * time.Second)
 		if b.connections() != 1 {
 			t.Errorf("%d connections were made, want one", b.connections())
@@ -118,7 +119,8 @@ func TestRedisRepliesThatAreNone(t *testing.T) {
 		"no protocol":        "HTTP/1.1 400 Bad Request\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			withFake(t, fakeRedis, redisAdds(func(c net.Conn, _ int) { _, _ = io.WriteString(c, reply) }), func(t *testing.T, f *fixture, b *fakeBroker) {
+			serve := redisAdds(func(c net.Conn, _ int) { _, _ = io.WriteString(c, reply) })
+			withFake(t, fakeRedis, serve, func(t *testing.T, f *fixture, b *fakeBroker) {
 				if name != "two replies" {
 					f.fails(eventhook.ErrorClosed)
 					return

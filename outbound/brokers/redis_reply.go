@@ -14,7 +14,7 @@ var redisReplies = map[string]*Failure{
 	"NOAUTH":      {eventhook.ErrorAuth, "the server requires a password"},
 	"WRONGPASS":   {eventhook.ErrorAuth, "the server does not accept the credentials"},
 	"NOPERM":      {eventhook.ErrorAuth, "the credentials may not add to the stream (XADD)"},
-	"DENIED":      {eventhook.ErrorAuth, "the server is in protected mode: it takes connections of its own machine only"},
+	"DENIED":      {eventhook.ErrorAuth, "the server is in protected mode: it takes only connections of its machine"},
 	"WRONGTYPE":   {eventhook.ErrorRefused, "the key of the stream holds another type of value"},
 	"OOM":         {eventhook.ErrorRefused, "the server has no memory left (maxmemory)"},
 	"READONLY":    {eventhook.ErrorRefused, "the server is a replica, which takes no messages"},
@@ -24,7 +24,7 @@ var redisReplies = map[string]*Failure{
 	"BUSY":        {eventhook.ErrorRefused, "the server is busy with a script"},
 	"MASTERDOWN":  {eventhook.ErrorRefused, "the server is a replica without its master"},
 	"CLUSTERDOWN": {eventhook.ErrorRefused, "the cluster is down"},
-	"MOVED":       {eventhook.ErrorRefused, "the stream is on another node of a cluster; name a proxy or that node in url"},
+	"MOVED":       {eventhook.ErrorRefused, "the stream is on another node of a cluster; name that node in url"},
 	"ASK":         {eventhook.ErrorRefused, "the stream moves to another node of a cluster"},
 }
 

@@ -26,8 +26,8 @@ func newRedis(t testing.TB, lines ...string) *redisServer {
 }
 
 func (s *redisServer) target(members map[string]any) string {
-	return targetJSON(map[string]any{"type": "redis_stream", "url": "redis://" + s.Address(), "stream": "orders", "password": secret,
-		"key_path": "body.customer.id"}, members)
+	return targetJSON(map[string]any{"type": "redis_stream", "url": "redis://" + s.Address(), "stream": "orders",
+		"password": secret, "key_path": "body.customer.id"}, members)
 }
 
 // do sends a command to a database, and returns its reply.
@@ -87,6 +87,7 @@ func TestRedisStreamsAreTrimmed(t *testing.T) {
 }
 
 func TestRedisRefusals(t *testing.T) {
+	const auth, refused = eventhook.ErrorAuth, eventhook.ErrorRefused
 	for name, c := range map[string]struct {
 		config  string
 		prepare []any // a command
@@ -94,19 +95,19 @@ func TestRedisRefusals(t *testing.T) {
 		class   eventhook.ErrorClass
 		part    string
 	}{
-		"no password":      {"", nil, map[string]any{"password": nil}, eventhook.ErrorAuth, "requires a password"},
-		"unknown user":     {"", nil, map[string]any{"username": "another"}, eventhook.ErrorAuth, "does not accept the credentials"},
-		"no permission":    {"user gateway on >" + secret + " ~others +@all", nil, map[string]any{"username": "gateway"}, eventhook.ErrorAuth, "may not add"},
-		"no AUTH":          {`rename-command AUTH ""`, nil, nil, eventhook.ErrorAuth, "does not accept the credentials"},
-		"no XADD":          {`rename-command XADD ""`, nil, nil, eventhook.ErrorRefused, "has no streams"},
-		"another type":     {"", []any{"SET", "orders", "text"}, nil, eventhook.ErrorRefused, "another type of value"},
-		"no memory":        {"maxmemory 1kb", nil, nil, eventhook.ErrorRefused, "no memory left"},
-		"a replica":        {"", []any{"REPLICAOF", "127.0.0.1", "1"}, nil, eventhook.ErrorRefused, "a replica"},
-		"too few replicas": {"min-replicas-to-write 2", nil, nil, eventhook.ErrorRefused, "too few replicas"},
-		"a cluster":        {"cluster-enabled yes", nil, nil, eventhook.ErrorRefused, "cluster"},
-		"unknown database": {"databases 4", nil, map[string]any{"database": 4}, eventhook.ErrorRefused, "does not select the database 4"},
-		"no more entries": {"", []any{"XADD", "orders", "18446744073709551615-18446744073709551615", "a", "b"}, nil, eventhook.ErrorRefused,
-			"the server answered ERR The stream has exhausted"},
+		"no password":  {"", nil, map[string]any{"password": nil}, auth, "requires a password"},
+		"unknown user": {"", nil, map[string]any{"username": "another"}, auth, "does not accept the credentials"},
+		"no permission": {"user gateway on >" + secret + " ~others +@all", nil,
+			map[string]any{"username": "gateway"}, auth, "may not add"},
+		"no AUTH":          {`rename-command AUTH ""`, nil, nil, auth, "does not accept the credentials"},
+		"no XADD":          {`rename-command XADD ""`, nil, nil, refused, "has no streams"},
+		"another type":     {"", []any{"SET", "orders", "text"}, nil, refused, "another type of value"},
+		"no memory":        {"maxmemory 1kb", nil, nil, refused, "no memory left"},
+		"a replica":        {"", []any{"REPLICAOF", "127.0.0.1", "1"}, nil, refused, "a replica"},
+		"too few replicas": {"min-replicas-to-write 2", nil, nil, refused, "too few replicas"},
+		"a cluster":        {"cluster-enabled yes", nil, nil, refused, "cluster"},
+		"unknown database": {"databases 4", nil, map[string]any{"database": 4}, refused, "does not select the database 4"},
+		"no more entries":  {"", []any{"XADD", "orders", "18446744073709551615-18446744073709551615", "a", "b"}, nil, refused, "the server answered ERR The stream has exhausted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRedis(t, c.config)
@@ -144,7 +145,8 @@ func TestRedisWithTLS(t *testing.T) {
 	_, port, _ := strings.Cut(s.Address(), ":")
 	c := must(redis.Dial("tcp", s.Address(), redis.DialPassword(secret)))
 	defer c.Close()
-	for _, pair := range [][]any{{"port", 0}, {"tls-cert-file", files.Cert}, {"tls-key-file", files.Key}, {"tls-auth-clients", "no"}, {"tls-port", port}} {
+	for _, pair := range [][]any{{"port", 0}, {"tls-cert-file", files.Cert}, {"tls-key-file", files.Key},
+		{"tls-auth-clients", "no"}, {"tls-port", port}} {
 		if _, err := c.Do("CONFIG", append([]any{"SET"}, pair...)...); err != nil {
 			t.Fatalf("%v: %v", pair, err)
 		}
