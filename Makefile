@@ -82,6 +82,7 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) test -run '^TestASearchThatFindsNothingSaysHowFarItCame$$' -v -count=1 -timeout 1h ./cmd/eventhook
 	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
+	$(GO) test -run '^$$' -bench . -benchtime 10000x ./outbound/brokers
 
 bench-console: export BENCH_EVENTS ?= 1000000
 bench-console: postgres chromium ## measure the lists of the console in a browser; see docs/console.md
@@ -248,7 +249,7 @@ interpreters:
 	fi
 
 # Programs of other projects that the tests start: PROGRAM=PACKAGE.
-SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm
+SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm rabbitmq-server=rabbitmq-server redis-server=redis-server
 
 # In runlevel 1, Debian's packages do not start their services.
 servers:

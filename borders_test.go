@@ -95,6 +95,10 @@ var allowedImports = map[string][]string{
 	"internal/pgembed":               {"internal/proc"},
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
 
+	"internal/servertest": nil,
+	"internal/rabbittest": {"internal/certfile/certfiletest", "internal/servertest"},
+	"internal/redistest":  {"internal/servertest"},
+
 	"internal/browsertest":             nil,
 	"internal/browsertest/gatewaytest": {"client", "ingest", "internal/browsertest", "internal/cli/send", "internal/pgtest", "internal/seal", "bench/seed"},
 
@@ -143,13 +147,15 @@ var libraryUsers = map[string][]string{
 	"github.com/modelcontextprotocol/":   {"internal/mcp"},
 	"github.com/coreos/go-oidc/":         {"internal/openid"},
 	"github.com/chromedp/":               {"internal/browsertest"},
+	"github.com/rabbitmq/":               {"outbound/brokers"},
+	"github.com/gomodule/":               {"outbound/brokers"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }
 
 // testPackages lists the packages that only tests and the bench may import. A test package may import those that its
 // line in allowedImports lists.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/pgtest", "internal/servertest", "internal/rabbittest", "internal/redistest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"crypto/x509"
 	"net"
 	"net/url"
@@ -47,6 +48,30 @@ func checkServers(f *eventhook.Faults, member, text, example string, schemes ...
 			return
 		}
 	}
+}
+
+// checkServer checks the URL of one server.
+func checkServer(f *eventhook.Faults, member, text, example string, schemes ...string) {
+	if strings.Contains(text, ",") {
+		f.Add(member, "must name one server, such as %s", example)
+		return
+	}
+	checkServers(f, member, text, example, schemes...)
+}
+
+// addressOf returns the host and the port of a URL that was checked. ports are the default ports of
+// its schemes.
+func addressOf(text string, ports map[string]string) string {
+	u := parsed(text)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme]))
+}
+
+// parsed returns a URL. A URL that was not checked may be empty.
+func parsed(text string) *url.URL {
+	if u, err := url.Parse(strings.TrimSpace(text)); err == nil {
+		return u
+	}
+	return &url.URL{}
 }
 
 // checkAddresses checks a list of hosts with ports.

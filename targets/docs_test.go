@@ -14,7 +14,7 @@ import (
 
 var (
 	codeBlock = regexp.MustCompile("(?ms)^```(go|json)\n(.*?)\n```$")
-	section   = regexp.MustCompile("(?m)^## `([a-z]+)`")
+	section   = regexp.MustCompile("(?m)^## `([a-z_]+)`")
 )
 
 func page(t *testing.T) string {

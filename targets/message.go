@@ -127,7 +127,8 @@ func (m *Message) compose(e *eventhook.Event, stored []byte) CloudEvent {
 		c.Data = v.Render()
 	}
 	if !m.key.IsZero() {
-		c.Key, _ = v.Text(m.key)
+		text, _ := v.Text(m.key)
+		c.Key = eventhook.NormalizeKey(text) // which bounds it
 	}
 	add := func(name, value string) {
 		if value != "" {

@@ -29,11 +29,35 @@ var completeTargets = map[string]string{
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
 		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
+	"nats": `{"type":"nats","url":"tls://a.example,tls://b.example:4222","subject":"orders.{key}","delivery":"core","username":"gateway",` +
+		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
+	"amqp": `{"type":"amqp","url":"amqps://rabbit.example/a%2Fb","exchange":"orders","routing_key":"orders.{key}","username":"gateway",` +
+		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
+	"redis_stream": `{"type":"redis_stream","url":"rediss://redis.example:6380/2","stream":"orders:{key}","max_length":1000,"username":"gateway",` +
+		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
 }
 
-// targetWithAuth is an http target with the setting that excludes auth_header.
-const targetWithAuth = `{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
-	`"client_secret":"` + hush + `","scopes":["a","b"]}}`
+// otherTargets are targets with the settings that exclude some of completeTargets.
+var otherTargets = map[string][]string{
+	"http": {`{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
+		`"client_secret":"` + hush + `","scopes":["a","b"]}}`},
+	"nats": {`{"type":"nats","url":"nats://a.example","subject":"orders","token":"` + hush + `"}`,
+		`{"type":"nats","url":"nats://a.example","subject":"orders","credentials":"` + hush + `"}`},
+}
+
+// messageSettings are the settings of all kinds for brokers.
+const messageSettings = `"key_path":"body.id","body":"raw","timeout_seconds":7,"retry":{"max_retries":2}`
+
+// authority is a certificate in PEM, as in JSON.
+const authority = `-----BEGIN CERTIFICATE-----\n` +
+	`MIIBNDCB56ADAgECAhQiegncmmy0RHi15qfRU9jj/hXiTTAFBgMrZXAwDzENMAsG\n` +
+	`A1UEAwwEdGVzdDAgFw0yNjExMjcxOTMxMTdaGA8yMTI2MTEwMzE5MzExN1owDzEN\n` +
+	`MAsGA1UEAwwEdGVzdDAqMAUGAytlcAMhANxBkkOzSwEmxQUH/9oXA2sLuHrtOMLS\n` +
+	`tdx9J29TD3doo1MwUTAdBgNVHQ4EFgQUM+chRIdkeS+1I47wCZn4Itgc8WkwHwYD\n` +
+	`VR0jBBgwFoAUM+chRIdkeS+1I47wCZn4Itgc8WkwDwYDVR0TAQH/BAUwAwEB/zAF\n` +
+	`BgMrZXADQQB153xnEA+hYXllMCcywCZpvRvsvD7uV1jP6tMJyh1FrTIB050ud4Iq\n` +
+	`71ip0wVXt9Gb5B62J4yRC3oxx7QS8OMJ\n` +
+	`-----END CERTIFICATE-----\n`
 
 // hush is a part of every secret and of no other value.
 const hush = "hush-7f3a9c&<>"
@@ -88,8 +112,8 @@ func TestEveryKind(t *testing.T) {
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Run("settings", func(t *testing.T) { settingsSuite(t, kind, text) })
-			if kind == "http" {
-				t.Run("settings with auth", func(t *testing.T) { settingsSuite(t, kind, targetWithAuth) })
+			for _, other := range otherTargets[kind] {
+				t.Run("other settings", func(t *testing.T) { settingsSuite(t, kind, other) })
 			}
 			t.Run("effects", func(t *testing.T) { effectsSuite(t, text) })
 		})
@@ -99,10 +123,11 @@ func TestEveryKind(t *testing.T) {
 // settingsSuite tests the contract of Settings.
 func settingsSuite(t *testing.T, kind, text string) {
 	target := read(t, text)
+	all := completeTargets[kind] + strings.Join(otherTargets[kind], "")
 	blank := reflect.TypeOf(targets.NewSettings(kind)).Elem()
 	for _, f := range reflect.VisibleFields(blank) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(completeTargets[kind]+targetWithAuth, `"`+name+`":`)) {
+		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(all, `"`+name+`":`)) {
 			t.Errorf("%s: has no doc tag, or is missing in completeTargets", name)
 		}
 	}

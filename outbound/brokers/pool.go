@@ -186,7 +186,9 @@ func (p *pool) closeIdle(now time.Time) {
 		}
 	}
 	p.mu.Unlock()
-	for _, c := range idle {
-		c.Close()
+	var closing sync.WaitGroup
+	for _, c := range idle { // at once, because a server may keep Close waiting
+		closing.Go(c.Close)
 	}
+	closing.Wait()
 }

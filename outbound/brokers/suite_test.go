@@ -67,22 +67,27 @@ func testKind(t *testing.T, k kind) {
 
 // fixture sends deliveries to one target.
 type fixture struct {
-	*testing.T
+	testing.TB
 	brokers *brokers.Brokers
 	target  *outbound.Target
 	tenant  eventhook.TenantID
 }
 
 // open compiles a target. Connections to this machine are allowed.
-func open(t *testing.T, text string) *fixture {
+func open(t testing.TB, text string) *fixture {
 	t.Helper()
 	return openWith(t, text, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 }
 
-func openWith(t *testing.T, text string, allowed ...netip.Prefix) *fixture {
+func openWith(t testing.TB, text string, allowed ...netip.Prefix) *fixture {
 	t.Helper()
-	f := &fixture{T: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
-		brokers: brokers.New(brokers.Deps{Dialer: egress.New(egress.Policy{AllowedCIDRs: allowed}), Name: "eventhook/test", Now: time.Now})}
+	return openBy(t, text, egress.New(egress.Policy{AllowedCIDRs: allowed}))
+}
+
+func openBy(t testing.TB, text string, dialer brokers.Dialer) *fixture {
+	t.Helper()
+	f := &fixture{TB: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
+		brokers: brokers.New(brokers.Deps{Dialer: dialer, Name: "eventhook/test", Now: time.Now})}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.brokers.Run(ctx) })
@@ -215,7 +220,7 @@ func (k kind) testBlocked(t *testing.T) {
 }
 
 // fails sends a delivery that must fail, with an error that tells no secret and no address.
-func (f *fixture) fails(classes ...eventhook.ErrorClass) {
+func (f *fixture) fails(classes ...eventhook.ErrorClass) eventhook.Attempt {
 	f.Helper()
 	a := f.send(f.delivery("application/json", order))
 	if !slices.Contains(classes, a.ErrorClass) || a.Error == "" {
@@ -223,6 +228,15 @@ func (f *fixture) fails(classes ...eventhook.ErrorClass) {
 	}
 	if strings.Contains(a.Error, secret) {
 		f.Errorf("the error %q tells a secret", a.Error)
+	}
+	return a
+}
+
+// failsWith sends a delivery that must fail with a class and a part of the error.
+func (f *fixture) failsWith(class eventhook.ErrorClass, part string) {
+	f.Helper()
+	if a := f.fails(class); !strings.Contains(a.Error, part) {
+		f.Errorf("got %s: %s; want %q", a.ErrorClass, a.Error, part)
 	}
 }
 

@@ -1,0 +1,84 @@
+package brokers
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// dial connects to a server. secure, unless nil, is the configuration of TLS.
+func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config) (net.Conn, error) {
+	plain, err := b.Dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &boundedConn{Conn: plain}
+	c.credit.Store(minCredit)
+	if secure == nil {
+		return c, nil
+	}
+	secure.ServerName, _, _ = net.SplitHostPort(address)
+	t := tls.Client(c, secure)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// within calls f, which uses a connection. When ctx ends, the connection fails, and within returns
+// the error of ctx.
+func within(ctx context.Context, c net.Conn, f func() error) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	err := f()
+	if !stop() {
+		return ctx.Err()
+	}
+	return err
+}
+
+// Bounds of what a broker may send, in bytes.
+const (
+	minCredit = 1 << 20
+	maxCredit = 64 << 20
+)
+
+// maxWrite is the time in which a broker must read what it is sent.
+const maxWrite = 15 * time.Second
+
+var errTooMuch = &Failure{eventhook.ErrorClosed, "the server sends more than it was sent"}
+
+// boundedConn is a connection to a broker. The broker may send little more than it was sent, so that
+// the memory for its answers is bounded: clients of brokers bound it only in part.
+type boundedConn struct {
+	net.Conn
+	credit atomic.Int64 // bytes that the broker may send
+}
+
+// Read closes the connection after an error, so that a Write that is blocked ends. amqp091-go would
+// wait for the Write before it closes the connection.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.credit.Add(-int64(n)) < 0 {
+		n, err = 0, errTooMuch
+	}
+	if err != nil {
+		_ = c.Conn.Close()
+	}
+	return n, err
+}
+
+func (c *boundedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(maxWrite)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	if c.credit.Add(int64(n)) > maxCredit {
+		c.credit.Store(maxCredit)
+	}
+	return n, err
+}

@@ -1,0 +1,104 @@
+package brokers
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+// redisReplies describe the errors of Redis by their first words.
+var redisReplies = map[string]*Failure{
+	"NOAUTH":      {eventhook.ErrorAuth, "the server requires a password"},
+	"WRONGPASS":   {eventhook.ErrorAuth, "the server does not accept the credentials"},
+	"NOPERM":      {eventhook.ErrorAuth, "the credentials may not add to the stream (XADD)"},
+	"DENIED":      {eventhook.ErrorAuth, "the server is in protected mode: it takes only connections of its machine"},
+	"WRONGTYPE":   {eventhook.ErrorRefused, "the key of the stream holds another type of value"},
+	"OOM":         {eventhook.ErrorRefused, "the server has no memory left (maxmemory)"},
+	"READONLY":    {eventhook.ErrorRefused, "the server is a replica, which takes no messages"},
+	"MISCONF":     {eventhook.ErrorRefused, "the server takes no messages, because it cannot store its data on disk"},
+	"NOREPLICAS":  {eventhook.ErrorRefused, "the server has too few replicas (min-replicas-to-write)"},
+	"LOADING":     {eventhook.ErrorRefused, "the server is loading its data"},
+	"BUSY":        {eventhook.ErrorRefused, "the server is busy with a script"},
+	"MASTERDOWN":  {eventhook.ErrorRefused, "the server is a replica without its master"},
+	"CLUSTERDOWN": {eventhook.ErrorRefused, "the cluster is down"},
+	"MOVED":       {eventhook.ErrorRefused, "the stream is on another node of a cluster; name that node in url"},
+	"ASK":         {eventhook.ErrorRefused, "the stream moves to another node of a cluster"},
+}
+
+// knownRedisFailure describes an error of a server, nil if the error is another one.
+func knownRedisFailure(err error) *Failure {
+	switch {
+	case !isReply(err):
+		return nil
+	case strings.Contains(err.Error(), "max number of clients"):
+		return failuref(eventhook.ErrorRefused, "the server has too many connections (maxclients)")
+	}
+	code, _, _ := strings.Cut(err.Error(), " ")
+	return redisReplies[code]
+}
+
+// redisFailure describes the errors of a server. It returns others unchanged.
+func redisFailure(err error) error {
+	if known := knownRedisFailure(err); known != nil {
+		return known
+	}
+	switch {
+	case !isReply(err):
+		return err
+	case strings.HasPrefix(err.Error(), "ERR unknown command"): // which repeats the message
+		return failuref(eventhook.ErrorRefused, "the server has no streams (XADD)")
+	}
+	return failuref(eventhook.ErrorRefused, "the server answered %s", eventhook.SanitizeLabel(err.Error()))
+}
+
+var (
+	errClosed     = &Failure{eventhook.ErrorClosed, "the connection was closed"}
+	errUnexpected = &Failure{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
+)
+
+// maxReply is the maximum length of a line, or a string, of a reply in bytes.
+const maxReply = 1 << 10
+
+// smallReplies is a connection to Redis that fails when a reply announces a large string or a list.
+// Such replies are no answers to the commands of this package, and redigo allocates the announced
+// memory at once.
+type smallReplies struct {
+	net.Conn
+	line []byte // the read part of the current line
+	skip int    // bytes of the current string that were not read
+}
+
+func (s *smallReplies) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	for rest := p[:n]; len(rest) > 0; {
+		if skipped := min(s.skip, len(rest)); skipped > 0 {
+			s.skip -= skipped
+			rest = rest[skipped:]
+			continue
+		}
+		line, next, isWhole := bytes.Cut(rest, []byte("\n"))
+		s.line = append(s.line, line...)
+		if len(s.line) > maxReply || isWhole && !s.endLine() {
+			return 0, errUnexpected
+		}
+		rest = next
+	}
+	return n, err
+}
+
+// endLine reports whether the current line may begin or be a reply, and starts another line.
+func (s *smallReplies) endLine() bool {
+	line := bytes.TrimSuffix(s.line, []byte("\r"))
+	s.line = s.line[:0]
+	if len(line) == 0 || line[0] != '$' {
+		return len(line) > 0 && line[0] != '*'
+	}
+	length, err := strconv.Atoi(string(line[1:]))
+	if length >= 0 {
+		s.skip = length + len("\r\n")
+	}
+	return err == nil && length <= maxReply
+}
