@@ -21,10 +21,16 @@ func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config) 
 	if secure == nil {
 		return c, nil
 	}
+	return b.handshake(ctx, c, address, secure)
+}
+
+// handshake makes a TLS handshake with the server at an address. After an error the connection is
+// closed.
+func (b *Brokers) handshake(ctx context.Context, c net.Conn, address string, secure *tls.Config) (net.Conn, error) {
 	secure.ServerName, _, _ = net.SplitHostPort(address)
 	t := tls.Client(c, secure)
 	if err := t.HandshakeContext(ctx); err != nil {
-		_ = plain.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	return t, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,8 +28,7 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 	options.Servers = strings.Split(s.URL, ",")
 	options.Name, options.User, options.Password, options.Token = b.Name, s.Username, s.Password, s.Token
 	options.AllowReconnect = false // the next message opens another connection, within the bounds of the pool
-	options.CustomDialer = natsDialer{ctx, b.Dialer}
-	options.TLSConfig = b.tlsConfig(s.CA)
+	options.CustomDialer = natsDialer{ctx, b, s.CA, strings.HasPrefix(s.URL, "tls:")}
 	options.NoEcho = true
 	options.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // without it, nats.go prints errors
 	if deadline, ok := ctx.Deadline(); ok {
@@ -51,16 +49,6 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 		return nil, err
 	}
 	return &natsConnection{conn, js}, nil
-}
-
-// natsDialer dials within the time of the first message.
-type natsDialer struct {
-	ctx    context.Context //nolint:containedctx // nats.go passes none to its dialer
-	dialer Dialer
-}
-
-func (d natsDialer) Dial(network, address string) (net.Conn, error) {
-	return d.dialer.DialContext(d.ctx, network, address)
 }
 
 // useCredentials reads the content of a .creds file.

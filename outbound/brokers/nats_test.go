@@ -2,8 +2,12 @@ package brokers_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"io"
 	"maps"
+	"net"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/certfile/certfiletest"
 	"github.com/eventhook/eventhook/internal/natstest"
 )
 
@@ -119,3 +124,72 @@ var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // at replaces the address of the server in a target.
 func at(target, other string) string { return address.ReplaceAllString(target, other) }
+
+func TestNATSWithTLS(t *testing.T) {
+	files := certfiletest.New(t, "nats", time.Now().Add(time.Hour))
+	pair := must(tls.LoadX509KeyPair(files.Cert, files.Key))
+	for claim, required := range map[string]bool{"required": true, "available": false} {
+		t.Run(claim, func(t *testing.T) {
+			s := natstest.New(t, func(o *server.Options) {
+				o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+				o.TLS, o.AllowNonTLS = required, !required
+			})
+			js := s.Connect(nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: files.Pool(t)}))
+			must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}))
+			ca := string(must(os.ReadFile(files.Cert)))
+			target := func(scheme, ca string) string {
+				return targetJSON(map[string]any{"type": "nats", "url": strings.Replace(s.URL(), "nats", scheme, 1), "subject": "orders.x", "ca": ca}, nil)
+			}
+			f := open(t, target("tls", ca))
+			f.sent(f.delivery("application/json", order))
+			open(t, target("tls", "")).fails(eventhook.ErrorTLS)
+			plain := open(t, target("nats", ca))
+			plain.sent(plain.delivery("application/json", order)) // with TLS if the server requires it
+		})
+	}
+	s := natstest.New(t, nil)
+	open(t, targetJSON(map[string]any{"type": "nats", "url": strings.Replace(s.URL(), "nats", "tls", 1), "subject": "orders.x"}, nil)).
+		fails(eventhook.ErrorTLS, eventhook.ErrorClosed)
+}
+
+// A server that announces impossible messages ends its connection only.
+func TestHostileServersOfNATS(t *testing.T) {
+	const info = `INFO {"server_id":"x","max_payload":1048576,"headers":true,"proto":1}` + "\r\n"
+	for claim, answer := range map[string]string{
+		"a message of 9 EB":           "MSG x 1 9000000000000000000\r\nab",
+		"a message of 2 GB":           "MSG x 1 2000000000\r\nab",
+		"a negative size":             "MSG x 1 -5\r\nab",
+		"a size that is no number":    "msg x 1 zz\r\nab",
+		"headers longer than all":     "HMSG x 1 900 10\r\nab",
+		"headers of 9 EB":             "HMSG x 1 9000000000000000000 9000000000000000001\r\n",
+		"a line that does not end":    strings.Repeat("x", 1<<20),
+		"an INFO that does not end":   "INFO " + strings.Repeat("{", 1<<20),
+		"an INFO that is no document": "INFO nonsense\r\n",
+		"another protocol":            "HTTP/1.1 400 Bad Request\r\n\r\n",
+	} {
+		t.Run(claim, func(t *testing.T) {
+			l := must(net.Listen("tcp", "127.0.0.1:0"))
+			t.Cleanup(func() { _ = l.Close() })
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer c.Close()
+						if !strings.HasPrefix(answer, "INFO") && !strings.HasPrefix(answer, "HTTP") {
+							_, _ = io.WriteString(c, info)
+							_, _ = c.Read(make([]byte, 1<<10)) // CONNECT and PING
+							_, _ = io.WriteString(c, "PONG\r\n")
+						}
+						_, _ = io.WriteString(c, answer)
+						_, _ = io.Copy(io.Discard, c)
+					}()
+				}
+			}()
+			f := open(t, targetJSON(map[string]any{"type": "nats", "url": "nats://" + l.Addr().String(), "subject": "orders.x", "timeout_seconds": 1}, nil))
+			f.fails(eventhook.ErrorClosed, eventhook.ErrorTimeout)
+		})
+	}
+}
