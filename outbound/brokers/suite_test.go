@@ -226,6 +226,9 @@ func (f *fixture) fails(classes ...eventhook.ErrorClass) {
 	}
 }
 
+// receiveLimit is how long a test waits for a message, on a busy machine.
+const receiveLimit = time.Minute
+
 // secret is the password of the servers.
 const secret = "hunter2-is-secret"
 
