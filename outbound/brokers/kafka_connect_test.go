@@ -1,9 +1,8 @@
 package brokers_test
 
 import (
-	"encoding/pem"
+	"crypto/tls"
 	"errors"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -177,10 +176,8 @@ func TestKafkaKeepsAConnectionForTheMessagesThatWait(t *testing.T) {
 }
 
 func TestKafkaChecksTheCertificate(t *testing.T) {
-	web := httptest.NewTLSServer(nil)
-	defer web.Close()
-	s := newKafka(t, kfake.TLS(web.TLS))
-	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}))
+	certificate, ca := selfSigned()
+	s := newKafka(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	f := open(t, s.target(map[string]any{"tls": true, "ca": ca}))
 	f.sent(f.delivery("application/json", order))
 	f = open(t, s.target(map[string]any{"tls": true}))

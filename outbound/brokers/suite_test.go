@@ -82,7 +82,7 @@ func open(t *testing.T, text string) *fixture {
 func openWith(t *testing.T, text string, allowed ...netip.Prefix) *fixture {
 	t.Helper()
 	f := &fixture{T: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
-		brokers: brokers.New(brokers.Deps{Dialer: egress.New(egress.Policy{AllowedCIDRs: allowed}), Name: "eventhook/test", Now: time.Now})}
+		brokers: brokers.New(brokers.Deps{Dialer: egress.New(egress.Policy{AllowedCIDRs: allowed}), RootCAs: trusted().RootCAs, Name: "eventhook/test", Now: time.Now})}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.brokers.Run(ctx) })
@@ -268,6 +268,17 @@ func (k kind) testRestart(t *testing.T) {
 	if got := k.server.received(t); got.Attributes["id"] != d.EventID.String() {
 		t.Errorf("got the message %s, want %s", got.Attributes["id"], d.EventID)
 	}
+}
+
+// next returns the next message of a channel. It waits until there is one.
+func next[M any](t *testing.T, messages <-chan M) (m M) {
+	t.Helper()
+	select {
+	case m = <-messages:
+	case <-time.After(receiveLimit):
+		t.Fatal(errNoMessage)
+	}
+	return m
 }
 
 var errNoMessage = errors.New("no message came")
