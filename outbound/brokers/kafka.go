@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/targets"
 )
 
@@ -53,40 +51,24 @@ func (c *kafkaConnection) Publish(ctx context.Context, b targets.Broker, m targe
 	return fmt.Sprintf("topic %s, partition %d, offset %d", r.Topic, r.Partition, r.Offset), nil
 }
 
-// chosenPartition and noPartition are values of Record.Partition that are no numbers: the partitioner
-// shall choose, and the topic has no partition with the number.
-const (
-	chosenPartition = -1
-	noPartition     = -2
-)
-
-// kafkaPartition returns the number of a partition from a value in an event.
-func kafkaPartition(text string) (int32, error) {
-	if text == "" {
-		return chosenPartition, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return 0, failuref(eventhook.ErrorRefused, "the value at partition_path is not the number of a partition")
-	}
-	return int32(n), nil
-}
-
 // kafkaRecord returns the record of a message. Its value is never null, which would delete the key
 // from a compacted topic.
 func kafkaRecord(topic string, partition int32, m targets.CloudEvent) *kgo.Record {
-	r := &kgo.Record{Topic: topic, Partition: partition, Value: m.Data, Headers: make([]kgo.RecordHeader, 0, len(m.Attributes)+1)}
+	r := &kgo.Record{Topic: topic, Partition: partition, Value: m.Data}
 	if r.Value == nil {
 		r.Value = []byte{}
 	}
 	if m.Key != "" {
 		r.Key = []byte(m.Key)
 	}
+	add := func(name, value string) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
 	if m.ContentType != "" {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "content-type", Value: []byte(m.ContentType)})
+		add("content-type", m.ContentType)
 	}
 	for _, a := range m.Attributes {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "ce_" + a.Name, Value: []byte(a.Value)})
+		add("ce_"+a.Name, a.Value)
 	}
 	return r
 }
@@ -126,7 +108,8 @@ func (c *kafkaConnection) produceAlone(ctx context.Context, r *kgo.Record) (*kgo
 
 // isOfBatch reports whether a broker refused a batch because of one of its records.
 func isOfBatch(err error) bool {
-	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTimestamp)
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
+		errors.Is(err, kerr.InvalidTimestamp)
 }
 
 func isContextError(err error) bool {
@@ -138,36 +121,3 @@ func (c *kafkaConnection) IsClosed() bool { return c.retired.Load() }
 
 // Close implements Connection. It does not wait for the brokers.
 func (c *kafkaConnection) Close() { c.client.Close() }
-
-// kafkaPartitioner chooses partitions as the Java client does, and takes the number that a record
-// already has.
-type kafkaPartitioner struct{ byKey kgo.Partitioner }
-
-// ForTopic implements kgo.Partitioner.
-func (p kafkaPartitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	return kafkaTopicPartitioner{p.byKey.ForTopic(topic)}
-}
-
-type kafkaTopicPartitioner struct{ kgo.TopicPartitioner }
-
-// RequiresConsistency implements kgo.TopicPartitioner.
-func (p kafkaTopicPartitioner) RequiresConsistency(r *kgo.Record) bool {
-	return r.Partition >= 0 || p.TopicPartitioner.RequiresConsistency(r)
-}
-
-// Partition implements kgo.TopicPartitioner.
-func (p kafkaTopicPartitioner) Partition(r *kgo.Record, n int) int {
-	switch {
-	case r.Partition < 0:
-		return p.TopicPartitioner.Partition(r, n)
-	case int(r.Partition) >= n:
-		r.Partition = noPartition
-		return noPartition
-	}
-	return int(r.Partition)
-}
-
-// OnNewBatch implements kgo.TopicPartitionerOnNewBatch: records without a key change their partition.
-func (p kafkaTopicPartitioner) OnNewBatch() {
-	p.TopicPartitioner.(kgo.TopicPartitionerOnNewBatch).OnNewBatch() //nolint:forcetypeassert // as the sticky partitioner does
-}

@@ -3,13 +3,11 @@ package brokers
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -34,10 +32,13 @@ const (
 func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, error) {
 	c := &kafkaConnection{alone: make(chan struct{}, 1), failed: make(chan struct{}), troubles: map[int32]error{}}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.ClientID(b.Name), kgo.WithHooks(c), kgo.DisableClientMetrics(),
-		kgo.Dialer(c.dialer(b, s)), kgo.MetadataMinAge(kafkaRefresh), kgo.BrokerMaxReadBytes(maxKafkaResponse), kgo.FetchMaxBytes(maxKafkaResponse),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.UnknownTopicRetries(1),
-		kgo.MaxBufferedRecords(maxKafkaRecords), kgo.MaxBufferedBytes(maxKafkaBytes), kgo.RecordPartitioner(kafkaPartitioner{kgo.StickyKeyPartitioner(nil)}),
+		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(c.dialer(b, s)), kgo.ClientID(b.Name),
+		kgo.WithHooks(c), kgo.DisableClientMetrics(),
+		kgo.MetadataMinAge(kafkaRefresh), kgo.UnknownTopicRetries(1),
+		kgo.BrokerMaxReadBytes(maxKafkaResponse), kgo.FetchMaxBytes(maxKafkaResponse),
+		kgo.MaxBufferedRecords(maxKafkaRecords), kgo.MaxBufferedBytes(maxKafkaBytes),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RecordPartitioner(kafkaPartitioner{kgo.StickyKeyPartitioner(nil)}),
 	}
 	if s.Username != "" {
 		options = append(options, kgo.SASL(kafkaLogin(s)))
@@ -71,10 +72,12 @@ func kafkaLogin(s *targets.Kafka) sasl.Mechanism {
 	return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism()
 }
 
-var errManyBrokers = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers of the cluster"}
+var errManyBrokers = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to the cluster"}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialer returns a function that connects to a broker, also to one that the cluster advertises.
-func (c *kafkaConnection) dialer(b *Brokers, s *targets.Kafka) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *kafkaConnection) dialer(b *Brokers, s *targets.Kafka) dialFunc {
 	config := b.tlsConfig(s.CA)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.sockets.Add(1) > maxKafkaSockets {
@@ -138,58 +141,4 @@ func (c *kafkaConnection) OnBrokerConnect(m kgo.BrokerMetadata, _ time.Duration,
 		c.retired.Store(true)
 		close(c.failed)
 	}
-}
-
-// describe returns the error of a message, and decides whether the connection takes further messages.
-func (c *kafkaConnection) describe(ctx context.Context, r *kgo.Record, err error) error {
-	if r.Partition == noPartition {
-		c.client.ForceMetadataRefresh() // the topic may have got more partitions
-		return failuref(eventhook.ErrorRefused, "the topic has no partition with the number at partition_path")
-	}
-	if _, isAnswer := errors.AsType[*kerr.Error](err); !isAnswer || errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		c.retired.Store(true)
-	}
-	if ctx.Err() != nil {
-		err = c.trouble(err)
-	}
-	return kafkaFailure(err)
-}
-
-// trouble returns why a broker cannot be reached now, or otherwise if all can be reached.
-func (c *kafkaConnection) trouble(otherwise error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, err := range c.troubles {
-		return err
-	}
-	return otherwise
-}
-
-func isLoginError(err error) bool {
-	return errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism) || errors.Is(err, kerr.IllegalSaslState)
-}
-
-// kafkaFailure describes the errors of brokers.
-func kafkaFailure(err error) error {
-	answer, isAnswer := errors.AsType[*kerr.Error](err)
-	_, isDropped := errors.AsType[*kgo.ErrFirstReadEOF](err)
-	switch {
-	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return failuref(eventhook.ErrorAuth, "the broker does not offer the mechanism")
-	case isLoginError(err):
-		return failuref(eventhook.ErrorAuth, "the broker does not accept the credentials, or they have expired")
-	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return failuref(eventhook.ErrorAuth, "the credentials may not write to the topic")
-	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return failuref(eventhook.ErrorAuth, "the credentials may not write with idempotence: before Kafka 3.0, allow IDEMPOTENT_WRITE on the cluster")
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return failuref(eventhook.ErrorRefused, "the topic does not exist, or the credentials may not see it")
-	case errors.Is(err, kerr.MessageTooLarge):
-		return failuref(eventhook.ErrorRefused, "the message is larger than the topic accepts")
-	case isAnswer:
-		return failuref(eventhook.ErrorRefused, "Kafka answered %s: %s", answer.Message, answer.Description)
-	case isDropped:
-		return failuref(eventhook.ErrorClosed, "the broker closed the connection at once: check tls, and whether it requires a username")
-	}
-	return err
 }

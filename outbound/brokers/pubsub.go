@@ -38,11 +38,12 @@ func (b *Brokers) openPubSub(_ context.Context, s *targets.PubSub) (Connection, 
 	if err != nil {
 		return nil, failuref(eventhook.ErrorAuth, "credentials are not the JSON key of a service account")
 	}
-	c := &pubsubConnection{}
 	const maxAnswer = 64 << 10
-	c.conn, err = grpc.NewClient("passthrough:///"+s.Server(), grpc.WithUserAgent(b.Name), grpc.WithDisableServiceConfig(), grpc.WithContextDialer(c.dialer(b.Dialer)),
-		grpc.WithTransportCredentials(pubsubTLS{credentials.NewTLS(b.tlsConfig("")), c}), grpc.WithPerRPCCredentials(oauth.TokenSource{TokenSource: tokens}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+	c := &pubsubConnection{}
+	c.conn, err = grpc.NewClient("passthrough:///"+s.Server(), grpc.WithContextDialer(c.dialer(b.Dialer)),
+		grpc.WithTransportCredentials(pubsubTLS{credentials.NewTLS(b.tlsConfig("")), c}),
+		grpc.WithPerRPCCredentials(oauth.TokenSource{TokenSource: tokens}), grpc.WithUserAgent(b.Name),
+		grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +69,13 @@ type pubsubTLS struct {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (t pubsubTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := t.TransportCredentials.ClientHandshake(ctx, authority, raw)
+func (t pubsubTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (
+	secured net.Conn, info credentials.AuthInfo, err error) {
+	secured, info, err = t.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if t.c.trouble.Store(nil); err != nil {
 		t.c.trouble.Store(&err)
 	}
-	return conn, info, err
+	return secured, info, err
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -85,9 +87,11 @@ func (t pubsubTLS) Clone() credentials.TransportCredentials {
 func (c *pubsubConnection) Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (string, error) {
 	const maxMessage = 10_000_000
 	if len(m.Data) > maxMessage {
-		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes: Pub/Sub takes at most %d", len(m.Data), maxMessage)
+		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes: Pub/Sub takes at most %d",
+			len(m.Data), maxMessage)
 	}
-	answer, err := c.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: b.Place(), Messages: []*pubsubpb.PubsubMessage{pubsubMessage(m)}})
+	messages := []*pubsubpb.PubsubMessage{pubsubMessage(m)}
+	answer, err := c.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: b.Place(), Messages: messages})
 	if err != nil {
 		return "", c.describe(err)
 	}
@@ -95,7 +99,7 @@ func (c *pubsubConnection) Publish(ctx context.Context, b targets.Broker, m targ
 }
 
 func pubsubMessage(m targets.CloudEvent) *pubsubpb.PubsubMessage {
-	message := &pubsubpb.PubsubMessage{Data: m.Data, OrderingKey: validUTF8(m.Key), Attributes: make(map[string]string, len(m.Attributes)+1)}
+	message := &pubsubpb.PubsubMessage{Data: m.Data, OrderingKey: validUTF8(m.Key), Attributes: map[string]string{}}
 	if m.ContentType != "" {
 		message.Attributes["Content-Type"] = validUTF8(m.ContentType)
 	}

@@ -40,7 +40,8 @@ func (c *sqsConnection) Publish(ctx context.Context, b targets.Broker, m targets
 	case len(m.Data) == 0:
 		return "", failuref(eventhook.ErrorRefused, "the message is empty: Amazon SQS takes no empty message")
 	case size > maxSQSMessage:
-		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes with its attributes: Amazon SQS takes at most %d", size, maxSQSMessage)
+		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes with attributes: Amazon SQS takes at most %d",
+			size, maxSQSMessage)
 	}
 	out, err := c.client.SendMessage(ctx, in)
 	if err != nil {
@@ -57,7 +58,8 @@ func (c *sqsConnection) Publish(ctx context.Context, b targets.Broker, m targets
 // Content-Type, ce-dataencoding and those of CloudEvents.
 func sqsMessage(s *targets.SQS, m targets.CloudEvent) (in *sqs.SendMessageInput, size int) {
 	body, encoding := sqsBody(m.Data)
-	in = &sqs.SendMessageInput{QueueUrl: &s.QueueURL, MessageBody: &body, MessageAttributes: make(map[string]types.MessageAttributeValue, maxSQSAttributes)}
+	in = &sqs.SendMessageInput{QueueUrl: &s.QueueURL, MessageBody: &body,
+		MessageAttributes: map[string]types.MessageAttributeValue{}}
 	size = len(body)
 	add := func(name, value string) {
 		const text = "String"

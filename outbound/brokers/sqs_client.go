@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,9 +20,9 @@ import (
 func (b *Brokers) openSQS(_ context.Context, s *targets.SQS) (Connection, error) {
 	c := &sqsConnection{http: b.sqsHTTP()}
 	key := aws.Credentials{AccessKeyID: s.AccessKeyID, SecretAccessKey: s.SecretAccessKey, SessionToken: s.SessionToken}
+	provide := func(context.Context) (aws.Credentials, error) { return key, nil }
 	c.client = sqs.New(sqs.Options{Region: s.Region, BaseEndpoint: aws.String(s.Endpoint()), HTTPClient: c.http,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return key, nil }),
-		Retryer:     aws.NopRetryer{}}) // the dispatcher retries
+		Credentials: aws.CredentialsProviderFunc(provide), Retryer: aws.NopRetryer{}}) // the dispatcher retries
 	return c, nil
 }
 
@@ -33,8 +32,11 @@ type sqsHTTP struct{ client *http.Client }
 func (b *Brokers) sqsHTTP() sqsHTTP {
 	const maxHeaders, handshake = 64 << 10, 10 * time.Second
 	return sqsHTTP{&http.Client{
-		Transport: &http.Transport{DialContext: b.Dialer.DialContext, TLSClientConfig: b.tlsConfig(""), TLSHandshakeTimeout: handshake,
-			MaxConnsPerHost: slots, MaxIdleConnsPerHost: slots, IdleConnTimeout: maxIdle, MaxResponseHeaderBytes: maxHeaders, DisableCompression: true},
+		Transport: &http.Transport{
+			DialContext: b.Dialer.DialContext, TLSClientConfig: b.tlsConfig(""), TLSHandshakeTimeout: handshake,
+			MaxConnsPerHost: slots, MaxIdleConnsPerHost: slots, IdleConnTimeout: maxIdle,
+			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -55,12 +57,17 @@ func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
 
 // Codes of answers: see "Common errors" in the API reference of Amazon SQS, and those of SendMessage.
 var (
-	sqsLoginCodes = []string{"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature",
-		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "InvalidSecurity",
-		"OptInRequired", "NotAuthorized"}
+	sqsLoginCodes = []string{
+		"InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity", "OptInRequired", "NotAuthorized",
+		"SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature",
+		"ExpiredToken", "ExpiredTokenException", "RequestExpired",
+		"MissingAuthenticationToken", "MissingAuthenticationTokenException",
+	}
 	sqsPermissionCodes = []string{"AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException"}
-	sqsThrottleCodes   = []string{"RequestThrottled", "ThrottlingException", "Throttling", "OverLimit", "KmsThrottled", "KMS.ThrottlingException"}
-	sqsUnknownCodes    = []string{"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
+	sqsThrottleCodes   = []string{
+		"RequestThrottled", "ThrottlingException", "Throttling", "OverLimit", "KmsThrottled", "KMS.ThrottlingException",
+	}
+	sqsUnknownCodes = []string{"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
 )
 
 // sqsFailure describes the answers of the service. The messages about credentials quote the signed
@@ -77,23 +84,24 @@ func sqsFailure(err error) error {
 	case !isAnswer:
 		return failuref(statusClass(status), "the server answered %d, not as Amazon SQS does", status)
 	}
-	code := answer.ErrorCode()
+	code := eventhook.SanitizeLabel(answer.ErrorCode())
 	is := func(codes []string) bool {
-		return slices.Contains(codes, strings.TrimPrefix(code, "com.amazonaws.sqs#"))
+		return slices.Contains(codes, code)
 	}
 	switch {
 	case is(sqsLoginCodes):
-		return failuref(eventhook.ErrorAuth, "Amazon SQS does not accept the credentials, or they have expired: %s", eventhook.SanitizeLabel(code))
+		return failuref(eventhook.ErrorAuth, "Amazon SQS does not accept the credentials, or they expired: %s", code)
 	case is(sqsPermissionCodes):
-		return failuref(eventhook.ErrorAuth, "the credentials may not send to the queue: %s", eventhook.SanitizeLabel(code))
+		return failuref(eventhook.ErrorAuth, "the credentials may not send to the queue: %s", code)
 	case is(sqsUnknownCodes):
 		return failuref(eventhook.ErrorRefused, "the queue does not exist in the region")
 	case is(sqsThrottleCodes):
-		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS limits the rate: %s", eventhook.SanitizeLabel(code))
+		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS limits the rate: %s", code)
 	case status >= http.StatusInternalServerError:
-		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS answered %d: %s", status, eventhook.SanitizeLabel(code))
+		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS answered %d: %s", status, code)
 	}
-	return failuref(eventhook.ErrorRefused, "Amazon SQS answered %s: %s", eventhook.SanitizeLabel(code), eventhook.SanitizeLabel(answer.ErrorMessage()))
+	reason := eventhook.SanitizeLabel(answer.ErrorMessage())
+	return failuref(eventhook.ErrorRefused, "Amazon SQS answered %s: %s", code, reason)
 }
 
 func statusClass(status int) eventhook.ErrorClass {
