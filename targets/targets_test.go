@@ -29,7 +29,19 @@ var completeTargets = map[string]string{
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
 		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
+	"kafka": `{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","topic":"orders","partition_path":"body.shard","tls":true,` +
+		`"mechanism":"scram-sha-512","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` + messageSettings,
+	"sqs": `{"type":"sqs","queue_url":"https://sqs.eu-west-1.amazonaws.com/123456789012/orders.fifo","region":"eu-west-1",` +
+		`"access_key_id":"AKIDEXAMPLE","secret_access_key":"` + hush + `","session_token":"` + hush + `",` + messageSettings,
+	"pubsub": `{"type":"pubsub","project":"my-project","topic":"orders","endpoint":"europe-west1-pubsub.googleapis.com:443",` +
+		`"credentials":"` + hush + `",` + messageSettings,
 }
+
+// messageSettings are the settings of every broker, and the end of a target.
+const messageSettings = `"key_path":"body.id","body":"raw","timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]}}`
+
+// authority is a certificate in PEM, as in a JSON string.
+const authority = `-----BEGIN CERTIFICATE-----\nMIIBUTCCAQOgAwIBAgIUBVbOw62H1YcPP6qOUkAodRoQAk0wBQYDK2VwMB0xGzAZ\nBgNVBAMMEmF1dGhvcml0eSBvZiB0ZXN0czAgFw0yNjExMjcxOTU4NDFaGA8yMTI2\nMTEwMzE5NTg0MVowHTEbMBkGA1UEAwwSYXV0aG9yaXR5IG9mIHRlc3RzMCowBQYD\nK2VwAyEApFddLT2DmEQUkXSBvlbi4HJjgwnZr5pMWD55Jv6C8wejUzBRMB0GA1Ud\nDgQWBBRDqY5eT7jc6cNrBY3dCoKy7RalqTAfBgNVHSMEGDAWgBRDqY5eT7jc6cNr\nBY3dCoKy7RalqTAPBgNVHRMBAf8EBTADAQH/MAUGAytlcANBAPU8YanSHeV5gs7y\ncEVeCxnoacsN2BbClELe4cdgxnZ58zV00FxUFFrUO9XtRDHkiL6BYZiwcudzD5R2\nUJ+u7Ac=\n-----END CERTIFICATE-----\n`
 
 // targetWithAuth is an http target with the setting that excludes auth_header.
 const targetWithAuth = `{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
