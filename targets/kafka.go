@@ -40,7 +40,15 @@ func (s *Kafka) Check() (f eventhook.Faults) {
 
 // Compile implements Settings.
 func (s *Kafka) Compile(d Deps) (Effector, error) {
-	return compileBroker(d, "kafka", s, s.MessageSettings)
+	partition, err := optionalPath(s.PartitionPath)
+	if err != nil {
+		return nil, err
+	}
+	x, err := compileBroker(d, "kafka", s, s.MessageSettings)
+	if m, ok := x.(*Message); ok {
+		m.partition = partition
+	}
+	return x, err
 }
 
 // Server implements Broker.

@@ -45,12 +45,13 @@ type Broker interface {
 // Message is a compiled target that sends messages to a broker. It is immutable and safe for
 // concurrent use.
 type Message struct {
-	broker  Broker
-	kind    string
-	key     payload.Path
-	raw     bool
-	timeout time.Duration
-	retry   *TargetRetry
+	broker    Broker
+	kind      string
+	key       payload.Path
+	partition payload.Path // of Kafka; zero without one
+	raw       bool
+	timeout   time.Duration
+	retry     *TargetRetry
 }
 
 // compile returns the effector of a kind of broker.
@@ -105,6 +106,7 @@ type CloudEvent struct {
 	ID          string // of the event; with the source it identifies the message
 	DeliveryID  string
 	Key         string      // "" without one
+	Partition   string      // of Kafka: the value that should be the number of a partition; "" without one
 	ContentType string      // of the data: the attribute datacontenttype
 	Attributes  []Attribute // without datacontenttype; names have lower-case letters and digits
 	Data        []byte
@@ -130,6 +132,9 @@ func (m *Message) compose(e *eventhook.Event, stored []byte) CloudEvent {
 		text, _ := v.Text(m.key)
 		c.Key = eventhook.NormalizeKey(text) // which bounds it
 	}
+	if !m.partition.IsZero() {
+		c.Partition, _ = v.Text(m.partition)
+	}
 	add := func(name, value string) {
 		if value != "" {
 			c.Attributes = append(c.Attributes, Attribute{name, value})
@@ -152,6 +157,7 @@ type messagePreview struct {
 	Server     string            `json:"server"`
 	Place      string            `json:"place"`
 	Key        string            `json:"key,omitempty"`
+	Partition  string            `json:"partition,omitempty"`
 	Attributes map[string]string `json:"attributes"`
 	Data       json.RawMessage   `json:"data,omitempty"`
 	DataSize   int               `json:"data_size"`
@@ -160,7 +166,7 @@ type messagePreview struct {
 // preview encodes a message without credentials.
 func (m *Message) preview(e *eventhook.Event, stored []byte) json.RawMessage {
 	c := m.compose(e, stored)
-	p := messagePreview{Server: m.broker.Server(), Place: m.broker.Place(), Key: c.Key,
+	p := messagePreview{Server: m.broker.Server(), Place: m.broker.Place(), Key: c.Key, Partition: c.Partition,
 		Attributes: map[string]string{"datacontenttype": c.ContentType}, DataSize: len(c.Data)}
 	for _, a := range c.Attributes {
 		p.Attributes[a.Name] = a.Value

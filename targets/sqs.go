@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/eventhook/eventhook"
@@ -41,8 +42,17 @@ func (s *SQS) Place() string { return s.QueueURL }
 // IsFIFO reports whether the queue keeps the order of message groups.
 func (s *SQS) IsFIFO() bool { return strings.HasSuffix(s.QueueURL, ".fifo") }
 
+// Endpoint returns the scheme and the host of the queue.
+func (s *SQS) Endpoint() string {
+	u, err := url.Parse(s.QueueURL)
+	if err != nil {
+		return "" // Check reports it
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 func (s *SQS) connection() any {
-	return []string{s.Server(), s.Region, s.AccessKeyID, s.SecretAccessKey, s.SessionToken}
+	return []string{s.Endpoint(), s.Region, s.AccessKeyID, s.SecretAccessKey, s.SessionToken}
 }
 
 var _ Broker = (*SQS)(nil)

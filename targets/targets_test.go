@@ -35,6 +35,12 @@ var completeTargets = map[string]string{
 		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
 	"redis_stream": `{"type":"redis_stream","url":"rediss://redis.example:6380/2","stream":"orders:{key}","max_length":1000,"username":"gateway",` +
 		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
+	"kafka": `{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","topic":"orders","partition_path":"body.shard","tls":true,` +
+		`"mechanism":"scram-sha-512","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
+	"sqs": `{"type":"sqs","queue_url":"https://sqs.eu-west-1.amazonaws.com/123456789012/orders.fifo","region":"eu-west-1",` +
+		`"access_key_id":"AKIDEXAMPLE","secret_access_key":"` + hush + `","session_token":"` + hush + `",` + messageSettings + `}`,
+	"pubsub": `{"type":"pubsub","project":"my-project","topic":"orders","endpoint":"europe-west1-pubsub.googleapis.com:443",` +
+		`"credentials":"` + hush + `",` + messageSettings + `}`,
 }
 
 // otherTargets are targets with the settings that exclude some of completeTargets.

@@ -31,13 +31,15 @@ type pool struct {
 	tenants map[eventhook.TenantID]int // entries of each tenant
 }
 
-// pooled is a connection, or the attempt to open it. mu of the pool guards users and idleSince.
+// pooled is a connection, or the attempt to open it. mu of the pool guards users, idleSince and
+// isRetired.
 type pooled struct {
 	opened    chan struct{} // closed when connection and err are set
 	c         Connection
 	err       error
 	users     int
 	idleSince time.Time
+	isRetired bool // another connection has taken its place: the last user closes it
 }
 
 func newPool(now func() time.Time) *pool {
@@ -88,8 +90,7 @@ func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Connection, 
 		return e, false, nil, nil
 	}
 	if e != nil {
-		evicted = e.c
-		p.drop(key)
+		evicted = p.retire(key, e)
 	}
 	if len(p.entries) >= maxConnections || p.tenants[key.tenant] >= maxTenantConnections {
 		idle, found := p.oldestIdle(key.tenant)
@@ -130,6 +131,16 @@ func (p *pool) oldestIdle(tenant eventhook.TenantID) (oldest poolKey, found bool
 	return oldest, found
 }
 
+// retire removes the entry of a broken connection. Messages that wait for an acknowledgement keep it
+// open. If there are none, the caller must close the connection that retire returns.
+func (p *pool) retire(key poolKey, e *pooled) (unused Connection) {
+	p.drop(key)
+	if e.isRetired = e.users > 0; e.isRetired {
+		return nil
+	}
+	return e.c
+}
+
 // drop removes an entry.
 func (p *pool) drop(key poolKey) {
 	delete(p.entries, key)
@@ -149,9 +160,13 @@ func (p *pool) remove(key poolKey, e *pooled) {
 
 func (p *pool) release(e *pooled) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	e.users--
 	e.idleSince = p.now()
+	isUnused := e.isRetired && e.users == 0
+	p.mu.Unlock()
+	if isUnused && e.c != nil {
+		e.c.Close()
+	}
 }
 
 func (p *pool) size() int {

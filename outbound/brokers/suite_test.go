@@ -87,7 +87,7 @@ func openWith(t testing.TB, text string, allowed ...netip.Prefix) *fixture {
 func openBy(t testing.TB, text string, dialer brokers.Dialer) *fixture {
 	t.Helper()
 	f := &fixture{TB: t, tenant: eventhook.NewID[eventhook.Tenant](time.Now()),
-		brokers: brokers.New(brokers.Deps{Dialer: dialer, Name: "eventhook/test", Now: time.Now})}
+		brokers: brokers.New(brokers.Deps{Dialer: dialer, RootCAs: trusted().RootCAs, Name: "eventhook/test", Now: time.Now})}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.brokers.Run(ctx) })
@@ -240,6 +240,9 @@ func (f *fixture) failsWith(class eventhook.ErrorClass, part string) {
 	}
 }
 
+// receiveLimit is how long a test waits for a message, on a busy machine.
+const receiveLimit = time.Minute
+
 // secret is the password of the servers.
 const secret = "hunter2-is-secret"
 
@@ -279,6 +282,17 @@ func (k kind) testRestart(t *testing.T) {
 	if got := k.server.received(t); got.Attributes["id"] != d.EventID.String() {
 		t.Errorf("got the message %s, want %s", got.Attributes["id"], d.EventID)
 	}
+}
+
+// next returns the next message of a channel. It waits until there is one.
+func next[M any](t *testing.T, messages <-chan M) (m M) {
+	t.Helper()
+	select {
+	case m = <-messages:
+	case <-time.After(receiveLimit):
+		t.Fatal(errNoMessage)
+	}
+	return m
 }
 
 var errNoMessage = errors.New("no message came")
