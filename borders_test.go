@@ -41,6 +41,7 @@ var allowedImports = map[string][]string{
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake", "internal/panics"},
 	"targets":             {root, "internal/effects", "internal/payload"},
+	"outbound/brokers":    {root, "outbound", "targets"},
 	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake", "internal/panics"},
 	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/panics"},
 	"outbound/schedule":   {root},
@@ -94,6 +95,9 @@ var allowedImports = map[string][]string{
 	"internal/seal":                  nil,
 	"internal/pgembed":               {"internal/proc"},
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
+
+	"internal/natslog":  {root, "ingest", "internal/panics"},
+	"internal/natstest": nil,
 
 	"internal/servertest": nil,
 	"internal/rabbittest": {"internal/certfile/certfiletest", "internal/servertest"},
@@ -149,13 +153,15 @@ var libraryUsers = map[string][]string{
 	"github.com/chromedp/":               {"internal/browsertest"},
 	"github.com/rabbitmq/":               {"outbound/brokers"},
 	"github.com/gomodule/":               {"outbound/brokers"},
+	"github.com/nats-io/":                {"internal/natslog", "internal/natstest", "outbound/brokers"},
+	"github.com/twmb/":                   {"outbound/brokers"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }
 
 // testPackages lists the packages that only tests and the bench may import. A test package may import those that its
 // line in allowedImports lists.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/pgtest", "internal/servertest", "internal/rabbittest", "internal/redistest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/natstest", "internal/pgtest", "internal/servertest", "internal/rabbittest", "internal/redistest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

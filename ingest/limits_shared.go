@@ -114,11 +114,9 @@ const secondsPerMinute = 60
 // the number of instances.
 func partOf(limit, own, others float64, instances int) float64 {
 	total := own + others
-	part := 0.0
+	part := own / max(total, limit)
 	if total <= limit {
-		part = (own + (limit-total)/float64(instances)) / limit
-	} else {
-		part = own / total
+		part += (limit - total) / float64(instances) / limit
 	}
 	return min(max(part, minShare), 1)
 }

@@ -167,3 +167,13 @@ func (f *LogFront) acceptDirectly(e *eventhook.Event) error {
 
 // Waiting returns the number of events that are being appended.
 func (f *LogFront) Waiting() int { return len(f.waiting) }
+
+// LogState is the state of a log when it was last read.
+type LogState struct {
+	Messages int64 // webhooks that are not in the database
+	Bytes    int64
+	MaxBytes int64
+	OldestAt time.Time // zero without a message
+	Dead     int64     // webhooks that the database refuses
+	ReadAt   time.Time
+}

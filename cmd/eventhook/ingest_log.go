@@ -75,11 +75,11 @@ func (g *gateway) ping(ctx context.Context) error {
 	case logErr == nil && dbErr == nil:
 		return nil
 	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)):
-		return &telemetry.Degraded{Outage: reasonOf(dbErr) + "; webhooks are accepted into the log, the API and the console answer 503"}
+		return &telemetry.OutageError{Outage: reasonOf(dbErr) + "; webhooks are accepted into the log, the API and the console answer 503"}
 	case logErr == nil:
 		return dbErr // an empty bucket has no sources
 	case dbErr == nil && g.config.Ingest.Log.WhenUnavailable == ingest.LogDatabase:
-		return &telemetry.Degraded{Outage: reasonOf(logErr) + "; webhooks are stored in the database directly"}
+		return &telemetry.OutageError{Outage: reasonOf(logErr) + "; webhooks are stored in the database directly"}
 	}
 	return logErr
 }
@@ -135,10 +135,7 @@ func (g *gateway) prepareLater(ctx context.Context) error {
 			g.isPrepared = true
 			return nil
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err.Error() != failure {
+		if ctx.Err() == nil && err.Error() != failure {
 			failure = err.Error()
 			g.log.Warn("the database cannot be used yet; webhooks are accepted into the log meanwhile", "error", err)
 		}

@@ -50,23 +50,13 @@ type Log struct {
 
 	isReady atomic.Bool  // the stream and the bucket exist
 	fault   atomic.Value // of type faultText: why they do not
-	state   atomic.Pointer[State]
+	state   atomic.Pointer[ingest.LogState]
 }
 
 var _ ingest.Log = (*Log)(nil)
 
 // faultText is why the log is not ready; "" for no reason.
 type faultText string
-
-// State is the state of the stream when it was last read.
-type State struct {
-	Messages int64 // webhooks that are not in the database
-	Bytes    int64
-	MaxBytes int64
-	OldestAt time.Time // zero without a message
-	Dead     int64     // dead messages
-	ReadAt   time.Time
-}
 
 // subject is the subject of a tenant's messages. The stream has all subjects below its name.
 func (l *Log) subject(e *eventhook.Event) string {
@@ -249,7 +239,7 @@ func (l *Log) readState(ctx context.Context) error {
 		return err
 	}
 	info := stream.CachedInfo()
-	s := &State{Messages: int64(info.State.Msgs), Bytes: int64(info.State.Bytes), MaxBytes: info.Config.MaxBytes, ReadAt: l.Now()}
+	s := &ingest.LogState{Messages: int64(info.State.Msgs), Bytes: int64(info.State.Bytes), MaxBytes: info.Config.MaxBytes, ReadAt: l.Now()}
 	if info.State.Msgs > 0 {
 		s.OldestAt = info.State.FirstTime
 	}
@@ -263,7 +253,7 @@ func (l *Log) readState(ctx context.Context) error {
 }
 
 // State returns the state of the stream when it was last read; ok is false before that.
-func (l *Log) State() (s State, ok bool) {
+func (l *Log) State() (s ingest.LogState, ok bool) {
 	p := l.state.Load()
 	if p == nil {
 		return s, false

@@ -128,8 +128,6 @@ func (s *sink) wait(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func (s *sink) count() int { return len(s.stored) }
-
 // fixture is a log with its own servers.
 type fixture struct {
 	*testing.T

@@ -4,6 +4,7 @@ package natstest
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func (s *Server) Start() {
 		s.t.Fatal("natstest: the server does not start")
 	}
 	s.server = running
-	s.options.Port = running.Addr().(*net.TCPAddr).Port
+	s.options.Port = portOf(running.Addr())
 }
 
 // Stop ends the server at once. Its data stays.
@@ -176,6 +177,14 @@ func (c *Cluster) Leader(stream string) *Server {
 	return nil
 }
 
+func portOf(a net.Addr) int {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		panic(err) // the address of a listener
+	}
+	return int(at.Port())
+}
+
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	ports := make([]int, n)
@@ -185,7 +194,7 @@ func freePorts(t testing.TB, n int) []int {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.Close() }()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		ports[i] = portOf(l.Addr())
 	}
 	return ports
 }

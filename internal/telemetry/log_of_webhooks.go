@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventhook/eventhook/ingest"
-	"github.com/eventhook/eventhook/internal/natslog"
 )
 
 // ingestLogMetrics describe the log of webhooks in front of the database. They are 0 without one.
@@ -63,13 +62,11 @@ func (m *Metrics) LogStored(events, stored int) {
 // LogDead implements natslog.Metrics.
 func (m *Metrics) LogDead(n int) { m.ingestLog.buried.Add(float64(n)) }
 
-var _ natslog.Metrics = (*Metrics)(nil)
-
 // WatchIngestLog sets the functions that say whether the log of webhooks takes events, and what waits
 // in it. Each scrape calls them.
-func (m *Metrics) WatchIngestLog(ready func() error, state func() (natslog.State, bool)) {
+func (m *Metrics) WatchIngestLog(ready func() error, state func() (ingest.LogState, bool)) {
 	l := &m.ingestLog
-	read := func(of func(natslog.State) float64) func() float64 {
+	read := func(of func(ingest.LogState) float64) func() float64 {
 		return func() float64 {
 			s, ok := state()
 			if !ok {
@@ -84,11 +81,11 @@ func (m *Metrics) WatchIngestLog(ready func() error, state func() (natslog.State
 		}
 		return 1
 	})
-	l.backlog.from(read(func(s natslog.State) float64 { return float64(s.Messages) }))
-	l.bytes.from(read(func(s natslog.State) float64 { return float64(s.Bytes) }))
-	l.maxBytes.from(read(func(s natslog.State) float64 { return float64(s.MaxBytes) }))
-	l.dead.from(read(func(s natslog.State) float64 { return float64(s.Dead) }))
-	l.oldest.from(read(func(s natslog.State) float64 {
+	l.backlog.from(read(func(s ingest.LogState) float64 { return float64(s.Messages) }))
+	l.bytes.from(read(func(s ingest.LogState) float64 { return float64(s.Bytes) }))
+	l.maxBytes.from(read(func(s ingest.LogState) float64 { return float64(s.MaxBytes) }))
+	l.dead.from(read(func(s ingest.LogState) float64 { return float64(s.Dead) }))
+	l.oldest.from(read(func(s ingest.LogState) float64 {
 		if s.OldestAt.IsZero() {
 			return 0
 		}

@@ -30,7 +30,7 @@ type Management struct {
 }
 
 // NewManagement returns the handler. ping returns nil if the instance can work. If it
-// returns an eventhook.Error, /health/ready shows the error's message, and with a Degraded it names the outage. info returns the answer
+// returns an eventhook.Error, /health/ready shows the error's message, and with an OutageError it names the outage. info returns the answer
 // of /info.
 func NewManagement(metrics *Metrics, ping func(context.Context) error, info func() map[string]any) *Management {
 	return &Management{Log: slog.New(slog.DiscardHandler), metrics: metrics, ping: ping, info: info}
@@ -78,10 +78,10 @@ func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, code, answer)
 }
 
-// Degraded is an error of ping for an outage in which the instance still does its work.
-type Degraded struct{ Outage string }
+// OutageError is the error of ping in an outage in which the instance still does its work.
+type OutageError struct{ Outage string }
 
-func (d *Degraded) Error() string { return d.Outage }
+func (d *OutageError) Error() string { return d.Outage }
 
 const ready = "ready"
 
@@ -95,7 +95,7 @@ func (m *Management) status(ctx context.Context) (status, outage string) {
 		return "stopping", ""
 	}
 	err := m.ping(ctx)
-	if d, ok := errors.AsType[*Degraded](err); ok {
+	if d, ok := errors.AsType[*OutageError](err); ok {
 		return ready, d.Outage
 	}
 	if err != nil {

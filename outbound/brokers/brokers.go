@@ -18,7 +18,7 @@ type Connection interface {
 	// Publish sends a message to the place that b names, and returns after the broker has
 	// acknowledged it, or when ctx ends. receipt tells users where the message is, such as a stream
 	// and a sequence number. b has the server and the credentials with which the connection was
-	// opened. An error that is not a *Failure is described for users by Deps.Explain.
+	// opened. An error that is not a *Error is described for users by Deps.Explain.
 	Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (receipt string, err error)
 	// IsClosed reports whether the connection takes no further messages, so that the next message
 	// needs another one. It stays open until the last call of Publish has returned.
@@ -50,16 +50,16 @@ type Tracer interface {
 	Sent(d *eventhook.Delivery, attempt int, server string, a eventhook.Attempt)
 }
 
-// Failure is an error of a broker that users may read.
-type Failure struct {
+// Error is an error of a broker that users may read.
+type Error struct {
 	Class eventhook.ErrorClass
 	Text  string // contains no credentials and no resolved address
 }
 
-func (f *Failure) Error() string { return f.Text }
+func (e *Error) Error() string { return e.Text }
 
-func failuref(class eventhook.ErrorClass, format string, args ...any) *Failure {
-	return &Failure{class, fmt.Sprintf(format, args...)}
+func failuref(class eventhook.ErrorClass, format string, args ...any) *Error {
+	return &Error{class, fmt.Sprintf(format, args...)}
 }
 
 // slots is the maximum number of messages that an instance sends to one target at once. Brokers

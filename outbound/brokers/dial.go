@@ -56,7 +56,7 @@ const (
 // maxWrite is the time in which a broker must read what it is sent.
 const maxWrite = 15 * time.Second
 
-var errTooMuch = &Failure{eventhook.ErrorClosed, "the server sends more than it was sent"}
+var errTooMuch = &Error{eventhook.ErrorClosed, "the server sends more than it was sent"}
 
 // boundedConn is a connection to a broker. The broker may send little more than it was sent, so that
 // the memory for its answers is bounded: clients of brokers bound it only in part.

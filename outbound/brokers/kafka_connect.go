@@ -72,7 +72,7 @@ func kafkaLogin(s *targets.Kafka) sasl.Mechanism {
 	return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism()
 }
 
-var errManyBrokers = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to the cluster"}
+var errManyBrokers = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to the cluster"}
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 

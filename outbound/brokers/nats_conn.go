@@ -60,7 +60,7 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	return err
 }
 
-var errNoNATS = &Failure{eventhook.ErrorClosed, "the server does not speak the protocol of NATS"}
+var errNoNATS = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of NATS"}
 
 // readLine reads a line byte by byte: the handshake of TLS may follow it at once.
 func readLine(c net.Conn, limit int) ([]byte, error) {

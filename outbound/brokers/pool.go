@@ -46,7 +46,7 @@ func newPool(now func() time.Time) *pool {
 	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}}
 }
 
-var errPoolFull = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
+var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
 
 // get returns the open connection of a key, or opens it. Concurrent calls open it once. The caller
 // must call release when it has finished. An open connection is used until it is closed by the other

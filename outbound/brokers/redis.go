@@ -64,7 +64,7 @@ func greet(c redis.Conn, name string, s *targets.RedisStream) error {
 
 // greetingFailure describes an error of the greeting. It repeats no answer of the server, because some
 // servers answer with the command, and so with the password.
-func greetingFailure(err error, other *Failure) error {
+func greetingFailure(err error, other *Error) error {
 	if known := knownRedisFailure(err); known != nil {
 		return known
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // redisReplies describe the errors of Redis by their first words.
-var redisReplies = map[string]*Failure{
+var redisReplies = map[string]*Error{
 	"NOAUTH":      {eventhook.ErrorAuth, "the server requires a password"},
 	"WRONGPASS":   {eventhook.ErrorAuth, "the server does not accept the credentials"},
 	"NOPERM":      {eventhook.ErrorAuth, "the credentials may not add to the stream (XADD)"},
@@ -29,7 +29,7 @@ var redisReplies = map[string]*Failure{
 }
 
 // knownRedisFailure describes an error of a server, nil if the error is another one.
-func knownRedisFailure(err error) *Failure {
+func knownRedisFailure(err error) *Error {
 	switch {
 	case !isReply(err):
 		return nil
@@ -55,8 +55,8 @@ func redisFailure(err error) error {
 }
 
 var (
-	errClosed     = &Failure{eventhook.ErrorClosed, "the connection was closed"}
-	errUnexpected = &Failure{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
+	errClosed     = &Error{eventhook.ErrorClosed, "the connection was closed"}
+	errUnexpected = &Error{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
 )
 
 // maxReply is the maximum length of a line, or a string, of a reply in bytes.

@@ -49,7 +49,7 @@ func (t *transport) publish(ctx context.Context, m targets.CloudEvent) (receipt 
 
 // describe returns the class and the message of a failed attempt.
 func (t *transport) describe(ctx context.Context, since time.Time, err error) (eventhook.ErrorClass, string) {
-	if f, ok := errors.AsType[*Failure](err); ok {
+	if f, ok := errors.AsType[*Error](err); ok {
 		return f.Class, f.Text
 	}
 	host := t.message.Broker().Server()
