@@ -9,7 +9,7 @@ import (
 // Kafka produces records to a topic of Kafka, or of a broker that speaks its protocol.
 type Kafka struct {
 	Brokers       string `json:"brokers" maxLength:"2048" example:"broker-1.example:9092,broker-2.example:9092" doc:"Host and port of one or more brokers, separated by commas."`
-	Topic         string `json:"topic" maxLength:"249" example:"orders" doc:"The topic. It must exist: the gateway does not ask the broker to create it."`
+	Topic         string `json:"topic" maxLength:"255" example:"orders" doc:"The topic. It must exist: the gateway does not ask the broker to create it."`
 	PartitionPath string `json:"partition_path,omitempty" example:"body.shard" doc:"The path in the event to the number of the partition. Without it, or without a value, the key decides, as in the Java client; without a key, the gateway chooses."`
 	TLS           *bool  `json:"tls,omitempty" doc:"Whether to connect with TLS. The default is true."`
 	Mechanism     string `json:"mechanism,omitempty" enum:"plain,scram-sha-256,scram-sha-512" doc:"The SASL mechanism. The default is plain if username is set."`

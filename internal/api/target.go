@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -49,7 +50,9 @@ func targetSchema(r huma.Registry) *huma.Schema {
 				byProperty[property] = &descriptions{}
 			}
 			byProperty[property].add(kind, one.Description)
-			s.Properties[property] = one
+			if s.Properties[property] == nil { // with the example of the first type
+				s.Properties[property] = one
+			}
 		}
 	}
 	for property, about := range byProperty {
@@ -139,8 +142,12 @@ func withoutKeptKey(raw json.RawMessage) json.RawMessage {
 	return changed
 }
 
+// parseTargets parses targets. Those beyond the maximum number, which is a fault of the route, are not parsed.
 func parseTargets(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
 	for i, w := range written {
+		if i >= eventhook.MaxTargets {
+			return slices.Grow(list, len(written)-i)[:len(written)], faults
+		}
 		t, wrong := targets.Parse(w.raw, secret)
 		faults.Merge(fmt.Sprintf("targets[%d]", i), wrong)
 		list = append(list, t)
