@@ -66,6 +66,11 @@ func (c LogConfig) Validate() eventhook.Faults {
 	if c.Name == "" || len(c.Name) > maxName || strings.ContainsFunc(c.Name, func(r rune) bool { return !isName(r) }) {
 		f.Add("name", "must have 1 to %d letters, digits, _ or -", maxName)
 	}
+	for _, file := range []struct{ key, name string }{{"ca_file", c.CAFile}, {"credentials_file", c.CredentialsFile}} {
+		if strings.ContainsRune(file.name, 0) {
+			f.Add(file.key, "is not the name of a file")
+		}
+	}
 	if c.MaxBytes < minBytes {
 		f.Add("max_bytes", "%d, want at least %d", c.MaxBytes, minBytes)
 	}
