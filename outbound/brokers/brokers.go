@@ -20,10 +20,7 @@ type Connection interface {
 	// and a sequence number. b has the server and the credentials with which the connection was
 	// opened. An error that is not a *Failure is described for users by Deps.Explain.
 	Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (receipt string, err error)
-	// IsClosed reports whether the connection cannot be used any more, so that the next message
-	// needs another one.
-	IsClosed() bool
-	Close()
+	Lendable
 }
 
 // Dialer opens network connections within the gateway's address policy. *egress.Client implements

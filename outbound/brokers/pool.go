@@ -34,7 +34,7 @@ type pool struct {
 // pooled is a connection, or the attempt to open it. mu of the pool guards users and idleSince.
 type pooled struct {
 	opened    chan struct{} // closed when connection and err are set
-	c         Connection
+	c         Lendable
 	err       error
 	users     int
 	idleSince time.Time
@@ -49,7 +49,7 @@ var errPoolFull = &Failure{eventhook.ErrorBusy, "not sent: the gateway has too m
 // get returns the open connection of a key, or opens it. Concurrent calls open it once. The caller
 // must call release when it has finished. An open connection is used until it is closed by the other
 // side; then the next call opens another.
-func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Connection, error)) (c Connection, release func(), err error) {
+func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Lendable, error)) (c Lendable, release func(), err error) {
 	e, isNew, evicted, err := p.reserve(key)
 	if evicted != nil {
 		evicted.Close()
@@ -80,7 +80,7 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 // reserve returns the entry of a key with one more user. If there is none, it returns a new entry,
 // which the caller must open. If the bounds need it, an idle connection leaves the pool: the caller
 // must close it.
-func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Connection, err error) {
+func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Lendable, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e = p.entries[key]; e != nil && !e.isBroken() {
@@ -167,17 +167,17 @@ func (p *pool) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
 		case <-tick.C:
 			p.closeIdle(p.now())
 		}
 	}
+	p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
 	return nil
 }
 
 // closeIdle closes the connections that have been idle for maxIdle at a time.
 func (p *pool) closeIdle(now time.Time) {
-	var idle []Connection
+	var idle []Lendable
 	p.mu.Lock()
 	for key, e := range p.entries {
 		if e.users == 0 && now.Sub(e.idleSince) >= maxIdle {
