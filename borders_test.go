@@ -47,6 +47,7 @@ var allowedImports = map[string][]string{
 	"outbound/send":       {root, "internal/payload"},
 	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
 	"outbound/agents":     {root, "outbound", "outbound/match", "outbound/schedule", "outbound/send", "internal/backoff", "internal/batch", "internal/lifetime", "internal/roundrobin", "internal/wake", "internal/panics"},
+	"outbound/temporal":   {root, "outbound", "outbound/brokers", "targets"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
@@ -149,6 +150,7 @@ var libraryUsers = map[string][]string{
 	"github.com/chromedp/":               {"internal/browsertest"},
 	"github.com/rabbitmq/":               {"outbound/brokers"},
 	"github.com/gomodule/":               {"outbound/brokers"},
+	"go.temporal.io/":                    {"outbound/temporal"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-var errMissing = errors.New("this build of the gateway has no client for Temporal: install the archive, package or image " +
+var errMissing = errors.New("this build of the gateway has no client for Temporal: install the archive or image " +
 	"whose name has temporal, or build with TAGS=temporal")
 
 // Missing returns why this program cannot send to Temporal, nil if it can.
