@@ -68,7 +68,7 @@ test-programs: postgres compiler interpreters servers libraries chromium axe $(N
 TAGS ?=
 
 # The packages with code for the tags.
-TAGGED := ./outbound/temporal
+TAGGED := ./outbound ./outbound/temporal
 
 # The program is static: it needs no C library, and runs on any Linux and in an empty image.
 build:

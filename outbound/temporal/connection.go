@@ -47,6 +47,9 @@ func (t *transport) open(context.Context) (*connection, error) {
 	var err error
 	c.conn, err = grpc.NewClient("passthrough:///"+t.target.Address, grpc.WithTransportCredentials(watched{secure, c}),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			if c.retired.Load() { // gRPC would connect again and again, without a request
+				return nil, net.ErrClosed
+			}
 			conn, err := t.brokers.Dial(ctx, address)
 			return conn, c.failed(err)
 		}),
