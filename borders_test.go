@@ -48,6 +48,7 @@ var allowedImports = map[string][]string{
 	"outbound/send":       {root, "internal/payload"},
 	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
 	"outbound/agents":     {root, "outbound", "outbound/match", "outbound/schedule", "outbound/send", "internal/backoff", "internal/batch", "internal/lifetime", "internal/roundrobin", "internal/wake", "internal/panics"},
+	"outbound/temporal":   {root, "outbound", "outbound/brokers", "targets"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
@@ -155,6 +156,7 @@ var libraryUsers = map[string][]string{
 	"github.com/gomodule/":               {"outbound/brokers"},
 	"github.com/nats-io/":                {"internal/natslog", "internal/natstest", "outbound/brokers"},
 	"github.com/twmb/":                   {"outbound/brokers"},
+	"go.temporal.io/":                    {"outbound/temporal"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }

@@ -129,6 +129,15 @@ type Attempt struct {
 	RetryAfter time.Duration
 }
 
+// Values of StatusCode of attempts at an engine of workflows, which answers without HTTP.
+const (
+	// StatusExisted is that of a success that changed nothing, since the engine had a workflow with the
+	// id. The action of such a delivery is skipped.
+	StatusExisted = 208
+	// StatusNoWorkflow is that of a signal to a workflow that does not exist or has ended.
+	StatusNoWorkflow = 404
+)
+
 // MaxExcerpt is the maximum length of the stored part of a response body, in bytes.
 const MaxExcerpt = 1 << 10
 

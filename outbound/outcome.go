@@ -137,13 +137,16 @@ func Observed(a eventhook.Attempt) schedule.Attempt {
 }
 
 // isOverload reports whether the destination should get fewer sends after an attempt: there
-// was no answer, or the status was 429 or 5xx.
+// was no answer, or the status was 429 or 5xx. That a workflow does not exist says nothing about the
+// other sends to its engine.
 func isOverload(a eventhook.Attempt) bool {
 	switch a.ErrorClass {
 	case "", eventhook.ErrorHTTP, eventhook.ErrorTransform:
 		return false
 	case eventhook.ErrorHTTP4xx:
 		return a.StatusCode == http.StatusTooManyRequests
+	case eventhook.ErrorRefused:
+		return a.StatusCode != eventhook.StatusNoWorkflow
 	default:
 		return true
 	}

@@ -47,12 +47,20 @@ var completeTargets = map[string]string{
 var otherTargets = map[string][]string{
 	"http": {`{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
 		`"client_secret":"` + hush + `","scopes":["a","b"]}}`},
+	"workflow": {`{"type":"workflow","workflow_kind":"pay","queue":"q","idempotency_key_path":"body.id","idempotency_key_prefix":"p:",` +
+		`"execution_timeout_seconds":3600,"run_timeout_seconds":60,` + temporalSettings + `}`},
+	"promise": {`{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
+		`"error_path":"body.error","signal_name":"paid",` + temporalSettings + `}`},
 	"nats": {`{"type":"nats","url":"nats://a.example","subject":"orders","token":"` + hush + `"}`,
 		`{"type":"nats","url":"nats://a.example","subject":"orders","credentials":"` + hush + `"}`},
 }
 
 // messageSettings are the settings of all kinds for brokers.
 const messageSettings = `"key_path":"body.id","body":"raw","timeout_seconds":7,"retry":{"max_retries":2}`
+
+// temporalSettings are the settings of the engine temporal.
+var temporalSettings = `"engine":"temporal","address":"temporal.example:7233","namespace":"acme","api_key":"` + hush + `",` +
+	`"tls":true,"certificate":"` + clientCertificate + `","private_key":"` + clientKey + `","ca":"` + authority + `","timeout_seconds":7,"retry":{"max_retries":2}`
 
 // authority is a certificate in PEM, as in JSON.
 const authority = `-----BEGIN CERTIFICATE-----\n` +

@@ -227,7 +227,7 @@ func (g *gateway) registerAPI(e *echo.Echo) {
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: tracedWork{g.db}, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
 		AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
-		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db, Overviews: g.db, System: systemStatus{g}, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
+		Sources: g.db, RouteStore: g.db, CheckEngine: checkEngine, EventTypes: g.db, Usage: g.db, Overviews: g.db, System: systemStatus{g}, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
 		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
 		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,

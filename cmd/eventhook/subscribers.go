@@ -20,6 +20,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/outbound/send"
+	"github.com/eventhook/eventhook/outbound/temporal"
 	"github.com/eventhook/eventhook/outbound/transform"
 	"github.com/eventhook/eventhook/targets"
 )
@@ -168,9 +169,19 @@ func (g *gateway) compileTarget(sends send.Deps) func(eventhook.TenantID, eventh
 			return outbound.HTTPTarget(x, sends)
 		case *targets.Message:
 			return g.subscribers.brokers.Target(tenant, x)
+		case *targets.Temporal:
+			return temporal.Target(g.subscribers.brokers, tenant, x)
 		}
 		return nil, nil //nolint:nilnil // no destination
 	}
+}
+
+// checkEngine returns why this build of the gateway cannot send to the engine of a target.
+func checkEngine(t eventhook.Target) error {
+	if targets.NeedsTemporal(t) {
+		return temporal.Missing()
+	}
+	return nil
 }
 
 // invalidate evicts the destinations that a configuration change concerns. The

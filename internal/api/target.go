@@ -123,18 +123,25 @@ func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
 	})
 }
 
-// withoutKeptKey returns a target without its auth if the private key in it is redacted. No
-// text can stand for that key, which must match the certificate, and a test shows neither.
+// withoutKeptKey returns a target without its certificate, or its auth, if the private key of it is
+// redacted. No text can stand for that key, which must match the certificate, and a test shows neither.
 func withoutKeptKey(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`"private_key"`)) { // most targets: decode nothing
 		return raw
 	}
 	var members map[string]json.RawMessage
-	var auth eventhook.Auth
-	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["auth"], &auth) != nil || auth.PrivateKey != eventhook.Redacted {
+	if json.Unmarshal(raw, &members) != nil {
 		return raw
 	}
-	delete(members, "auth")
+	var auth eventhook.Auth
+	if json.Unmarshal(members["auth"], &auth) == nil && auth.PrivateKey == eventhook.Redacted {
+		delete(members, "auth")
+	}
+	var key string
+	if json.Unmarshal(members["private_key"], &key) == nil && key == eventhook.Redacted {
+		delete(members, "private_key")
+		delete(members, "certificate")
+	}
 	changed, err := json.Marshal(members)
 	if err != nil {
 		return raw // cannot happen: the members were decoded from JSON

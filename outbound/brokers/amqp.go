@@ -103,7 +103,7 @@ func (c *amqpConnection) Publish(ctx context.Context, b targets.Broker, m target
 	p := amqpMessage{exchange: s.Exchange, key: s.RoutingKeyOf(m.Key), Publishing: publishing(m)}
 	err := c.publish(ctx, p)
 	if unblocked, reason := c.blocking(); unblocked != nil && errors.Is(err, context.DeadlineExceeded) {
-		return "", failuref(eventhook.ErrorTimeout,
+		return "", Errorf(eventhook.ErrorTimeout,
 			"no acknowledgement in time: the server takes no messages at present (%s)", reason)
 	}
 	if err != nil {

@@ -149,12 +149,12 @@ func outcome(p amqpMessage, isReturned, isStored bool) error {
 	key := eventhook.SanitizeLabel(p.key)
 	switch {
 	case isReturned && p.exchange == "":
-		return failuref(eventhook.ErrorRefused, "no queue has the name %q; declare it", key)
+		return Errorf(eventhook.ErrorRefused, "no queue has the name %q; declare it", key)
 	case isReturned:
-		return failuref(eventhook.ErrorRefused,
+		return Errorf(eventhook.ErrorRefused,
 			"the exchange %q passed the message to no queue; bind a queue to it for the routing key %q", p.exchange, key)
 	case !isStored:
-		return failuref(eventhook.ErrorRefused,
+		return Errorf(eventhook.ErrorRefused,
 			"the server did not store the message (basic.nack); a queue may be full")
 	}
 	return nil

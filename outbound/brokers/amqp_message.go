@@ -43,17 +43,17 @@ func amqpFailure(err error) error {
 	text := eventhook.SanitizeLabel(e.Reason)
 	switch {
 	case e == amqp.ErrChannelMax:
-		return failuref(eventhook.ErrorRefused, "the server allows too few channels in a connection (channel_max)")
+		return Errorf(eventhook.ErrorRefused, "the server allows too few channels in a connection (channel_max)")
 	case e.Code == amqp.AccessRefused && !e.Server:
-		return failuref(eventhook.ErrorAuth, "the server does not accept the credentials")
+		return Errorf(eventhook.ErrorAuth, "the server does not accept the credentials")
 	case !e.Server:
 		return io.ErrUnexpectedEOF
 	case e.Code == amqp.AccessRefused, e.Code == amqp.NotAllowed && strings.Contains(text, "refused for user"):
-		return failuref(eventhook.ErrorAuth, "the credentials do not suffice: %s", text)
+		return Errorf(eventhook.ErrorAuth, "the credentials do not suffice: %s", text)
 	case e.Code == amqp.NotFound:
-		return failuref(eventhook.ErrorRefused, "the exchange does not exist: %s", text)
+		return Errorf(eventhook.ErrorRefused, "the exchange does not exist: %s", text)
 	case e.Recover, e.Code == amqp.NotAllowed:
-		return failuref(eventhook.ErrorRefused, "the server refused: %s", text)
+		return Errorf(eventhook.ErrorRefused, "the server refused: %s", text)
 	}
-	return failuref(eventhook.ErrorClosed, "the server closed the connection: %s", text)
+	return Errorf(eventhook.ErrorClosed, "the server closed the connection: %s", text)
 }

@@ -20,10 +20,7 @@ type Connection interface {
 	// and a sequence number. b has the server and the credentials with which the connection was
 	// opened. An error that is not a *Error is described for users by Deps.Explain.
 	Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (receipt string, err error)
-	// IsClosed reports whether the connection takes no further messages, so that the next message
-	// needs another one. It stays open until the last call of Publish has returned.
-	IsClosed() bool
-	Close()
+	Lendable
 }
 
 // Dialer opens network connections within the gateway's address policy. *egress.Client implements
@@ -58,7 +55,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-func failuref(class eventhook.ErrorClass, format string, args ...any) *Error {
+// Errorf returns an Error with a formatted text.
+func Errorf(class eventhook.ErrorClass, format string, args ...any) *Error {
 	return &Error{class, fmt.Sprintf(format, args...)}
 }
 

@@ -14,7 +14,7 @@ import (
 func (c *kafkaConnection) describe(ctx context.Context, r *kgo.Record, err error) error {
 	if r.Partition == noPartition {
 		c.client.ForceMetadataRefresh() // the topic may have got more partitions
-		return failuref(eventhook.ErrorRefused, "the topic has no partition with the number at partition_path")
+		return Errorf(eventhook.ErrorRefused, "the topic has no partition with the number at partition_path")
 	}
 	if _, isAnswer := errors.AsType[*kerr.Error](err); !isAnswer || errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		c.retired.Store(true)
@@ -46,21 +46,21 @@ func kafkaFailure(err error) error {
 	_, isDropped := errors.AsType[*kgo.ErrFirstReadEOF](err)
 	switch {
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return failuref(eventhook.ErrorAuth, "the broker does not offer the mechanism")
+		return Errorf(eventhook.ErrorAuth, "the broker does not offer the mechanism")
 	case isLoginError(err):
-		return failuref(eventhook.ErrorAuth, "the broker does not accept the credentials, or they have expired")
+		return Errorf(eventhook.ErrorAuth, "the broker does not accept the credentials, or they have expired")
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return failuref(eventhook.ErrorAuth, "the credentials may not write to the topic")
+		return Errorf(eventhook.ErrorAuth, "the credentials may not write to the topic")
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return failuref(eventhook.ErrorAuth, "the credentials may not write: Kafka before 3.0 needs the permission IDEMPOTENT_WRITE")
+		return Errorf(eventhook.ErrorAuth, "the credentials may not write: Kafka before 3.0 needs the permission IDEMPOTENT_WRITE")
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return failuref(eventhook.ErrorRefused, "the topic does not exist, or the credentials may not see it")
+		return Errorf(eventhook.ErrorRefused, "the topic does not exist, or the credentials may not see it")
 	case errors.Is(err, kerr.MessageTooLarge):
-		return failuref(eventhook.ErrorRefused, "the message is larger than the topic accepts")
+		return Errorf(eventhook.ErrorRefused, "the message is larger than the topic accepts")
 	case isAnswer:
-		return failuref(eventhook.ErrorRefused, "Kafka answered %s: %s", answer.Message, answer.Description)
+		return Errorf(eventhook.ErrorRefused, "Kafka answered %s: %s", answer.Message, answer.Description)
 	case isDropped:
-		return failuref(eventhook.ErrorClosed, "the broker closed the connection at once: check tls and username")
+		return Errorf(eventhook.ErrorClosed, "the broker closed the connection at once: check tls and username")
 	}
 	return err
 }

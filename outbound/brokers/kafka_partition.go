@@ -22,7 +22,7 @@ func kafkaPartition(text string) (int32, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, failuref(eventhook.ErrorRefused, "the value at partition_path is not the number of a partition")
+		return 0, Errorf(eventhook.ErrorRefused, "the value at partition_path is not the number of a partition")
 	}
 	return int32(n), nil
 }

@@ -55,11 +55,11 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 func useCredentials(o *nats.Options, text string) error {
 	jwt, err := nkeys.ParseDecoratedJWT([]byte(text))
 	if err != nil {
-		return failuref(eventhook.ErrorAuth, "credentials are not the content of a .creds file")
+		return Errorf(eventhook.ErrorAuth, "credentials are not the content of a .creds file")
 	}
 	pair, err := nkeys.ParseDecoratedUserNKey([]byte(text))
 	if err != nil {
-		return failuref(eventhook.ErrorAuth, "credentials have no seed of a user")
+		return Errorf(eventhook.ErrorAuth, "credentials have no seed of a user")
 	}
 	o.UserJWT, o.SignatureCB = func() (string, error) { return jwt, nil }, pair.Sign
 	return nil
@@ -108,17 +108,17 @@ func natsFailure(err error) error {
 	var api *jetstream.APIError
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return failuref(eventhook.ErrorRefused, "no stream of JetStream stores the subject; create one, or set delivery to core")
+		return Errorf(eventhook.ErrorRefused, "no stream of JetStream stores the subject; create one, or set delivery to core")
 	case errors.Is(err, nats.ErrTimeout):
 		return context.DeadlineExceeded
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return failuref(eventhook.ErrorAuth, "the server does not accept the credentials, or they have expired")
+		return Errorf(eventhook.ErrorAuth, "the server does not accept the credentials, or they have expired")
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return failuref(eventhook.ErrorAuth, "the credentials may not publish to the subject")
+		return Errorf(eventhook.ErrorAuth, "the credentials may not publish to the subject")
 	case errors.Is(err, nats.ErrMaxPayload):
-		return failuref(eventhook.ErrorRefused, "the message is larger than the server accepts")
+		return Errorf(eventhook.ErrorRefused, "the message is larger than the server accepts")
 	case errors.As(err, &api):
-		return failuref(eventhook.ErrorRefused, "JetStream answered %d: %s", api.ErrorCode, eventhook.SanitizeText(api.Description))
+		return Errorf(eventhook.ErrorRefused, "JetStream answered %d: %s", api.ErrorCode, eventhook.SanitizeText(api.Description))
 	}
 	return err
 }

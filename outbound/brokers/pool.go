@@ -35,7 +35,7 @@ type pool struct {
 // isRetired.
 type pooled struct {
 	opened    chan struct{} // closed when connection and err are set
-	c         Connection
+	c         Lendable
 	err       error
 	users     int
 	idleSince time.Time
@@ -51,7 +51,7 @@ var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too man
 // get returns the open connection of a key, or opens it. Concurrent calls open it once. The caller
 // must call release when it has finished. An open connection is used until it is closed by the other
 // side; then the next call opens another.
-func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Connection, error)) (c Connection, release func(), err error) {
+func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Lendable, error)) (c Lendable, release func(), err error) {
 	e, isNew, evicted, err := p.reserve(key)
 	if evicted != nil {
 		evicted.Close()
@@ -82,7 +82,7 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 // reserve returns the entry of a key with one more user. If there is none, it returns a new entry,
 // which the caller must open. If the bounds need it, an idle connection leaves the pool: the caller
 // must close it.
-func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Connection, err error) {
+func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Lendable, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e = p.entries[key]; e != nil && !e.isBroken() {
@@ -133,7 +133,7 @@ func (p *pool) oldestIdle(tenant eventhook.TenantID) (oldest poolKey, found bool
 
 // retire removes the entry of a broken connection. Messages that wait for an acknowledgement keep it
 // open. If there are none, the caller must close the connection that retire returns.
-func (p *pool) retire(key poolKey, e *pooled) (unused Connection) {
+func (p *pool) retire(key poolKey, e *pooled) (unused Lendable) {
 	p.drop(key)
 	if e.isRetired = e.users > 0; e.isRetired {
 		return nil
@@ -182,17 +182,17 @@ func (p *pool) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
 		case <-tick.C:
 			p.closeIdle(p.now())
 		}
 	}
+	p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
 	return nil
 }
 
 // closeIdle closes the connections that have been idle for maxIdle at a time.
 func (p *pool) closeIdle(now time.Time) {
-	var idle []Connection
+	var idle []Lendable
 	p.mu.Lock()
 	for key, e := range p.entries {
 		if e.users == 0 && now.Sub(e.idleSince) >= maxIdle {

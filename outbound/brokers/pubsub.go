@@ -36,7 +36,7 @@ func (b *Brokers) openPubSub(_ context.Context, s *targets.PubSub) (Connection, 
 	// The tokens are signed here: no request goes to an address in the credentials.
 	tokens, err := google.JWTAccessTokenSourceWithScope([]byte(s.Credentials), scope)
 	if err != nil {
-		return nil, failuref(eventhook.ErrorAuth, "credentials are not the JSON key of a service account")
+		return nil, Errorf(eventhook.ErrorAuth, "credentials are not the JSON key of a service account")
 	}
 	const maxAnswer = 64 << 10
 	c := &pubsubConnection{}
@@ -87,7 +87,7 @@ func (t pubsubTLS) Clone() credentials.TransportCredentials {
 func (c *pubsubConnection) Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (string, error) {
 	const maxMessage = 10_000_000
 	if len(m.Data) > maxMessage {
-		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes: Pub/Sub takes at most %d",
+		return "", Errorf(eventhook.ErrorRefused, "the message has %d bytes: Pub/Sub takes at most %d",
 			len(m.Data), maxMessage)
 	}
 	messages := []*pubsubpb.PubsubMessage{pubsubMessage(m)}
@@ -131,17 +131,17 @@ func pubsubFailure(err error) error {
 	case codes.DeadlineExceeded:
 		return context.DeadlineExceeded
 	case codes.Unauthenticated:
-		return failuref(eventhook.ErrorAuth, "Pub/Sub does not accept the credentials, or they have expired")
+		return Errorf(eventhook.ErrorAuth, "Pub/Sub does not accept the credentials, or they have expired")
 	case codes.PermissionDenied:
-		return failuref(eventhook.ErrorAuth, "the service account may not publish to the topic")
+		return Errorf(eventhook.ErrorAuth, "the service account may not publish to the topic")
 	case codes.NotFound:
-		return failuref(eventhook.ErrorRefused, "the topic does not exist in the project")
+		return Errorf(eventhook.ErrorRefused, "the topic does not exist in the project")
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
-		return failuref(eventhook.ErrorRefused, "Pub/Sub answered %s: %s", code, text)
+		return Errorf(eventhook.ErrorRefused, "Pub/Sub answered %s: %s", code, text)
 	case codes.ResourceExhausted:
-		return failuref(eventhook.ErrorHTTP5xx, "Pub/Sub limits the rate: %s", text)
+		return Errorf(eventhook.ErrorHTTP5xx, "Pub/Sub limits the rate: %s", text)
 	case codes.Internal, codes.Aborted:
-		return failuref(eventhook.ErrorHTTP5xx, "Pub/Sub answered %s: %s", code, text)
+		return Errorf(eventhook.ErrorHTTP5xx, "Pub/Sub answered %s: %s", code, text)
 	default:
 		return err
 	}

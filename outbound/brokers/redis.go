@@ -42,13 +42,13 @@ func greet(c redis.Conn, name string, s *targets.RedisStream) error {
 			login = login.Add(s.Username)
 		}
 		if _, err := c.Do("AUTH", login.Add(s.Password)...); err != nil {
-			return greetingFailure(err, failuref(eventhook.ErrorAuth, "the server does not accept the credentials"))
+			return greetingFailure(err, Errorf(eventhook.ErrorAuth, "the server does not accept the credentials"))
 		}
 	}
 	if n := s.Database(); n != 0 {
 		if _, err := c.Do("SELECT", n); err != nil {
 			return greetingFailure(err,
-				failuref(eventhook.ErrorRefused, "the server does not select the database %d", n))
+				Errorf(eventhook.ErrorRefused, "the server does not select the database %d", n))
 		}
 	}
 	_, err := c.Do("CLIENT", "SETNAME", strings.ReplaceAll(name, " ", "-"))

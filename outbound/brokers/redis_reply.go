@@ -34,7 +34,7 @@ func knownRedisFailure(err error) *Error {
 	case !isReply(err):
 		return nil
 	case strings.Contains(err.Error(), "max number of clients"):
-		return failuref(eventhook.ErrorRefused, "the server has too many connections (maxclients)")
+		return Errorf(eventhook.ErrorRefused, "the server has too many connections (maxclients)")
 	}
 	code, _, _ := strings.Cut(err.Error(), " ")
 	return redisReplies[code]
@@ -49,9 +49,9 @@ func redisFailure(err error) error {
 	case !isReply(err):
 		return err
 	case strings.HasPrefix(err.Error(), "ERR unknown command"): // which repeats the message
-		return failuref(eventhook.ErrorRefused, "the server has no streams (XADD)")
+		return Errorf(eventhook.ErrorRefused, "the server has no streams (XADD)")
 	}
-	return failuref(eventhook.ErrorRefused, "the server answered %s", eventhook.SanitizeLabel(err.Error()))
+	return Errorf(eventhook.ErrorRefused, "the server answered %s", eventhook.SanitizeLabel(err.Error()))
 }
 
 var (

@@ -38,9 +38,9 @@ func (c *sqsConnection) Publish(ctx context.Context, b targets.Broker, m targets
 	in, size := sqsMessage(s, m)
 	switch {
 	case len(m.Data) == 0:
-		return "", failuref(eventhook.ErrorRefused, "the message is empty: Amazon SQS takes no empty message")
+		return "", Errorf(eventhook.ErrorRefused, "the message is empty: Amazon SQS takes no empty message")
 	case size > maxSQSMessage:
-		return "", failuref(eventhook.ErrorRefused, "the message has %d bytes with attributes: Amazon SQS takes at most %d",
+		return "", Errorf(eventhook.ErrorRefused, "the message has %d bytes with attributes: Amazon SQS takes at most %d",
 			size, maxSQSMessage)
 	}
 	out, err := c.client.SendMessage(ctx, in)

@@ -82,7 +82,7 @@ func sqsFailure(err error) error {
 	case !isAnswer && status == 0:
 		return err
 	case !isAnswer:
-		return failuref(statusClass(status), "the server answered %d, not as Amazon SQS does", status)
+		return Errorf(statusClass(status), "the server answered %d, not as Amazon SQS does", status)
 	}
 	code := eventhook.SanitizeLabel(answer.ErrorCode())
 	is := func(codes []string) bool {
@@ -90,18 +90,18 @@ func sqsFailure(err error) error {
 	}
 	switch {
 	case is(sqsLoginCodes):
-		return failuref(eventhook.ErrorAuth, "Amazon SQS does not accept the credentials, or they expired: %s", code)
+		return Errorf(eventhook.ErrorAuth, "Amazon SQS does not accept the credentials, or they expired: %s", code)
 	case is(sqsPermissionCodes):
-		return failuref(eventhook.ErrorAuth, "the credentials may not send to the queue: %s", code)
+		return Errorf(eventhook.ErrorAuth, "the credentials may not send to the queue: %s", code)
 	case is(sqsUnknownCodes):
-		return failuref(eventhook.ErrorRefused, "the queue does not exist in the region")
+		return Errorf(eventhook.ErrorRefused, "the queue does not exist in the region")
 	case is(sqsThrottleCodes):
-		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS limits the rate: %s", code)
+		return Errorf(eventhook.ErrorHTTP5xx, "Amazon SQS limits the rate: %s", code)
 	case status >= http.StatusInternalServerError:
-		return failuref(eventhook.ErrorHTTP5xx, "Amazon SQS answered %d: %s", status, code)
+		return Errorf(eventhook.ErrorHTTP5xx, "Amazon SQS answered %d: %s", status, code)
 	}
 	reason := eventhook.SanitizeLabel(answer.ErrorMessage())
-	return failuref(eventhook.ErrorRefused, "Amazon SQS answered %s: %s", code, reason)
+	return Errorf(eventhook.ErrorRefused, "Amazon SQS answered %s: %s", code, reason)
 }
 
 func statusClass(status int) eventhook.ErrorClass {

@@ -1,0 +1,28 @@
+package pg
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/eventhook/eventhook"
+)
+
+// isDestination is a condition on a target of a route, as JSON: its effects are deliveries. It is NULL if
+// there is no target.
+func isDestination(target string) string {
+	return `(` + target + `->>'type' <> ALL ('{workflow,task,promise,publish}'::text[]) OR ` + target + `->>'engine' = 'temporal')`
+}
+
+// destinationHost returns the host of a target whose effects are deliveries, for users; isDestination is
+// false for other targets.
+func destinationHost(t eventhook.Target) (host string, isDestination bool) {
+	var s struct{ Engine, URL, Address, Brokers, Endpoint string }
+	_ = json.Unmarshal(t.Settings, &s) // a stored target is JSON
+	switch t.Type {
+	case eventhook.TargetTask, eventhook.TargetPublish:
+		return "", false
+	case eventhook.TargetWorkflow, eventhook.TargetPromise:
+		return s.Address, s.Engine == "temporal"
+	}
+	return cmp.Or(hostOf(s.URL), s.Brokers, s.Endpoint), true
+}
