@@ -48,8 +48,8 @@ type Consumer interface {
 
 // Limits bound what a consumer holds.
 type Limits struct {
-	// Bytes is the maximum size of messages that were received and are not settled. A message that is
-	// larger is an error of Receive.
+	// Bytes is the maximum size of messages that were read and are not settled. A message of more
+	// than half of it is an error of Receive.
 	Bytes int
 }
 

@@ -29,7 +29,7 @@ func (t *transport) Send(ctx context.Context, d *eventhook.Delivery, attempt int
 	receipt, err := t.publish(ctx, t.message.Compose(d))
 	a.Duration = t.brokers.Now().Sub(a.StartedAt)
 	if err != nil {
-		a.ErrorClass, a.Error = t.describe(ctx, a.StartedAt, err)
+		a.ErrorClass, a.Error = t.brokers.Describe(ctx, t.message.Broker().Server(), a.StartedAt, err)
 	}
 	a.Excerpt = receipt[:min(len(receipt), eventhook.MaxExcerpt)]
 	if t.brokers.Tracer != nil {
@@ -47,16 +47,16 @@ func (t *transport) publish(ctx context.Context, m targets.CloudEvent) (receipt 
 	return c.Publish(ctx, t.message.Broker(), m)
 }
 
-// describe returns the class and the message of a failed attempt.
-func (t *transport) describe(ctx context.Context, since time.Time, err error) (eventhook.ErrorClass, string) {
+// Describe returns the class and the message of a failed attempt to send to a host, which began at a
+// time.
+func (d Deps) Describe(ctx context.Context, host string, since time.Time, err error) (eventhook.ErrorClass, string) {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f.Class, f.Text
 	}
-	host := t.message.Broker().Server()
 	if isLate(err) {
 		return eventhook.ErrorTimeout, "no acknowledgement from " + host + " in time"
 	}
-	err = t.brokers.Dialer.Explain(ctx, host, since, err)
+	err = d.Dialer.Explain(ctx, host, since, err)
 	var classed interface{ Class() string }
 	if errors.As(err, &classed) {
 		return eventhook.ErrorClass(classed.Class()), err.Error()
