@@ -57,7 +57,8 @@ func (r *amqpReceiver) consume(prefetch int) (err error) {
 // receive waits for one message, and takes those that were sent behind it.
 func (r *amqpReceiver) receive(ctx context.Context, max int) (list []*consumers.Message, err error) {
 	for size := 0; len(list) < max && size < r.max; size += len(list[len(list)-1].Data) {
-		d, isOpen := amqp.Delivery{}, true
+		var d amqp.Delivery
+		var isOpen bool
 		select {
 		case d, isOpen = <-r.deliveries:
 		default:

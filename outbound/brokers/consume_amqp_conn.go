@@ -118,10 +118,10 @@ func (w *amqpWindow) payload() int {
 // begin counts a message, whose content header was read.
 func (w *amqpWindow) begin() error {
 	size := binary.BigEndian.Uint64(w.head[amqpFrameHead+amqpBodySizeAt:])
-	if size > uint64(w.max) { //nolint:gosec // positive
+	if size > uint64(w.max) {
 		return errAMQPTooLarge
 	}
-	w.body = int(size) //nolint:gosec // at most max
+	w.body = int(size)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	total := w.body + w.payload() // the properties may be large, too

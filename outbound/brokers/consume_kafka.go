@@ -19,6 +19,8 @@ const (
 	kafkaIdle = 5 * time.Second
 	// kafkaSilence is how long the brokers may take to answer.
 	kafkaSilence = 10 * time.Second
+	// kafkaSession is how long after its end without a farewell a member keeps its partitions.
+	kafkaSession = 15 * time.Second
 	// kafkaPartitionBytes is the number of bytes of one partition in an answer.
 	kafkaPartitionBytes = 1 << 20
 )
@@ -39,11 +41,11 @@ func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits c
 	if s.StartAt == consumers.Newest {
 		start = kgo.NewOffset().AtEnd()
 	}
-	most := int32(limits.Bytes) //nolint:gosec // of some megabytes
+	most := int32(limits.Bytes)
 	options := []kgo.Opt{
 		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(r.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
 		kgo.WithHooks(r.kafkaConnection), kgo.DisableClientMetrics(), kgo.MetadataMinAge(kafkaRefresh),
-		kgo.ConsumerGroup(s.Group), kgo.ConsumeTopics(s.Topic), kgo.ConsumeResetOffset(start),
+		kgo.ConsumerGroup(s.Group), kgo.SessionTimeout(kafkaSession), kgo.ConsumeTopics(s.Topic), kgo.ConsumeResetOffset(start),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsRevoked(r.lose), kgo.OnPartitionsLost(r.lose),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.BrokerMaxReadBytes(most), kgo.FetchMaxBytes(most / 2),
 		kgo.FetchMaxPartitionBytes(min(kafkaPartitionBytes, most/2)),

@@ -4,15 +4,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 func TestConsumersOfNATS(t *testing.T) {
 	s := newNATS(t)
+	js := s.Connect(nats.UserInfo("gateway", secret))
+	const briefly = 3 * time.Second // the gateway itself would create the consumer with a minute
+	must(js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{Durable: "gateway", AckPolicy: jetstream.AckExplicitPolicy, AckWait: briefly}))
 	source := func(members map[string]any) string {
 		return targetJSON(map[string]any{"type": "nats", "url": s.URL(), "stream": "ORDERS", "consumer": "gateway", "username": "gateway", "password": secret}, members)
 	}
-	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true})
+	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true}
+	testConsumers(t, k)
+	t.Run("the gateway creates a consumer that does not exist", func(t *testing.T) {
+		c, err := k.tryConsume(t, local(), map[string]any{"consumer": "fresh", "start_at": "newest"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		k.publisher(t).publish(1, 1)
+		fresh := &consumption{t, c}
+		list := fresh.next(1)
+		checkBodies(t, list, 1)
+		fresh.settle(list)
+	})
 }
 
 func TestConsumersOfKafka(t *testing.T) {

@@ -147,7 +147,7 @@ func (r *natsReceiver) message(raw jetstream.Msg) *consumers.Message {
 	if meta, err := raw.Metadata(); err == nil {
 		// The time distinguishes the message from one of a stream that was created anew.
 		m.Position = fmt.Sprintf("%s/%d@%d", meta.Stream, meta.Sequence.Stream, meta.Timestamp.UnixNano())
-		r.waiting, r.isKnown = int64(meta.NumPending), true //nolint:gosec // a number of messages
+		r.waiting, r.isKnown = int64(meta.NumPending), true
 	}
 	return m
 }

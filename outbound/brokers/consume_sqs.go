@@ -37,10 +37,10 @@ func (b *Brokers) consumeSQS(s *consumers.SQS, limits consumers.Limits) (receive
 }
 
 func (r *sqsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
-	in := &sqs.ReceiveMessageInput{QueueUrl: &r.settings.QueueURL, MaxNumberOfMessages: int32(min(max, sqsBatch)), //nolint:gosec // at most 10
+	in := &sqs.ReceiveMessageInput{QueueUrl: &r.settings.QueueURL, MaxNumberOfMessages: int32(min(max, sqsBatch)),
 		WaitTimeSeconds: sqsWaitSeconds, MessageAttributeNames: []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameMessageGroupId},
-		VisibilityTimeout:           int32(r.settings.VisibilityTimeoutSeconds)} //nolint:gosec // at most 12 hours
+		VisibilityTimeout:           int32(r.settings.VisibilityTimeoutSeconds)}
 	for {
 		limited, cancel := context.WithTimeout(ctx, sqsWaitSeconds*time.Second+sqsSilence)
 		out, err := r.client.ReceiveMessage(limited, in)
@@ -98,8 +98,8 @@ func (r *sqsReceiver) settle(ctx context.Context, done []*consumers.Message) err
 		if m.IsRefused {
 			continue
 		}
-		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
-			ReceiptHandle: m.Handle.(*string)}) //nolint:forcetypeassert // of this receiver
+		handle := m.Handle.(*string) //nolint:forcetypeassert // of this receiver
+		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: handle})
 	}
 	r.held = withoutFirst(r.held, len(done))
 	if len(in.Entries) == 0 {
