@@ -42,7 +42,13 @@ func NewSettings(typ string) Settings {
 
 // Parse decodes the member consume of a source, as targets.Parse does with a target.
 func Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
-	return kinds.Parse(raw, secret)
+	t, faults := kinds.Parse(raw, secret)
+	for i := range faults {
+		if faults[i].Location == "" {
+			faults[i].Message = `must be an object, such as {"type":"redis_stream","url":"rediss://redis.example","stream":"orders","group":"eventhook"}`
+		}
+	}
+	return t, faults
 }
 
 // Format encodes the member consume of a source, as targets.Format does with a target.

@@ -157,7 +157,6 @@ type queue struct {
 	open      map[string]int                  // consumers by source
 	opened    int
 	events    map[string]int // by position: how often it was taken
-	refused   []string
 	openErr   error
 	receive   error
 	settleErr error

@@ -29,7 +29,7 @@ func (f *fixture) publishKeys(first, last int) {
 // requests returns a channel that gets an element for each request of a kind.
 func (s *kafkaServer) requests(key kmsg.Key) <-chan struct{} {
 	seen := make(chan struct{}, 1000)
-	s.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake wants this order
+	s.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
 		s.KeepControl()
 		seen <- struct{}{}
 		return nil, nil, false
@@ -131,7 +131,7 @@ func TestMessagesOfALostPartitionAreDeliveredAgain(t *testing.T) {
 	for _, m := range batch[4:] {
 		got[m.Position] = 0
 	}
-	s.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake wants this order
+	s.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		q := r.(*kmsg.OffsetCommitRequest)
 		a := q.ResponseKind().(*kmsg.OffsetCommitResponse)
 		for _, t := range q.Topics {
