@@ -21,6 +21,7 @@ func (g *gateway) wireConsumers() {
 			return g.handler.TakeMessages(ctx, in, sink)
 		},
 	})
+	g.metrics.WatchConsumers(g.consumers.Count)
 }
 
 // runConsumers consumes messages until ctx ends.
