@@ -201,7 +201,7 @@ func TestTheStateTellsWhyABrokerCannotBeUsed(t *testing.T) {
 	guarded.createSource(t, o.source("private", nil))
 	clitest.Eventually(t, "the address is not allowed", func() bool {
 		state := guarded.consumer("private")
-		return state.Status == "failed" && state.Error != nil && strings.Contains(*state.Error, "not allowed")
+		return state.Status == "failed" && state.Error != nil && strings.Contains(*state.Error, "is not public")
 	})
 }
 
