@@ -27,7 +27,7 @@ var evaluators = map[string][]string{
 		"internal/pg", // parses its own SQL when the program starts
 		"internal/script", "verify", "worker",
 		"internal/cli", "internal/cli/input", // constant patterns, in commands
-		"targets", // constant patterns of settings
+		"targets", "consumers", // constant patterns of settings
 	},
 	"cel.dev/cel-go/":                          {"route"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema"},

@@ -8,7 +8,7 @@ import (
 )
 
 // Source receives the webhooks of one sender for a tenant, with its own URL,
-// verifier and limits.
+// verifier and limits, or consumes the messages of a broker.
 type Source struct {
 	ID           SourceID
 	TenantID     TenantID
@@ -18,6 +18,10 @@ type Source struct {
 	Name         string
 	Provider     string
 	Verifier     Secret // JSON of a verify.Spec
+	// Consume is the place of a broker whose messages the source consumes: a type and
+	// settings of package consumers. It is nil if the source receives webhooks. A source
+	// that consumes messages has a verifier that accepts no request.
+	Consume      *Target
 	SecretsCount int
 	// LearnedSecrets are secrets that the provider sent in its handshake.
 	LearnedSecrets []Secret
@@ -73,6 +77,9 @@ type RateLimit struct {
 	RequestsPerMinute int `json:"requests_per_minute,omitempty" yaml:"requests_per_minute"`
 	BurstSize         int `json:"burst_size,omitempty" yaml:"burst_size"`
 }
+
+// MaxConsumers is the maximum number of sources of a tenant that consume messages.
+const MaxConsumers = 50
 
 // Limits of request bodies, in bytes.
 const (

@@ -15,7 +15,7 @@ func TestServersOfAMQPAndRedis(t *testing.T) {
 		{"amqps://rabbit.example:1234/production", "rabbit.example:1234", "production"},
 		{"amqp://[2001:db8::1]/a%2Fb", "[2001:db8::1]:5672", "a/b"},
 	} {
-		s := &targets.AMQP{URL: c.url, RoutingKey: "k"}
+		s := &targets.AMQP{AMQPServer: targets.AMQPServer{URL: c.url}, RoutingKey: "k"}
 		f, isSecure := s.Check(), strings.HasPrefix(c.url, "amqps")
 		if len(f) > 0 || s.Address() != c.address || s.VirtualHost() != c.place || s.UsesTLS() != isSecure {
 			t.Errorf("%s: got %s, %s, TLS %t, %v; want %s and %s",
@@ -30,7 +30,7 @@ func TestServersOfAMQPAndRedis(t *testing.T) {
 		{"rediss://redis.example/", "redis.example:6379", 0},
 		{"rediss://redis.example:6380/12", "redis.example:6380", 12},
 	} {
-		s := &targets.RedisStream{URL: c.url, Stream: "s"}
+		s := &targets.RedisStream{RedisServer: targets.RedisServer{URL: c.url}, Stream: "s"}
 		f, isSecure := s.Check(), strings.HasPrefix(c.url, "rediss")
 		if len(f) > 0 || s.Address() != c.address || s.Database() != c.database || s.UsesTLS() != isSecure {
 			t.Errorf("%s: got %s, %d, TLS %t, %v; want %s and %d",
@@ -41,14 +41,14 @@ func TestServersOfAMQPAndRedis(t *testing.T) {
 
 func TestServersOfAMQPAndRedisAreChecked(t *testing.T) {
 	for _, settings := range []targets.Settings{
-		&targets.AMQP{URL: "amqp://a.example,amqp://b.example", RoutingKey: "k"},
-		&targets.AMQP{URL: "amqp://u:p@a.example", RoutingKey: "k"},
-		&targets.AMQP{URL: "redis://a.example", RoutingKey: "k"},
-		&targets.AMQP{URL: "amqp://a.example/" + strings.Repeat("v", 256), RoutingKey: "k"},
-		&targets.RedisStream{URL: "redis://a.example,redis://b.example", Stream: "s"},
-		&targets.RedisStream{URL: "redis://a.example/orders", Stream: "s"},
-		&targets.RedisStream{URL: "redis://a.example/1/2", Stream: "s"},
-		&targets.RedisStream{URL: "redis://a.example/123456", Stream: "s"},
+		&targets.AMQP{AMQPServer: targets.AMQPServer{URL: "amqp://a.example,amqp://b.example"}, RoutingKey: "k"},
+		&targets.AMQP{AMQPServer: targets.AMQPServer{URL: "amqp://u:p@a.example"}, RoutingKey: "k"},
+		&targets.AMQP{AMQPServer: targets.AMQPServer{URL: "redis://a.example"}, RoutingKey: "k"},
+		&targets.AMQP{AMQPServer: targets.AMQPServer{URL: "amqp://a.example/" + strings.Repeat("v", 256)}, RoutingKey: "k"},
+		&targets.RedisStream{RedisServer: targets.RedisServer{URL: "redis://a.example,redis://b.example"}, Stream: "s"},
+		&targets.RedisStream{RedisServer: targets.RedisServer{URL: "redis://a.example/orders"}, Stream: "s"},
+		&targets.RedisStream{RedisServer: targets.RedisServer{URL: "redis://a.example/1/2"}, Stream: "s"},
+		&targets.RedisStream{RedisServer: targets.RedisServer{URL: "redis://a.example/123456"}, Stream: "s"},
 	} {
 		if f := settings.Check(); len(f) != 1 || f[0].Location != "url" {
 			t.Errorf("%+v: got %v, want a fault of url", settings, f)

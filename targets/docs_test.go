@@ -44,8 +44,8 @@ func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(names, kinds.names()) {
-		t.Errorf("got sections for %v, want %v", names, kinds.names())
+	if !slices.Equal(names, kinds.Names()) {
+		t.Errorf("got sections for %v, want %v", names, kinds.Names())
 	}
 }
 
@@ -81,17 +81,17 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	if len(code) != 2 || code[1] != line || !strings.HasSuffix(string(source), "\n\n"+code[0]+"\n") {
 		t.Fatalf("got %d blocks of code, want the code of reminder_test.go and %s", len(code), line)
 	}
-	all := table{
+	all := Table[Settings]{
 		{"reminder", func() Settings { return new(reminder) }},
 	}
-	target, faults := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	target, faults := all.Parse([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
 	if len(faults) > 0 || string(target.Settings) != `{"assignee":"ops","token":"[redacted]"}` {
 		t.Fatalf("got %s, %v", target.Settings, faults)
 	}
-	if _, faults := all.read([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "assignee" {
+	if _, faults := all.Parse([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "assignee" {
 		t.Errorf("without its settings: got %v", faults)
 	}
-	x, err := all.compile(target, Deps{})
+	x, err := compile(all, target, Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	}
 	target.Settings = []byte(`{"token":"[redacted]","assignee":"sales"}`)
 	target.Secrets = eventhook.Secret{}
-	stored, _ := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
-	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "assignee") {
+	stored, _ := all.Parse([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	if _, faults := all.KeepSecrets([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "assignee") {
 		t.Errorf("another recipient of the secret: got %v, want a fault that names who", faults)
 	}
 }

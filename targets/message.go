@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -147,8 +148,9 @@ func (m *Message) compose(e *eventhook.Event, stored []byte) CloudEvent {
 	add("time", e.ID.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
 	add("partitionkey", c.Key)                                                     // of the extension "partitioning"
 	add("traceparent", eventhook.Traceparent(e.Trace(), e.Span(), e.TraceFlags())) // of the extension "distributed tracing"
-	add("tenantid", e.TenantID.String())
+	add(eventhook.HopsAttribute, strconv.Itoa(e.Hops()+1))
 	add("requestid", e.RequestID)
+	add("tenantid", e.TenantID.String())
 	return c
 }
 

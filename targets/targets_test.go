@@ -29,14 +29,14 @@ var completeTargets = map[string]string{
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
 		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
-	"nats": `{"type":"nats","url":"tls://a.example,tls://b.example:4222","subject":"orders.{key}","delivery":"core","username":"gateway",` +
-		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
-	"amqp": `{"type":"amqp","url":"amqps://rabbit.example/a%2Fb","exchange":"orders","routing_key":"orders.{key}","username":"gateway",` +
-		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
-	"redis_stream": `{"type":"redis_stream","url":"rediss://redis.example:6380/2","stream":"orders:{key}","max_length":1000,"username":"gateway",` +
-		`"password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
-	"kafka": `{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","topic":"orders","partition_path":"body.shard","tls":true,` +
-		`"mechanism":"scram-sha-512","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` + messageSettings + `}`,
+	"nats": `{"type":"nats","url":"tls://a.example,tls://b.example:4222","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"subject":"orders.{key}","delivery":"core",` + messageSettings + `}`,
+	"amqp": `{"type":"amqp","url":"amqps://rabbit.example/a%2Fb","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"exchange":"orders","routing_key":"orders.{key}",` + messageSettings + `}`,
+	"redis_stream": `{"type":"redis_stream","url":"rediss://redis.example:6380/2","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"stream":"orders:{key}","max_length":1000,` + messageSettings + `}`,
+	"kafka": `{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","tls":true,"mechanism":"scram-sha-512","username":"gateway",` +
+		`"password":"` + hush + `","ca":"` + authority + `","topic":"orders","partition_path":"body.shard",` + messageSettings + `}`,
 	"sqs": `{"type":"sqs","queue_url":"https://sqs.eu-west-1.amazonaws.com/123456789012/orders.fifo","region":"eu-west-1",` +
 		`"access_key_id":"AKIDEXAMPLE","secret_access_key":"` + hush + `","session_token":"` + hush + `",` + messageSettings + `}`,
 	"pubsub": `{"type":"pubsub","project":"my-project","topic":"orders","endpoint":"europe-west1-pubsub.googleapis.com:443",` +
@@ -51,8 +51,8 @@ var otherTargets = map[string][]string{
 		`"execution_timeout_seconds":3600,"run_timeout_seconds":60,` + temporalSettings + `}`},
 	"promise": {`{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
 		`"error_path":"body.error","signal_name":"paid",` + temporalSettings + `}`},
-	"nats": {`{"type":"nats","url":"nats://a.example","subject":"orders","token":"` + hush + `"}`,
-		`{"type":"nats","url":"nats://a.example","subject":"orders","credentials":"` + hush + `"}`},
+	"nats": {`{"type":"nats","url":"nats://a.example","token":"` + hush + `","subject":"orders"}`,
+		`{"type":"nats","url":"nats://a.example","credentials":"` + hush + `","subject":"orders"}`},
 }
 
 // messageSettings are the settings of all kinds for brokers.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/ingest/consume"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/certfile"
@@ -65,8 +66,9 @@ type gateway struct {
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
 	batcher       *ingest.Batcher
-	ingestLog     *ingestLog // nil without a log in front of the database
-	isPrepared    bool       // prepareStore has succeeded; used by one goroutine at a time
+	ingestLog     *ingestLog      // nil without a log in front of the database
+	consumers     *consume.Runner // nil without the role ingest
+	isPrepared    bool            // prepareStore has succeeded; used by one goroutine at a time
 	process       *route.Processor
 	subscribers   subscribers
 	sessions      *session.Sessions // of the console
@@ -192,6 +194,7 @@ func (g *gateway) wire() error {
 		Meter: g.meter, Acceptor: g.acceptor(), Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
+	g.wireConsumers()
 	return nil
 }
 
@@ -296,6 +299,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	connections := g.start(g.subscribers.brokers.Run)
 	process := g.start(g.process.Run)
 	batches := g.start(g.batcher.Run, g.runIngestLog, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
+	consumers := g.start(g.runConsumers)
 	go panics.Guarded(func() { serve(public, g.public) })()
 	go panics.Guarded(func() { serve(management, g.management) })()
 	g.log.Info("serving", "instance", g.db.Instance(), "roles", strings.Join(g.config.Roles, ","), "url", g.config.PublicURL)
@@ -309,6 +313,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	g.health.Stopping()
 	close(g.stopping)
 	g.shutDown(public)
+	consumers.stop()
 	batches.stop()
 	process.stop()
 	dispatch.stop()

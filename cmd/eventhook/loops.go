@@ -99,7 +99,8 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, operators := g.db.SweepOperatorSubscriptions(ctx, days(keep.DeliveriesDays))
 	_, sessions := g.db.SweepWebSessions(ctx)
 	_, rates := g.db.SweepRates(ctx)
-	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions, rates)
+	_, consumers := g.db.SweepConsumers(ctx)
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions, rates, consumers)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.

@@ -31,20 +31,24 @@ func (t *Target) UnmarshalJSON(raw []byte) error {
 // all types, so that clients have one type. Which settings a type has is checked when
 // the target is parsed.
 func (Target) Schema(r huma.Registry) *huma.Schema {
-	const name = "Target"
+	return schemaOfKinds(r, "Target", targets.Types(), func(kind string) reflect.Type { return reflect.TypeOf(targets.NewSettings(kind)) })
+}
+
+// schemaOfKinds returns a reference to the schema name of one object with the settings of all kinds.
+func schemaOfKinds(r huma.Registry, name string, kinds []string, settings func(kind string) reflect.Type) *huma.Schema {
 	if r.Map()[name] == nil {
-		r.Map()[name] = targetSchema(r)
+		r.Map()[name] = kindsSchema(r, kinds, settings)
 	}
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
 
-func targetSchema(r huma.Registry) *huma.Schema {
+func kindsSchema(r huma.Registry, kinds []string, settingsOf func(kind string) reflect.Type) *huma.Schema {
 	types := &huma.Schema{Type: huma.TypeString}
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
 	byProperty := map[string]*descriptions{}
-	for _, kind := range targets.Types() {
+	for _, kind := range kinds {
 		types.Enum = append(types.Enum, kind)
-		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
+		settings := huma.SchemaFromType(r, settingsOf(kind))
 		for property, one := range settings.Properties {
 			if byProperty[property] == nil {
 				byProperty[property] = &descriptions{}

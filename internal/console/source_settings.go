@@ -48,11 +48,17 @@ func (r *request) settingsOf(s client.Source) settings {
 	return data
 }
 
+// Verification names the verifier of the requests, or the broker.
+func (d settings) Verification() string { return verification(d.Source) }
+
 func (d settings) view() view { return view{Title: "Settings of " + d.Source.Name, Data: d} }
 
 // secretField returns the member that has the secrets of a source.
 func secretField(s client.Source) string {
-	if s.Verifier == nil {
+	switch {
+	case s.Consume != nil:
+		return ""
+	case s.Verifier == nil:
 		return "secrets"
 	}
 	return map[client.VerifierType]string{"none": "", "api_key": "verifier.values", "basic_auth": "verifier.password"}[s.Verifier.Type]
@@ -133,6 +139,10 @@ func (c *Console) updateSource(r *request) (view, error) {
 // patch returns the merge patch of the form. Secrets that are left empty keep their value.
 func (d *settings) patch() members {
 	m := membersOf(&d.Form, true)
+	if d.Source.Consume != nil {
+		d.patchConsuming(m)
+		return m
+	}
 	m.texts(settingTexts...)
 	m.lists(settingLists...)
 	m.numbers(settingNumbers...)
@@ -149,6 +159,15 @@ func (d *settings) patch() members {
 		m.texts("response.content_type", "response.body")
 	}
 	return m
+}
+
+// patchConsuming adds the fields of a source that consumes messages: those of webhooks are of no use.
+func (d *settings) patchConsuming(m members) {
+	m.texts("name", "description")
+	m.lists("idempotency_key_paths", "event_type_paths", "content_types")
+	m.numbers(settingNumbers[1:]...) // without the tolerance
+	m.boxes("is_enabled", "require_idempotency_key")
+	d.schedule(m)
 }
 
 func (d *settings) secrets(m members) {

@@ -28,6 +28,7 @@ type copiedSource struct {
 	Sealed            string                 `json:"sealed"`
 	Learned           *string                `json:"learned,omitempty"`
 	Settings          json.RawMessage        `json:"settings"`
+	consumed
 }
 
 // SourceCopies returns at most limit sources of all tenants whose ids are greater than after, in the
@@ -53,7 +54,7 @@ func (db *DB) sourceCopies(ctx context.Context, where string, args ...any) ([]ev
 		}
 		s := r.Source
 		value, err := json.Marshal(copiedSource{s.ID, s.TenantID, s.TenantSlug, s.TenantStatus, s.Slug, s.Name, s.Provider, s.IsEnabled, s.Version,
-			s.SecretRevealed, s.HandshakeOpenedAt.UTC(), s.SecretsCount, r.Sealed, r.Learned, r.Settings})
+			s.SecretRevealed, s.HandshakeOpenedAt.UTC(), s.SecretsCount, r.Sealed, r.Learned, r.Settings, r.consumed})
 		return eventhook.SourceCopy{ID: s.ID, Tenant: s.TenantSlug, Slug: s.Slug, Value: value}, err
 	})
 	return list, translate("copy sources", err)
@@ -68,7 +69,7 @@ func (db *DB) OpenSourceCopy(value []byte) (eventhook.Source, error) {
 	}
 	s, unopened, err := db.openSource(sourceRow{Source: eventhook.Source{ID: c.ID, TenantID: c.TenantID, TenantSlug: c.TenantSlug, TenantStatus: c.TenantStatus,
 		Slug: c.Slug, Name: c.Name, Provider: c.Provider, IsEnabled: c.IsEnabled, Version: c.Version, SecretRevealed: c.SecretRevealed,
-		HandshakeOpenedAt: c.HandshakeOpenedAt, SecretsCount: c.SecretsCount}, Sealed: c.Sealed, Learned: c.Learned, Settings: c.Settings})
+		HandshakeOpenedAt: c.HandshakeOpenedAt, SecretsCount: c.SecretsCount}, Sealed: c.Sealed, Learned: c.Learned, Settings: c.Settings, consumed: c.consumed})
 	if err == nil {
 		err = unopened
 	}

@@ -25,6 +25,7 @@ type Metrics struct {
 	sampled   func(*eventhook.Event) string // nil: no trace is sampled
 	ingest    ingestMetrics
 	ingestLog ingestLogMetrics
+	consumers map[string]*reading
 	events    eventMetrics
 	outbound  outboundMetrics
 	agents    agentDeliveryMetrics
@@ -37,7 +38,8 @@ type Metrics struct {
 // NewMetrics returns the metrics.
 func NewMetrics() *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
-	m := &Metrics{registry: r, now: time.Now, ingest: newIngestMetrics(r), ingestLog: newIngestLogMetrics(r), events: newEventMetrics(r), outbound: newOutboundMetrics(r), agents: newAgentDeliveryMetrics(r),
+	m := &Metrics{registry: r, now: time.Now, ingest: newIngestMetrics(r), ingestLog: newIngestLogMetrics(r), consumers: newConsumerMetrics(r),
+		events: newEventMetrics(r), outbound: newOutboundMetrics(r), agents: newAgentDeliveryMetrics(r),
 		queues: newQueueMetrics(r), database: newDatabaseMetrics(r), process: newProcessMetrics(r), tenants: newTenantMetrics(r)}
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

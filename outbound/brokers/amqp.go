@@ -44,32 +44,45 @@ type amqpConnection struct {
 }
 
 func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, error) {
+	network, err := b.dialAMQP(ctx, &s.AMQPServer, newCredit(minCredit))
+	if err != nil {
+		return nil, err
+	}
+	conn, err := b.greetAMQP(ctx, &s.AMQPServer, network)
+	if err != nil {
+		return nil, amqpFailure(err)
+	}
+	c := &amqpConnection{network: network, conn: conn, alone: make(chan struct{}, maxAlone), ended: make(chan struct{})}
+	go c.watch(c.conn.NotifyBlocked(make(chan amqp.Blocking)))
+	return c, nil
+}
+
+func (b *Brokers) dialAMQP(ctx context.Context, s *targets.AMQPServer, credit *credit) (net.Conn, error) {
 	var secure *tls.Config
 	if s.UsesTLS() {
 		secure = b.tlsConfig(s.CA)
 	}
-	network, err := b.dial(ctx, s.Address(), secure)
-	if err != nil {
-		return nil, err
-	}
+	return b.dial(ctx, s.Address(), secure, credit)
+}
+
+// greetAMQP authenticates and opens the virtual host. After an error the network connection is closed.
+func (b *Brokers) greetAMQP(ctx context.Context, s *targets.AMQPServer, network net.Conn) (conn *amqp.Connection, err error) {
 	login := &amqp.PlainAuth{Username: "guest", Password: "guest"}
 	if s.Username != "" {
 		login = &amqp.PlainAuth{Username: s.Username, Password: s.Password}
 	}
-	c := &amqpConnection{network: network, alone: make(chan struct{}, maxAlone), ended: make(chan struct{})}
 	err = within(ctx, network, func() (err error) {
-		c.conn, err = amqp.Open(network, amqp.Config{SASL: []amqp.Authentication{login}, Vhost: s.VirtualHost(),
+		conn, err = amqp.Open(network, amqp.Config{SASL: []amqp.Authentication{login}, Vhost: s.VirtualHost(),
 			Heartbeat: amqpHeartbeat, Locale: "en_US",
 			Properties: amqp.Table{"product": "Eventhook", "connection_name": b.Name}})
 		return err
 	})
 	if err != nil {
 		_ = network.Close()
-		_ = c.conn.CloseDeadline(time.Now()) // ends the goroutines of the library
-		return nil, amqpFailure(err)
+		_ = conn.CloseDeadline(time.Now()) // ends the goroutines of the library
+		return nil, err
 	}
-	go c.watch(c.conn.NotifyBlocked(make(chan amqp.Blocking)))
-	return c, nil
+	return conn, nil
 }
 
 // watch records whether the server takes messages, until the connection ends.

@@ -10,14 +10,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// dial connects to a server. secure, unless nil, is the configuration of TLS.
-func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config) (net.Conn, error) {
+// dial connects to a server. secure, unless nil, is the configuration of TLS. The server may send as
+// much as credit allows; see boundedConn.
+func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config, credit *credit) (net.Conn, error) {
 	plain, err := b.Dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	c := &boundedConn{Conn: plain}
-	c.credit.Store(minCredit)
+	c := &boundedConn{Conn: plain, credit: credit}
 	if secure == nil {
 		return c, nil
 	}
@@ -56,13 +56,23 @@ const (
 // maxWrite is the time in which a broker must read what it is sent.
 const maxWrite = 15 * time.Second
 
-var errTooMuch = &Error{eventhook.ErrorClosed, "the server sends more than it was sent"}
+var errTooMuch = &Error{eventhook.ErrorClosed, "the server sends more than it was asked for"}
+
+// credit is the number of bytes that a broker may send.
+type credit struct{ atomic.Int64 }
+
+func newCredit(bytes int64) *credit {
+	c := &credit{}
+	c.Store(bytes)
+	return c
+}
 
 // boundedConn is a connection to a broker. The broker may send little more than it was sent, so that
-// the memory for its answers is bounded: clients of brokers bound it only in part.
+// the memory for its answers is bounded: clients of brokers bound it only in part. A consumer sets the
+// credit each time when it asks for messages.
 type boundedConn struct {
 	net.Conn
-	credit atomic.Int64 // bytes that the broker may send
+	credit *credit
 }
 
 // Read closes the connection after an error, so that a Write that is blocked ends. amqp091-go would
@@ -83,8 +93,8 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.Conn.Write(p)
-	if c.credit.Add(int64(n)) > maxCredit {
-		c.credit.Store(maxCredit)
+	if c.credit.Load() < maxCredit {
+		c.credit.Add(int64(n))
 	}
 	return n, err
 }

@@ -30,9 +30,9 @@ const (
 )
 
 func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, error) {
-	c := &kafkaConnection{alone: make(chan struct{}, 1), failed: make(chan struct{}), troubles: map[int32]error{}}
+	c := newKafkaConnection()
 	options := []kgo.Opt{
-		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(c.dialer(b, s)), kgo.ClientID(b.Name),
+		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(c.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
 		kgo.WithHooks(c), kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(kafkaRefresh), kgo.UnknownTopicRetries(1),
 		kgo.BrokerMaxReadBytes(maxKafkaResponse), kgo.FetchMaxBytes(maxKafkaResponse),
@@ -41,7 +41,7 @@ func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, 
 		kgo.RecordPartitioner(kafkaPartitioner{kgo.StickyKeyPartitioner(nil)}),
 	}
 	if s.Username != "" {
-		options = append(options, kgo.SASL(kafkaLogin(s)))
+		options = append(options, kgo.SASL(kafkaLogin(&s.KafkaCluster)))
 	}
 	var err error
 	if c.client, err = kgo.NewClient(options...); err != nil {
@@ -54,6 +54,10 @@ func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, 
 	return c, nil
 }
 
+func newKafkaConnection() *kafkaConnection {
+	return &kafkaConnection{alone: make(chan struct{}, 1), failed: make(chan struct{}), troubles: map[int32]error{}}
+}
+
 func splitAddresses(list string) []string {
 	addresses := strings.Split(list, ",")
 	for i, a := range addresses {
@@ -62,7 +66,7 @@ func splitAddresses(list string) []string {
 	return addresses
 }
 
-func kafkaLogin(s *targets.Kafka) sasl.Mechanism {
+func kafkaLogin(s *targets.KafkaCluster) sasl.Mechanism {
 	switch s.Mechanism {
 	case "scram-sha-256":
 		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism()
@@ -77,7 +81,7 @@ var errManyBrokers = &Error{eventhook.ErrorBusy, "not sent: the gateway has too 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialer returns a function that connects to a broker, also to one that the cluster advertises.
-func (c *kafkaConnection) dialer(b *Brokers, s *targets.Kafka) dialFunc {
+func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 	config := b.tlsConfig(s.CA)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.sockets.Add(1) > maxKafkaSockets {

@@ -30,7 +30,7 @@ func Lend[C Lendable](ctx context.Context, from *Brokers, tenant eventhook.Tenan
 
 // Dial connects to an address within the address policy. The server may send little more than it is sent.
 func (b *Brokers) Dial(ctx context.Context, address string) (net.Conn, error) {
-	return b.dial(ctx, address, nil)
+	return b.dial(ctx, address, nil, newCredit(minCredit))
 }
 
 // TLSConfig returns the configuration of TLS connections. ca, unless empty, replaces the trusted

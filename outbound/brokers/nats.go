@@ -24,11 +24,20 @@ type natsConnection struct {
 }
 
 func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, error) {
+	conn, js, err := b.connectNATS(ctx, &s.NATSServer, maxNATSMessage, newCredit(minCredit))
+	if err != nil {
+		return nil, err
+	}
+	return &natsConnection{conn, js}, nil
+}
+
+// connectNATS connects to a server, whose messages have at most maxMessage bytes.
+func (b *Brokers) connectNATS(ctx context.Context, s *targets.NATSServer, maxMessage int, credit *credit) (*nats.Conn, jetstream.JetStream, error) {
 	options := nats.GetDefaultOptions()
 	options.Servers = strings.Split(s.URL, ",")
 	options.Name, options.User, options.Password, options.Token = b.Name, s.Username, s.Password, s.Token
 	options.AllowReconnect = false // the next message opens another connection, within the bounds of the pool
-	options.CustomDialer = natsDialer{ctx, b, s.CA, strings.HasPrefix(s.URL, "tls:")}
+	options.CustomDialer = natsDialer{ctx, b, s.CA, strings.HasPrefix(s.URL, "tls:"), maxMessage, credit}
 	options.NoEcho = true
 	options.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // without it, nats.go prints errors
 	if deadline, ok := ctx.Deadline(); ok {
@@ -36,19 +45,19 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 	}
 	if s.Credentials != "" {
 		if err := useCredentials(&options, s.Credentials); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	conn, err := options.Connect()
 	if err != nil {
-		return nil, natsFailure(err)
+		return nil, nil, natsFailure(err)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return &natsConnection{conn, js}, nil
+	return conn, js, nil
 }
 
 // useCredentials reads the content of a .creds file.

@@ -18,6 +18,9 @@ type natsDialer struct {
 	brokers *Brokers
 	ca      string
 	secure  bool // TLS is required, also if the server does not require it
+
+	maxMessage int
+	credit     *credit
 }
 
 // SkipTLSHandshake tells nats.go that the connections of Dial use TLS where it is needed.
@@ -25,11 +28,11 @@ func (d natsDialer) SkipTLSHandshake() bool { return true }
 
 // Dial reads the first line of the server, which says whether it requires TLS, and makes the handshake.
 func (d natsDialer) Dial(_, address string) (net.Conn, error) {
-	plain, err := d.brokers.dial(d.ctx, address, nil)
+	plain, err := d.brokers.dial(d.ctx, address, nil, d.credit)
 	if err != nil {
 		return nil, err
 	}
-	c := &natsConn{Conn: plain}
+	c := &natsConn{Conn: plain, max: d.maxMessage}
 	err = within(d.ctx, plain, func() error { return c.start(d, address) })
 	if err != nil {
 		_ = plain.Close()
@@ -60,6 +63,8 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	return err
 }
 
+var errNATSTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
+
 var errNoNATS = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of NATS"}
 
 // readLine reads a line byte by byte: the handshake of TLS may follow it at once.
@@ -76,7 +81,8 @@ func readLine(c net.Conn, limit int) ([]byte, error) {
 	return nil, errNoNATS
 }
 
-// Bounds of what a server of NATS may send, in bytes. The gateway receives acknowledgements only.
+// Bounds of what a server of NATS may send to a publisher, which receives acknowledgements only, in
+// bytes.
 const (
 	maxNATSLine    = 128 << 10
 	maxNATSMessage = 1 << 20
@@ -86,6 +92,7 @@ const (
 // allocates the announced size, and panics if there is not so much memory.
 type natsConn struct {
 	net.Conn
+	max   int    // of a message
 	first []byte // is read first
 	line  []byte // the beginning of the present line
 	left  int    // bytes of the present message, with its line end
@@ -125,7 +132,7 @@ func (c *natsConn) check(b []byte) error {
 		if end < 0 {
 			return nil
 		}
-		size, err := announced(string(c.line))
+		size, err := announced(string(c.line), c.max)
 		if err != nil {
 			return err
 		}
@@ -136,14 +143,17 @@ func (c *natsConn) check(b []byte) error {
 
 // announced returns the bytes of the message that follows a line, with its line end; 0 for other lines.
 // The size is the last word of the lines MSG and HMSG.
-func announced(line string) (int, error) {
+func announced(line string, max int) (int, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || !strings.EqualFold(words[0], "MSG") && !strings.EqualFold(words[0], "HMSG") {
 		return 0, nil
 	}
 	size, err := strconv.Atoi(words[len(words)-1])
-	if err != nil || size < 0 || size > maxNATSMessage {
+	if err != nil || size < 0 {
 		return 0, errNoNATS
+	}
+	if size > max {
+		return 0, errNATSTooLarge
 	}
 	if strings.EqualFold(words[0], "HMSG") { // the word before the last is the size of the headers, a part of the message
 		headers, err := strconv.Atoi(words[len(words)-2])

@@ -18,12 +18,12 @@ func (b *Brokers) openRedisStream(ctx context.Context, s *targets.RedisStream) (
 	if s.UsesTLS() {
 		secure = b.tlsConfig(s.CA)
 	}
-	network, err := b.dial(ctx, s.Address(), secure)
+	network, err := b.dial(ctx, s.Address(), secure, newCredit(minCredit))
 	if err != nil {
 		return nil, err
 	}
 	conn := redis.NewConn(&smallReplies{Conn: network}, 0, 0)
-	if err := within(ctx, network, func() error { return greet(conn, b.Name, s) }); err != nil {
+	if err := within(ctx, network, func() error { return greet(conn, b.Name, &s.RedisServer) }); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (b *Brokers) openRedisStream(ctx context.Context, s *targets.RedisStream) (
 }
 
 // greet authenticates and selects the database.
-func greet(c redis.Conn, name string, s *targets.RedisStream) error {
+func greet(c redis.Conn, name string, s *targets.RedisServer) error {
 	if s.Password != "" {
 		login := redis.Args{}
 		if s.Username != "" {

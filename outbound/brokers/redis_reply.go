@@ -2,6 +2,7 @@ package brokers
 
 import (
 	"bytes"
+	"cmp"
 	"net"
 	"strconv"
 	"strings"
@@ -59,16 +60,17 @@ var (
 	errUnexpected = &Error{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
 )
 
-// maxReply is the maximum length of a line, or a string, of a reply in bytes.
+// maxReply is the maximum length of a line, or a string, of a reply to a publisher in bytes.
 const maxReply = 1 << 10
 
-// smallReplies is a connection to Redis that fails when a reply announces a large string or a list.
-// Such replies are no answers to the commands of this package, and redigo allocates the announced
-// memory at once.
+// smallReplies is a connection to Redis that fails when a reply announces a large string, or a list that is
+// not expected: redigo allocates the announced memory at once.
 type smallReplies struct {
 	net.Conn
-	line []byte // the read part of the current line
-	skip int    // bytes of the current string that were not read
+	max   int    // of a string, in bytes; 0 means maxReply
+	lists int    // elements of lists that the server may send; each list needs one more
+	line  []byte // the read part of the current line
+	skip  int    // bytes of the current string that were not read
 }
 
 func (s *smallReplies) Read(p []byte) (int, error) {
@@ -93,12 +95,19 @@ func (s *smallReplies) Read(p []byte) (int, error) {
 func (s *smallReplies) endLine() bool {
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	s.line = s.line[:0]
-	if len(line) == 0 || line[0] != '$' {
-		return len(line) > 0 && line[0] != '*'
+	if len(line) == 0 {
+		return false
+	}
+	if line[0] != '$' && line[0] != '*' {
+		return true
 	}
 	length, err := strconv.Atoi(string(line[1:]))
+	if line[0] == '*' {
+		s.lists -= max(length, 0) + 1
+		return err == nil && s.lists >= 0
+	}
 	if length >= 0 {
 		s.skip = length + len("\r\n")
 	}
-	return err == nil && length <= maxReply
+	return err == nil && length <= cmp.Or(s.max, maxReply)
 }

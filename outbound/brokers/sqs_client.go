@@ -18,20 +18,30 @@ import (
 )
 
 func (b *Brokers) openSQS(_ context.Context, s *targets.SQS) (Connection, error) {
-	c := &sqsConnection{http: b.sqsHTTP()}
-	key := aws.Credentials{AccessKeyID: s.AccessKeyID, SecretAccessKey: s.SecretAccessKey, SessionToken: s.SessionToken}
-	provide := func(context.Context) (aws.Credentials, error) { return key, nil }
-	c.client = sqs.New(sqs.Options{Region: s.Region, BaseEndpoint: aws.String(s.Endpoint()), HTTPClient: c.http,
-		Credentials: aws.CredentialsProviderFunc(provide), Retryer: aws.NopRetryer{}}) // the dispatcher retries
+	c := &sqsConnection{http: b.sqsHTTP(maxSQSAnswer)}
+	c.client = sqsClient(&s.SQSQueue, c.http)
 	return c, nil
 }
 
-// sqsHTTP is the SDK's HTTP client. It follows no redirect and reads a bounded part of an answer.
-type sqsHTTP struct{ client *http.Client }
+// sqsClient returns a client that never retries.
+func sqsClient(s *targets.SQSQueue, http sqsHTTP) *sqs.Client {
+	key := aws.Credentials{AccessKeyID: s.AccessKeyID, SecretAccessKey: s.SecretAccessKey, SessionToken: s.SessionToken}
+	provide := func(context.Context) (aws.Credentials, error) { return key, nil }
+	return sqs.New(sqs.Options{Region: s.Region, BaseEndpoint: aws.String(s.Endpoint()), HTTPClient: http,
+		Credentials: aws.CredentialsProviderFunc(provide), Retryer: aws.NopRetryer{}}) // the caller retries
+}
 
-func (b *Brokers) sqsHTTP() sqsHTTP {
+// sqsHTTP is the SDK's HTTP client. It follows no redirect and reads a bounded part of an answer.
+type sqsHTTP struct {
+	client    *http.Client
+	maxAnswer int64
+}
+
+const maxSQSAnswer = 64 << 10
+
+func (b *Brokers) sqsHTTP(maxAnswer int64) sqsHTTP {
 	const maxHeaders, handshake = 64 << 10, 10 * time.Second
-	return sqsHTTP{&http.Client{
+	return sqsHTTP{maxAnswer: maxAnswer, client: &http.Client{
 		Transport: &http.Transport{
 			DialContext: b.Dialer.DialContext, TLSClientConfig: b.tlsConfig(""), TLSHandshakeTimeout: handshake,
 			MaxConnsPerHost: slots, MaxIdleConnsPerHost: slots, IdleConnTimeout: maxIdle,
@@ -43,7 +53,6 @@ func (b *Brokers) sqsHTTP() sqsHTTP {
 
 // Do implements sqs.HTTPClient.
 func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
-	const maxAnswer = 64 << 10
 	a, err := h.client.Do(r) //nolint:gosec // the dialer checks each address
 	if err != nil {
 		return nil, err
@@ -51,7 +60,7 @@ func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
 	a.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(a.Body, maxAnswer), a.Body}
+	}{io.LimitReader(a.Body, h.maxAnswer), a.Body}
 	return a, nil
 }
 
@@ -92,7 +101,7 @@ func sqsFailure(err error) error {
 	case is(sqsLoginCodes):
 		return Errorf(eventhook.ErrorAuth, "Amazon SQS does not accept the credentials, or they expired: %s", code)
 	case is(sqsPermissionCodes):
-		return Errorf(eventhook.ErrorAuth, "the credentials may not send to the queue: %s", code)
+		return Errorf(eventhook.ErrorAuth, "the credentials do not suffice for the queue: %s", code)
 	case is(sqsUnknownCodes):
 		return Errorf(eventhook.ErrorRefused, "the queue does not exist in the region")
 	case is(sqsThrottleCodes):

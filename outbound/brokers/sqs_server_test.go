@@ -18,8 +18,7 @@ import (
 	"unicode/utf8"
 )
 
-// sqsServer imitates the operation SendMessage of Amazon SQS over HTTP, since no server of it can be
-// had. It is written from the API reference, and recomputes the signature of each request from the
+// sqsServer imitates Amazon SQS over HTTP, since no server of it can be had. It is written from the API reference, and recomputes the signature of each request from the
 // documentation of signatures. It knows neither the limits of AWS on the clock nor permissions.
 type sqsServer struct {
 	t        *testing.T
@@ -31,7 +30,9 @@ type sqsServer struct {
 	requests atomic.Int32
 
 	mu      sync.Mutex
-	failure *sqsError // the answer to every request; nil: none
+	arrived chan struct{} // closed when a message can be received
+	stored  []*sqsStored  // messages that were not deleted
+	failure *sqsError     // the answer to every request; nil: none
 	seen    map[string]bool
 	token   string // of the session that is valid; "" for none
 }
@@ -54,7 +55,7 @@ const sqsKeyID, sqsRegion = "AKIDEXAMPLE", "eu-west-1"
 
 func newSQS(t *testing.T, queue string) *sqsServer {
 	t.Helper()
-	s := &sqsServer{t: t, queue: queue, address: "127.0.0.1:0", messages: make(chan sqsMessage, 100), seen: map[string]bool{}}
+	s := &sqsServer{t: t, queue: queue, address: "127.0.0.1:0", messages: make(chan sqsMessage, 100), seen: map[string]bool{}, arrived: make(chan struct{})}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -65,6 +66,7 @@ func (s *sqsServer) start() {
 	s.address = l.Addr().String()
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(l) }()
+	s.expire()
 	s.end = func() {
 		_ = server.Close()
 		_ = l.Close() // the server may not have begun
@@ -74,9 +76,11 @@ func (s *sqsServer) start() {
 func (s *sqsServer) stop() { s.end() }
 
 func (s *sqsServer) target(members map[string]any) string {
-	return targetJSON(map[string]any{"type": "sqs", "queue_url": "http://" + s.address + "/123456789012/" + s.queue, "region": sqsRegion,
+	return targetJSON(map[string]any{"type": "sqs", "queue_url": s.url(), "region": sqsRegion,
 		"access_key_id": sqsKeyID, "secret_access_key": secret, "key_path": "body.customer.id"}, members)
 }
+
+func (s *sqsServer) url() string { return "http://" + s.address + "/123456789012/" + s.queue }
 
 // fail makes the server answer with an error from now on; nil ends it.
 func (s *sqsServer) fail(e *sqsError) {
@@ -102,19 +106,28 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"__type": "com.amazonaws.sqs#" + e.code, "message": e.message})
 		return
 	}
+	if operation := r.Header.Get("X-Amz-Target"); operation != "AmazonSQS.SendMessage" {
+		s.consume(w, r, operation, body)
+		return
+	}
 	s.mu.Lock()
 	isNew := m.MessageDeduplicationID == "" || !s.seen[m.MessageDeduplicationID]
 	s.seen[m.MessageDeduplicationID] = true
 	s.mu.Unlock()
 	if isNew {
 		s.messages <- m
+		s.store(m)
 	}
-	sum := md5.Sum([]byte(m.MessageBody))
-	answer := map[string]string{"MessageId": "m-1", "MD5OfMessageBody": hex.EncodeToString(sum[:])}
+	answer := map[string]string{"MessageId": "m-1", "MD5OfMessageBody": md5Of(m.MessageBody)}
 	if m.MessageGroupID != "" {
 		answer["SequenceNumber"] = "18870000000000000000"
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func md5Of(text string) string {
+	sum := md5.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // check returns the error of a request, and decodes it.
@@ -126,10 +139,12 @@ func (s *sqsServer) check(r *http.Request, body []byte, m *sqsMessage) *sqsError
 		return e
 	case s.failure != nil:
 		return s.failure
-	case r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage" || json.Unmarshal(body, m) != nil:
+	case json.Unmarshal(body, m) != nil:
 		return &sqsError{400, "InvalidAction", "the operation is unknown"}
-	case m.QueueURL != "http://"+s.address+"/123456789012/"+s.queue:
+	case m.QueueURL != s.url():
 		return &sqsError{400, "AWS.SimpleQueueService.NonExistentQueue", "The specified queue does not exist."}
+	case r.Header.Get("X-Amz-Target") != "AmazonSQS.SendMessage":
+		return nil
 	}
 	return s.checkMessage(m)
 }

@@ -15,7 +15,7 @@ func TestSQS(t *testing.T) {
 	for name, hidesKey := range map[string]bool{"orders": true, "orders.fifo": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSQS(t, name)
-			testKind(t, kind{server: s, unknown: map[string]any{"queue_url": "http://" + s.address + "/123456789012/nowhere"}, unknownClass: eventhook.ErrorRefused,
+			testKind(t, kind{server: s, drops: "tenantid", unknown: map[string]any{"queue_url": "http://" + s.address + "/123456789012/nowhere"}, unknownClass: eventhook.ErrorRefused,
 				wrong: map[string]any{"secret_access_key": "another"}, hidesKey: hidesKey})
 		})
 	}
@@ -64,14 +64,15 @@ func TestSQSEncodesDataThatIsNoText(t *testing.T) {
 	}
 }
 
-// A message in base64 with a key has 11 attributes; the service takes 10.
-func TestSQSLeavesOutTheLastAttribute(t *testing.T) {
+// A message in base64 with a key and a request id has 12 attributes; the service takes 10.
+func TestSQSLeavesOutTheLastAttributes(t *testing.T) {
 	s := newSQS(t, "orders")
 	f := open(t, s.target(map[string]any{"body": "raw", "key_path": "header.content-type"}))
 	f.sent(f.delivery("text/plain", "\xff"))
 	m := next(t, s.messages)
-	if _, has := m.MessageAttributes["ce-requestid"]; has || len(m.MessageAttributes) != 10 || m.MessageAttributes["ce-id"].StringValue == "" {
-		t.Errorf("got the attributes %v, want 10, without ce-requestid", m.MessageAttributes)
+	_, hasRequest := m.MessageAttributes["ce-requestid"]
+	if _, hasTenant := m.MessageAttributes["ce-tenantid"]; hasRequest || hasTenant || len(m.MessageAttributes) != 10 || m.MessageAttributes["ce-eventhookhops"].StringValue != "1" {
+		t.Errorf("got the attributes %v, want 10, without ce-requestid and ce-tenantid", m.MessageAttributes)
 	}
 }
 

@@ -1,0 +1,62 @@
+package consumers
+
+import (
+	"context"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Message is a message of a broker.
+type Message struct {
+	// Position identifies the message at its place: a repetition has the same one. It is "" if the
+	// broker cannot identify messages.
+	Position string
+	Subject  string // what the publisher addressed: a topic, a subject, a routing key, a stream or a queue
+	Key      string // of a partition or a group; "" without one
+	// Headers have the names of the HTTP binding of CloudEvents: ce- and the attribute.
+	Headers     []Header
+	ContentType string
+	Data        []byte
+	// Unreadable says why the client cannot read the message, "" if it can.
+	Unreadable string
+
+	// IsRefused is set before Settle by the caller: the message becomes no event.
+	IsRefused bool
+	// Handle is for the client of the broker.
+	Handle any
+}
+
+// Header is a header of a message. Values of one name may be repeated.
+type Header struct{ Name, Value string }
+
+// Consumer consumes the messages of one place. One goroutine uses it. Errors of its methods are texts
+// for users, without credentials. After an error it must be closed.
+type Consumer interface {
+	// Receive returns the next messages in their order, at most max. It waits until there is one, or
+	// returns the error of ctx.
+	Receive(ctx context.Context, max int) ([]*Message, error)
+	// Settle tells the broker that messages are done: the first of those that were received and are not
+	// settled, in the order of Receive. A refused message is dead-lettered where the broker does that.
+	Settle(ctx context.Context, done []*Message) error
+	// Lag returns the number of messages that wait at the place, as far as the broker told it. isKnown
+	// is false if it did not.
+	Lag() (messages int64, isKnown bool)
+	// Close ends the connection. Messages that were not settled are delivered again, at once where the
+	// broker can do that.
+	Close()
+}
+
+// Limits bound what a consumer holds.
+type Limits struct {
+	// Bytes is the maximum size of messages that were read and are not settled. A message of more
+	// than half of it is an error of Receive.
+	Bytes int
+}
+
+// Place is what a consumer is opened for.
+type Place struct {
+	Tenant   eventhook.TenantID
+	Source   eventhook.SourceID
+	Settings Settings
+	Limits   Limits
+}

@@ -1,0 +1,204 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/consumers"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/panics"
+)
+
+const (
+	openTimeout   = 30 * time.Second
+	settleTimeout = 10 * time.Second
+	// holdTime is how long messages wait in this instance until it gives them back to their broker. It is shorter than the
+	// time after which brokers take messages for lost.
+	holdTime = 20 * time.Second
+	// heldSeconds bounds the messages that are received at once: as many as the rate limit allows in this time.
+	heldSeconds = 10
+	maxMessages = 256
+	minBytes    = 4 << 20 // of messages that a consumer holds
+	firstPause  = time.Second
+	maxPause    = time.Minute
+)
+
+var (
+	errHeld   = errors.New("the messages waited for long; they were given back to the broker")
+	errNoRead = errors.New("the gateway cannot read the source now")
+)
+
+// worker consumes the messages of one source.
+type worker struct {
+	Deps
+	lease     Lease
+	startedAt time.Time
+	ctx       context.Context //nolint:containedctx // of run
+	cancel    context.CancelFunc
+	ended     chan struct{}
+
+	mu    sync.Mutex
+	state eventhook.ConsumerState
+}
+
+func newWorker(d Deps, l Lease) *worker {
+	w := &worker{Deps: d, lease: l, startedAt: d.Now(), ended: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: "the gateway is connecting to the broker", Since: w.startedAt}
+	return w
+}
+
+// current returns the state of the consumer.
+func (w *worker) current() eventhook.ConsumerState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+func (w *worker) set(status eventhook.ConsumerStatus, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if status != w.state.Status {
+		w.state.Since = w.Now()
+	}
+	isNew := status != w.state.Status || reason != w.state.Error
+	w.state.Status, w.state.Error = status, reason
+	if isNew && status == eventhook.ConsumerFailed {
+		w.Log.Warn("the messages of a source cannot be consumed; trying again", "tenant", w.lease.TenantSlug, "source", w.lease.Slug, "error", reason)
+	}
+}
+
+func (w *worker) setLag(messages int64, isKnown bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state.Lag = nil; isKnown {
+		w.state.Lag = &messages
+	}
+}
+
+// run consumes messages until the worker is cancelled. After an error it connects to the broker again.
+func (w *worker) run() {
+	defer close(w.ended)
+	pause := firstPause
+	for w.ctx.Err() == nil {
+		hasStored, err := w.guarded()
+		if w.ctx.Err() != nil {
+			return
+		}
+		if hasStored {
+			pause = firstPause
+		}
+		switch {
+		case errors.Is(err, errHeld): // its state says why
+		case errors.Is(err, errNoRead):
+			w.set(eventhook.ConsumerWaiting, err.Error())
+		default:
+			w.set(eventhook.ConsumerFailed, err.Error())
+		}
+		wait(w.ctx, pause)
+		pause = min(2*pause, maxPause) //nolint:mnd // doubles
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// guarded is consume. A panic is an error, so that a message that a client cannot decode does not end the instance.
+func (w *worker) guarded() (hasStored bool, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panics.Recovered(panics.Loop, reason)
+			w.Log.Error("a consumer panicked", "tenant", w.lease.TenantSlug, "source", w.lease.Slug, "error", err)
+			err = errors.New("the gateway failed; see its log")
+		}
+	}()
+	return w.consume()
+}
+
+// consume connects to the broker and consumes messages until an error. hasStored says that messages were settled.
+func (w *worker) consume() (hasStored bool, err error) {
+	source, err := w.Sources.FindSource(w.ctx, w.lease.TenantSlug, w.lease.Slug)
+	if err != nil || source.Consume == nil {
+		return false, errNoRead
+	}
+	settings, err := consumers.Open(*source.Consume)
+	if err != nil {
+		return false, err
+	}
+	opening, cancel := context.WithTimeout(w.ctx, openTimeout)
+	defer cancel()
+	c, err := w.Open(opening, consumers.Place{Tenant: source.TenantID, Source: source.ID, Settings: settings,
+		Limits: consumers.Limits{Bytes: bytesOf(source)}})
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	for w.set(eventhook.ConsumerRunning, ""); ; hasStored = true {
+		list, err := c.Receive(w.ctx, messagesOf(source))
+		if err != nil {
+			return hasStored, err
+		}
+		w.setLag(c.Lag())
+		if err := w.store(c, list); err != nil {
+			return hasStored, err
+		}
+	}
+}
+
+// bytesOf returns the bytes of messages that a consumer holds: messages of up to half of it can be read, so that one
+// that is larger than the source allows becomes a rejection.
+func bytesOf(s eventhook.Source) int {
+	const largest = 4
+	return max(minBytes, largest*s.BodyLimit())
+}
+
+func messagesOf(s eventhook.Source) int {
+	l := s.RateLimit.WithDefaults()
+	const seconds = 60
+	return max(1, min(maxMessages, heldSeconds*l.RequestsPerSecond, heldSeconds*l.RequestsPerMinute/seconds))
+}
+
+// store stores the events of messages and settles the messages, part by part as the limits allow.
+func (w *worker) store(c consumers.Consumer, list []*consumers.Message) error {
+	for len(list) > 0 {
+		done, err := w.take(list)
+		if done > 0 {
+			if err := w.settle(c, list[:done]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+		list = list[done:]
+		w.set(eventhook.ConsumerRunning, "")
+	}
+	return nil
+}
+
+func (w *worker) take(list []*consumers.Message) (done int, err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, holdTime)
+	defer cancel()
+	done, err = w.Take(ctx, ingest.Messages{Tenant: w.lease.TenantSlug, Source: w.lease.Slug, List: list,
+		Waits: func(reason string) { w.set(eventhook.ConsumerWaiting, reason) }})
+	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
+		err = errHeld
+	}
+	return done, err
+}
+
+// settle settles messages, also if the worker is cancelled meanwhile.
+func (w *worker) settle(c consumers.Consumer, done []*consumers.Message) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), settleTimeout)
+	defer cancel()
+	return c.Settle(ctx, done)
+}

@@ -1,0 +1,128 @@
+package brokers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/consumers"
+)
+
+// receiver is a consumers.Consumer whose errors are not described for users.
+type receiver interface {
+	receive(ctx context.Context, max int) ([]*consumers.Message, error)
+	settle(ctx context.Context, done []*consumers.Message) error
+	lag() (messages int64, isKnown bool)
+	close()
+}
+
+// consumer describes the errors of a receiver.
+type consumer struct {
+	receiver
+	deps   Deps
+	server string
+}
+
+var _ consumers.Consumer = (*consumer)(nil)
+
+// OpenConsumer connects to the broker of a source. The error is described for users. The connection is
+// not one of the pool: the caller bounds the number of consumers.
+func (b *Brokers) OpenConsumer(ctx context.Context, p consumers.Place) (consumers.Consumer, error) {
+	began := b.Now()
+	r, err := b.openReceiver(ctx, p)
+	if err != nil {
+		return nil, b.described(ctx, p.Settings.Server(), began, err)
+	}
+	return &consumer{r, b.Deps, p.Settings.Server()}, nil
+}
+
+func (b *Brokers) openReceiver(ctx context.Context, p consumers.Place) (receiver, error) {
+	switch s := p.Settings.(type) {
+	case *consumers.NATS:
+		return b.consumeNATS(ctx, s, p.Limits)
+	case *consumers.Kafka:
+		return b.consumeKafka(ctx, s, p.Limits)
+	case *consumers.AMQP:
+		return b.consumeAMQP(ctx, s, p.Limits)
+	case *consumers.RedisStream:
+		return b.consumeRedis(ctx, s, p)
+	case *consumers.SQS:
+		return b.consumeSQS(s, p.Limits)
+	}
+	return nil, fmt.Errorf("this program has no client for %T", p.Settings)
+}
+
+// described returns an *Error for users. It returns the error of an ended ctx unchanged.
+func (d Deps) described(ctx context.Context, server string, since time.Time, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	class, text := d.Describe(ctx, server, since, err)
+	return &Error{class, text}
+}
+
+// Receive implements consumers.Consumer.
+func (c *consumer) Receive(ctx context.Context, max int) ([]*consumers.Message, error) {
+	began := c.deps.Now()
+	list, err := c.receive(ctx, max)
+	if err != nil {
+		return nil, c.deps.described(ctx, c.server, began, err)
+	}
+	return list, nil
+}
+
+// Settle implements consumers.Consumer.
+func (c *consumer) Settle(ctx context.Context, done []*consumers.Message) error {
+	began := c.deps.Now()
+	if err := c.settle(ctx, done); err != nil {
+		return c.deps.described(ctx, c.server, began, err)
+	}
+	return nil
+}
+
+// Lag implements consumers.Consumer.
+func (c *consumer) Lag() (int64, bool) { return c.lag() }
+
+// Close implements consumers.Consumer.
+func (c *consumer) Close() { c.close() }
+
+// cloudPrefixes begin the names of headers that are attributes of CloudEvents: those of the bindings for
+// NATS, Kafka, AMQP 1.0 (with a colon or, for JMS, an underscore), and HTTP.
+var cloudPrefixes = []string{"ce-", "ce_", "cloudEvents:", "cloudEvents_"}
+
+// message returns a message with its headers, under the names of the HTTP binding of CloudEvents.
+func message(subject string, data []byte, headers []consumers.Header) *consumers.Message {
+	m := &consumers.Message{Subject: subject, Data: data}
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "content-type") || strings.EqualFold(h.Name, "datacontenttype") {
+			m.ContentType = h.Value
+			continue
+		}
+		for _, prefix := range cloudPrefixes {
+			if len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix) {
+				h.Name = "ce-" + strings.ToLower(h.Name[len(prefix):])
+				break
+			}
+		}
+		if h.Name == "ce-datacontenttype" && m.ContentType == "" {
+			m.ContentType = h.Value
+		}
+		m.Headers = append(m.Headers, h)
+	}
+	return m
+}
+
+// withoutFirst removes elements from the front of a list.
+func withoutFirst[M any](list []M, n int) []M { return slices.Delete(list, 0, min(n, len(list))) }
+
+// closeTimeout is how long a consumer takes to return its messages to the broker when it is closed.
+const closeTimeout = 2 * time.Second
+
+// refusedf is Errorf for a place that cannot be consumed.
+func refusedf(format string, args ...any) *Error {
+	return Errorf(eventhook.ErrorRefused, format, args...)
+}

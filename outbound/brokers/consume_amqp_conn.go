@@ -1,0 +1,168 @@
+package brokers
+
+import (
+	"encoding/binary"
+	"net"
+	"sync"
+
+	"github.com/eventhook/eventhook"
+)
+
+// The parts of a frame of AMQP 0-9-1 before and after its payload, and of a content header before its
+// properties: class, weight and the size of the body.
+const (
+	amqpFrameHead  = 7
+	amqpFrameEnd   = 1
+	amqpBodySizeAt = 4
+	amqpHeaderHead = 12
+	amqpHeader     = 2 // the type of frames with a content header
+)
+
+var errAMQPTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
+
+// amqpWindow is a connection to a server of AMQP 0-9-1 that reads no further message while the messages
+// that were read and are not settled exceed a number of bytes: the prefetch limits their number only. It
+// follows the frames of the server.
+type amqpWindow struct {
+	net.Conn
+	max int // bytes of messages that are not settled, before the last one, and of each one
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	isEnded bool
+	sizes   []int // of the messages that are not settled, in their order
+	held    int   // their sum
+
+	// Used by Read only.
+	head [amqpFrameHead + amqpHeaderHead]byte // the beginning of the present frame
+	have int                                  // bytes in head
+	skip int                                  // bytes of the present frame behind head
+	body int                                  // bytes of the present message that did not come yet
+}
+
+func newAMQPWindow(c net.Conn, max int) *amqpWindow {
+	w := &amqpWindow{Conn: c, max: max}
+	w.changed = sync.NewCond(&w.mu)
+	return w
+}
+
+// Read waits between two messages until messages were settled.
+func (w *amqpWindow) Read(p []byte) (int, error) {
+	if w.isFull() {
+		p = p[:min(len(p), w.rest())] // up to the end of the frame
+		if w.have == 0 && w.body == 0 && !w.await() {
+			return 0, net.ErrClosed
+		}
+	}
+	n, err := w.Conn.Read(p)
+	for rest := p[:n]; len(rest) > 0; {
+		used, wrong := w.follow(rest)
+		if wrong != nil {
+			_ = w.Conn.Close()
+			return 0, wrong
+		}
+		rest = rest[used:]
+	}
+	return n, err
+}
+
+// rest returns how many bytes may be read without reading into the next frame.
+func (w *amqpWindow) rest() int {
+	if w.have < amqpFrameHead {
+		return amqpFrameHead - w.have
+	}
+	return w.headSize() - w.have + w.skip
+}
+
+// headSize returns the bytes of the present frame that are kept in head.
+func (w *amqpWindow) headSize() int {
+	if w.have >= amqpFrameHead && w.head[0] == amqpHeader {
+		return amqpFrameHead + amqpHeaderHead
+	}
+	return amqpFrameHead
+}
+
+// follow reads the next bytes of the server, and returns how many.
+func (w *amqpWindow) follow(b []byte) (used int, err error) {
+	if want := w.headSize(); w.have < want {
+		used = copy(w.head[w.have:want], b)
+		w.have += used
+		switch {
+		case w.have == amqpFrameHead:
+			w.skip = w.payload() + amqpFrameEnd - (w.headSize() - amqpFrameHead)
+		case w.have == amqpFrameHead+amqpHeaderHead:
+			err = w.begin()
+		}
+		if w.skip < 0 {
+			return 0, errAMQPTooLarge
+		}
+	} else {
+		used = min(w.skip, len(b))
+		w.skip -= used
+	}
+	if w.have == w.headSize() && w.skip == 0 {
+		const bodyFrame = 3
+		if w.head[0] == bodyFrame {
+			w.body = max(0, w.body-w.payload())
+		}
+		w.have = 0
+	}
+	return used, err
+}
+
+func (w *amqpWindow) payload() int {
+	const sizeAt = 3
+	return int(binary.BigEndian.Uint32(w.head[sizeAt:]))
+}
+
+// begin counts a message, whose content header was read.
+func (w *amqpWindow) begin() error {
+	size := binary.BigEndian.Uint64(w.head[amqpFrameHead+amqpBodySizeAt:])
+	if size > uint64(w.max) {
+		return errAMQPTooLarge
+	}
+	w.body = int(size)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	total := w.body + w.payload() // the properties may be large, too
+	w.sizes = append(w.sizes, total)
+	w.held += total
+	return nil
+}
+
+func (w *amqpWindow) isFull() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held > w.max
+}
+
+// await waits until the window is not full. It returns false when the connection is closed.
+func (w *amqpWindow) await() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.held > w.max && !w.isEnded {
+		w.changed.Wait()
+	}
+	return !w.isEnded
+}
+
+// settled says that the first n messages are settled.
+func (w *amqpWindow) settled(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n = min(n, len(w.sizes))
+	for _, size := range w.sizes[:n] {
+		w.held -= size
+	}
+	w.sizes = withoutFirst(w.sizes, n)
+	w.changed.Broadcast()
+}
+
+// Close implements net.Conn.
+func (w *amqpWindow) Close() error {
+	w.mu.Lock()
+	w.isEnded = true
+	w.changed.Broadcast()
+	w.mu.Unlock()
+	return w.Conn.Close()
+}

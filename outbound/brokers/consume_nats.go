@@ -1,0 +1,212 @@
+package brokers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/consumers"
+)
+
+const (
+	// natsAckWait is how long messages of a consumer that the gateway creates may stay unacknowledged.
+	natsAckWait = time.Minute
+	// natsAckPending is the number of messages that such a consumer delivers without an
+	// acknowledgement. It is small, so that after a crash the unacknowledged messages come first.
+	natsAckPending = 256
+	natsWait       = 10 * time.Second // of one request for messages
+	natsSilence    = 5 * time.Second  // of the server afterwards
+)
+
+// natsReceiver consumes a stream of JetStream through a durable consumer.
+type natsReceiver struct {
+	conn     *nats.Conn
+	consumer jetstream.Consumer
+	credit   *credit
+	limits   consumers.Limits
+	window   int // messages that the consumer delivers without an acknowledgement
+	held     []jetstream.Msg
+	waiting  int64 // messages in the stream after the last one
+	isKnown  bool
+}
+
+func (b *Brokers) consumeNATS(ctx context.Context, s *consumers.NATS, limits consumers.Limits) (receiver, error) {
+	r := &natsReceiver{credit: newCredit(minCredit), limits: limits}
+	conn, js, err := b.connectNATS(ctx, &s.NATSServer, limits.Bytes/2, r.credit)
+	if err != nil {
+		return nil, err
+	}
+	r.conn = conn
+	if r.consumer, err = natsConsumer(ctx, js, s); err != nil {
+		conn.Close()
+		return nil, natsConsumerFailure(err)
+	}
+	c := r.consumer.CachedInfo().Config
+	if c.AckPolicy != jetstream.AckExplicitPolicy {
+		conn.Close()
+		return nil, refusedf("the consumer has no explicit acknowledgements (ack policy %s): messages could be lost", c.AckPolicy)
+	}
+	r.window = natsAckPending
+	if c.MaxAckPending > 0 {
+		r.window = min(r.window, c.MaxAckPending)
+	}
+	return r, nil
+}
+
+// natsConsumer returns the durable consumer. It creates the consumer if the stream has none of the name.
+func natsConsumer(ctx context.Context, js jetstream.JetStream, s *consumers.NATS) (jetstream.Consumer, error) {
+	c, err := js.Consumer(ctx, s.Stream, s.Consumer)
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return c, err
+	}
+	start := jetstream.DeliverAllPolicy
+	if s.StartAt == consumers.Newest {
+		start = jetstream.DeliverNewPolicy
+	}
+	return js.CreateConsumer(ctx, s.Stream, jetstream.ConsumerConfig{Durable: s.Consumer, FilterSubject: s.Subject, DeliverPolicy: start,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: natsAckWait, MaxAckPending: natsAckPending})
+}
+
+// receive waits for one message, and takes those that are there behind it.
+func (r *natsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
+	for {
+		list, err := r.fetch(ctx, max)
+		if err != nil || len(list) > 0 {
+			return list, err
+		}
+	}
+}
+
+func (r *natsReceiver) fetch(ctx context.Context, max int) ([]*consumers.Message, error) {
+	if !r.conn.IsConnected() {
+		return nil, r.failure(nats.ErrConnectionClosed)
+	}
+	r.credit.Store(int64(r.limits.Bytes) + minCredit)
+	limited, end := context.WithTimeout(ctx, natsWait+natsSilence)
+	defer end()
+	waiting, cancel := context.WithTimeout(ctx, natsWait)
+	defer cancel()
+	first, err := collectNATS(r.consumer.Fetch(1, jetstream.FetchContext(waiting)))
+	switch {
+	case ctx.Err() != nil:
+		r.held = append(r.held, first...)
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, r.failure(err)
+	case len(first) == 0:
+		return nil, r.failure(r.conn.FlushWithContext(limited)) // the server may be silent
+	}
+	r.held = append(r.held, first...)
+	messages := []*consumers.Message{r.message(first[0])}
+	more := min(max-1, int(min(r.waiting, natsAckPending)), r.window-len(r.held))
+	if space := r.limits.Bytes/2 - len(first[0].Data()); more > 0 && space > 0 {
+		const briefly = time.Second
+		rest, err := collectNATS(r.consumer.Fetch(more, jetstream.FetchMaxBytes(space), jetstream.FetchMaxWait(briefly)))
+		if err != nil {
+			return nil, r.failure(err)
+		}
+		r.held = append(r.held, rest...)
+		for _, m := range rest {
+			messages = append(messages, r.message(m))
+		}
+	}
+	return messages, nil
+}
+
+// collectNATS returns the messages of a request. A request that ends without a message is no error.
+func collectNATS(batch jetstream.MessageBatch, err error) (list []jetstream.Msg, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	for m := range batch.Messages() {
+		list = append(list, m)
+	}
+	err = batch.Error()
+	for _, none := range []error{nats.ErrTimeout, jetstream.ErrNoMessages, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, none) {
+			return list, nil
+		}
+	}
+	return list, err
+}
+
+func (r *natsReceiver) message(raw jetstream.Msg) *consumers.Message {
+	var headers []consumers.Header
+	for name, values := range raw.Headers() {
+		for _, v := range values {
+			headers = append(headers, consumers.Header{Name: name, Value: v})
+		}
+	}
+	m := message(raw.Subject(), raw.Data(), headers)
+	m.Handle = raw
+	if meta, err := raw.Metadata(); err == nil {
+		// The time distinguishes the message from one of a stream that was created anew.
+		m.Position = fmt.Sprintf("%s/%d@%d", meta.Stream, meta.Sequence.Stream, meta.Timestamp.UnixNano())
+		r.waiting, r.isKnown = int64(meta.NumPending), true
+	}
+	return m
+}
+
+// settle acknowledges messages, and waits until the server has read that.
+func (r *natsReceiver) settle(ctx context.Context, done []*consumers.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, natsSilence)
+	defer cancel()
+	for _, m := range done {
+		raw := m.Handle.(jetstream.Msg) //nolint:forcetypeassert // of this receiver
+		conclude := raw.Ack
+		if m.IsRefused {
+			conclude = func() error { return raw.TermWithReason("refused by the gateway") }
+		}
+		if err := conclude(); err != nil {
+			return r.failure(err)
+		}
+	}
+	r.held = withoutFirst(r.held, len(done))
+	return r.failure(r.conn.FlushWithContext(ctx))
+}
+
+func (r *natsReceiver) lag() (int64, bool) { return r.waiting, r.isKnown }
+
+// close gives the messages that are not settled back to the server, so that it delivers them again at once.
+func (r *natsReceiver) close() {
+	defer r.conn.Close()
+	if len(r.held) == 0 || !r.conn.IsConnected() {
+		return
+	}
+	for _, m := range r.held {
+		_ = m.Nak()
+	}
+	_ = r.conn.FlushTimeout(closeTimeout)
+}
+
+// failure describes an error. The reason why the connection was closed counts more than err.
+func (r *natsReceiver) failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	if reason := r.conn.LastError(); reason != nil && !r.conn.IsConnected() {
+		err = reason
+	}
+	return natsConsumerFailure(err)
+}
+
+func natsConsumerFailure(err error) error {
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return refusedf("the stream does not exist")
+	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrConsumerDeleted):
+		return refusedf("the consumer was deleted")
+	case errors.Is(err, jetstream.ErrNotPullConsumer):
+		return refusedf("the consumer is a push consumer; it must be a pull consumer")
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+		return refusedf("the server has no JetStream for these credentials")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return Errorf(eventhook.ErrorAuth, "the credentials may not consume the stream")
+	}
+	return natsFailure(err)
+}
