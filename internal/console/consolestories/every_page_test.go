@@ -2,7 +2,6 @@ package consolestories_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/eventhook/eventhook/client"
@@ -135,11 +134,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func must1[V any](v V, err error) V {
-	if err != nil {
-		panic(fmt.Sprint(err))
-	}
-	return v
-}
+func must1[V any](v V, err error) V { return gatewaytest.Must(v, err) }
 
 func ref[V any](v V) *V { return &v }
