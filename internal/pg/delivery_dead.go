@@ -39,7 +39,7 @@ func deadCountsOf(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subs
 		}
 	}
 	for _, s := range batch {
-		if d := counts[s.Delivery.SubscriptionID]; d != nil && !s.IsTest && !slices.Contains(lost, s) {
+		if d := counts[s.Delivery.SubscriptionID]; d != nil && !s.IsUncounted && !slices.Contains(lost, s) {
 			d.add(s)
 		}
 	}
