@@ -2538,6 +2538,9 @@ type PortalLinkCreate struct {
 	// ExpiresInSeconds Lifetime of the link; default 3600.
 	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
+	// MaxEndpoints How many subscriptions the scope may have for the customer to add another one; default 20. Subscriptions that you create count, and are not limited.
+	MaxEndpoints *int64 `json:"max_endpoints,omitempty"`
+
 	// ReadOnly Whether the customer can change nothing.
 	ReadOnly *bool `json:"read_only,omitempty"`
 
@@ -6409,7 +6412,7 @@ func (params GetOverviewParams) query() url.Values {
 
 // CreatePortalLink calls POST /api/tenants/{tenant}/eventhook/portal-links.
 //
-// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Requires a key with the scope manage, or the admin key.
+// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It shows deliveries whose event has this scope or one below it, also of a subscription whose scope_filter was another one before. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Its newest 20 sessions are valid. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreatePortalLink(ctx context.Context, tenant string, body PortalLinkCreate, options ...CallOption) (PortalLink, error) {
 	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -7185,4 +7188,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "222a106644b9bc1f450e15895ea6acef1a3db397ad98bbce16f8c0e910a88e4a"
+const generatedFrom = "9744ea2ad2b9e3398df0860b21eb90d446c3e04e5d85c16cfcb5ff91d99bd7e9"

@@ -34,6 +34,9 @@ func (s *server) getDeliveryRequest(ctx context.Context, by caller, in *Delivery
 		return nil, err
 	}
 	d, err := s.Deliveries.DeliveryToSend(ctx, by.tenant, id)
+	if err == nil {
+		err = s.checkDelivery(ctx, by, d)
+	}
 	switch {
 	case err != nil:
 		return nil, err

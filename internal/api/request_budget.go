@@ -86,10 +86,10 @@ func newBudget(l Limits) *budget {
 // that serves the request may use it.
 type reservation struct {
 	*server
-	header           http.Header // of the response
-	tenant           eventhook.TenantID
-	key              eventhook.KeyID // zero: the admin key
-	counted          bool            // is counted as a request in flight
+	header           http.Header        // of the response
+	tenant           eventhook.TenantID // see caller.budgetTenant
+	key              eventhook.KeyID    // zero: the admin key
+	counted          bool               // is counted as a request in flight
 	bytes            int64
 	releaseLargeSlot func() // nil without a large body
 }
@@ -98,10 +98,7 @@ type reservation struct {
 // body. The reservation must be released. The error is KindRateLimited or
 // KindUnavailable.
 func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, error) {
-	h := &reservation{server: s, header: headerOf(ctx), key: by.budgetKey()}
-	if !by.admin {
-		h.tenant = by.tenant
-	}
+	h := &reservation{server: s, header: headerOf(ctx), key: by.budgetKey(), tenant: by.budgetTenant()}
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -37,16 +37,28 @@ func addWebSessionData(s *session.Session, raw []byte) error {
 	return nil
 }
 
-// CreateWebSession stores the session of a browser by the hash of its token.
+// createWebSessionSQL stores a session, and deletes the oldest ones of its link beyond
+// session.MaxOfLink. Concurrent sessions of a link do not see each other: the next one deletes
+// what they left. Index web_session_link, then primary key.
+const createWebSessionSQL = `
+WITH former AS (
+    DELETE FROM eventhook.web_session WHERE token_hash = ANY(ARRAY(
+        SELECT token_hash FROM eventhook.web_session WHERE link_id = @link
+        ORDER BY created_at DESC, token_hash OFFSET @most - 1 FOR UPDATE SKIP LOCKED))
+)
+INSERT INTO eventhook.web_session (token_hash, id, kind, data, created_at, last_seen_at, expires_at, link_id)
+VALUES (@hash, @id, @kind, @data, @created_at, @last_seen_at, @expires_at, @link)`
+
+// CreateWebSession stores the session of a browser by the hash of its token. A link to the portal
+// keeps its newest session.MaxOfLink sessions.
 func (db *DB) CreateWebSession(ctx context.Context, tokenHash []byte, s session.Session) error {
 	data, err := dataOfWebSession(s)
 	if err != nil {
 		return err
 	}
-	_, err = db.work.Exec(ctx, `INSERT INTO eventhook.web_session (token_hash, id, kind, data, created_at, last_seen_at, expires_at)
-		VALUES (@hash, @id, @kind, @data, @created_at, @last_seen_at, @expires_at)`,
-		pgx.StrictNamedArgs{"hash": tokenHash, "id": [16]byte(s.ID), "kind": string(s.Kind), "data": data, "created_at": s.CreatedAt,
-			"last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt})
+	_, err = db.work.Exec(ctx, createWebSessionSQL, pgx.StrictNamedArgs{"hash": tokenHash, "id": [16]byte(s.ID),
+		"kind": string(s.Kind), "data": data, "created_at": s.CreatedAt, "last_seen_at": s.LastSeenAt,
+		"expires_at": s.ExpiresAt, "link": uuidArg(s.LinkID()), "most": session.MaxOfLink})
 	return translate("create a web session", err)
 }
 

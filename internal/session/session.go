@@ -31,6 +31,8 @@ const (
 	// MaxAge ends a session of the console after its start. A session of the portal ends at its
 	// ExpiresAt, which is that of its link, and has no idle timeout.
 	MaxAge = 7 * 24 * time.Hour
+	// MaxOfLink is how many sessions of a link to the portal are valid: the newest ones.
+	MaxOfLink = 20
 	// touchInterval is the shortest time between two writes of LastSeenAt.
 	touchInterval = time.Minute
 )
@@ -59,9 +61,19 @@ func (s Session) IsValid(now time.Time) bool {
 	return now.Before(s.ExpiresAt) && (s.Kind != Console || now.Before(s.LastSeenAt.Add(IdleTimeout)))
 }
 
+// LinkID returns the id of the link of a session of the portal; zero for other sessions.
+func (s Session) LinkID() (id eventhook.PortalLinkID) {
+	if s.Grant != nil && s.Grant.Customer != nil {
+		id = s.Grant.Customer.LinkID
+	}
+	return id
+}
+
 // Store stores sessions and links by the SHA-256 of their token or code. It must not return a
 // link twice, even to concurrent callers.
 type Store interface {
+	// CreateWebSession stores a session. Of the sessions with one LinkID, it deletes all but the
+	// newest MaxOfLink; concurrent calls may leave more.
 	CreateWebSession(ctx context.Context, tokenHash []byte, s Session) error
 	// WebSession returns a session, which may have expired. The error is KindNotFound if there is none.
 	WebSession(ctx context.Context, tokenHash []byte) (Session, error)

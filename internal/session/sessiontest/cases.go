@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,7 @@ var Cases = map[string]func(*testing.T, Subject){
 	"a link is taken once by concurrent callers":         takenOnce,
 	"a link of another kind or after its end stays":      linkOfAnotherKind,
 	"the sweep deletes exactly what is not valid":        swept,
+	"a link keeps its newest sessions":                   newestOfLink,
 }
 
 func hash(text string) []byte {
@@ -159,4 +161,29 @@ func swept(t *testing.T, s Subject) {
 	}
 	_, err := s.Store.TakeWebLink(ctx, hash("new"), session.Portal, s.Now())
 	must(t, err)
+}
+
+func newestOfLink(t *testing.T, s Subject) {
+	ctx := t.Context()
+	of := func(link eventhook.PortalLinkID) session.Session {
+		n := s.full()
+		n.Grant.Customer = &eventhook.Customer{Scope: n.Scope, LinkID: link}
+		return n
+	}
+	one, two := eventhook.NewID[eventhook.PortalLink](s.Now()), eventhook.NewID[eventhook.PortalLink](s.Now())
+	must(t, s.Store.CreateWebSession(ctx, hash("of another link"), of(two)))
+	must(t, s.Store.CreateWebSession(ctx, hash("of no link"), s.full()))
+	const more = 3
+	for i := range session.MaxOfLink + more {
+		s.Advance(time.Second)
+		must(t, s.Store.CreateWebSession(ctx, hash(fmt.Sprint(i)), of(one)))
+	}
+	for i := range session.MaxOfLink + more {
+		_, err := s.Store.WebSession(ctx, hash(fmt.Sprint(i)))
+		same(t, fmt.Sprintf("the session %d is valid", i), err == nil, i >= more)
+	}
+	for _, other := range []string{"of another link", "of no link"} {
+		_, err := s.Store.WebSession(ctx, hash(other))
+		must(t, err)
+	}
 }

@@ -5,6 +5,7 @@ package sessiontest
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,23 @@ func NewStore(now func() time.Time) *Store {
 func (s *Store) CreateWebSession(_ context.Context, tokenHash []byte, n session.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.deleteFormer(n.LinkID())
 	s.sessions[string(tokenHash)] = n
 	return nil
+}
+
+// deleteFormer deletes the oldest sessions of a link so that one can be added.
+func (s *Store) deleteFormer(link eventhook.PortalLinkID) {
+	var of []string // tokens, the newest first
+	for token, n := range s.sessions {
+		if !link.IsZero() && n.LinkID() == link {
+			of = append(of, token)
+		}
+	}
+	slices.SortFunc(of, func(a, b string) int { return s.sessions[b].CreatedAt.Compare(s.sessions[a].CreatedAt) })
+	for _, token := range of[min(len(of), session.MaxOfLink-1):] {
+		delete(s.sessions, token)
+	}
 }
 
 // WebSession implements session.Store.
