@@ -58,7 +58,7 @@ var allowedImports = map[string][]string{
 	"internal/openid":     {root, "internal/session"},
 	"internal/web":        {"client"},
 	"internal/branding":   {root},
-	"internal/portal":     {root, "client", "internal/api", "internal/branding", "internal/portallink", "internal/session", "internal/web"},
+	"internal/portal":     {root, "client", "internal/api", "internal/branding", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/session", "internal/web"},
 	"internal/console":    {root, "client", "internal/api", "internal/panics", "internal/session", "internal/web"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "ingest", "outbound", "targets", "internal/panics"},
 	"internal/effects":    {root},

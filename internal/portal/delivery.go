@@ -49,7 +49,7 @@ func (d *deliveryDetail) readRequest(r *request) error {
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
 		d.Missing = "The content of this event is no longer stored, or cannot be composed now."
-	case client.StatusOf(err) == http.StatusTooManyRequests:
+	case client.StatusOf(err) == http.StatusTooManyRequests, client.StatusOf(err) == http.StatusServiceUnavailable:
 		d.Missing = "The content cannot be shown now, because too many requests arrive. Reload the page in a minute."
 	case err != nil:
 		return err

@@ -185,3 +185,23 @@ func TestExampleFitsItsSchema(t *testing.T) {
 		}
 	}
 }
+
+// Only the sender knows the network of its agents, so only the sender chooses where they send.
+func TestEndpointForAgentsKeepsItsURL(t *testing.T) {
+	f := newFixture(t)
+	e := client.Subscription{ID: own, Name: "Inside", URL: "https://svc.example/…", Status: "active", ScopeFilter: []string{scope},
+		EventTypes: []string{"order.created"}, Version: 3, TargetLabels: []string{"env:prod"}}
+	f.answer("GET "+T+"/subscriptions/"+own, e)
+	f.answer("PATCH "+T+"/subscriptions/"+own, e)
+	edit := "/portal/endpoints/" + own + "/edit"
+	f.get(edit).is(http.StatusOK).shows(`id="f-url" value="https://svc.example/…" readonly`, "To change it, ask the sender").lacks(`name="url"`)
+	for _, to := range []string{"http://169.254.169.254/latest/meta-data", "https://svc.example/other"} {
+		f.post(edit, url.Values{"name": {"Inside"}, "url": {to}, "event_types": {"order.created"}, "version": {"3"}}).
+			is(http.StatusUnprocessableEntity).shows("is set by the sender").lacks("169.254")
+	}
+	f.changesNothing()
+	f.post(edit, url.Values{"name": {"Within"}, "event_types": {"order.created"}, "version": {"3"}}).redirects("/portal/endpoints/" + own)
+	if body := f.called("PATCH " + T + "/subscriptions/" + own).Body; strings.Contains(body, "url") || !strings.Contains(body, "Within") {
+		t.Errorf("the change is %s, want a name and no url", body)
+	}
+}

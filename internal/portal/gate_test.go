@@ -2,13 +2,17 @@ package portal_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/portal"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 // foreign are ids that the customer must not reach, by what they name.
@@ -132,8 +136,8 @@ func TestPortalCallsTheAPIOfItsTenantWithItsGrantOnly(t *testing.T) {
 		for _, c := range f.api.calls {
 			g := c.Session.Grant
 			if !strings.Contains(c.Call, " "+T+"/") || g == nil || g.Name != "portal customer-42" || len(g.Tenants) != 1 || len(g.Tenants["acme"]) != want || g.Admin ||
-				g.AdminReadOnly || c.Session.Via != "portal" {
-				t.Errorf("call %s with grant %+v via %q, want one of acme with %d scopes via portal", c.Call, g, c.Session.Via, want)
+				g.AdminReadOnly || g.Customer == nil || g.Customer.Scope != scope || g.Customer.MaxEndpoints != 20 || c.Session.Via != "portal" {
+				t.Errorf("call %s with grant %+v via %q, want one of the customer of acme with %d scopes via portal", c.Call, g, c.Session.Via, want)
 			}
 		}
 	}
@@ -145,5 +149,21 @@ func TestListHasNoEndpointOfAnotherCustomer(t *testing.T) {
 	f.get("/portal").is(http.StatusOK).lacks("Foreign").shows("No endpoints yet")
 	if got := f.called("GET " + T + "/subscriptions").Query; got != "limit=20&scope=customer-42" {
 		t.Errorf("query, got %q, want one for the scope", got)
+	}
+}
+
+// A grant of an earlier version does not restrict the API to the customer.
+func TestSessionWithoutACustomerIsRefused(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	w := httptest.NewRecorder()
+	_, err := f.sessions.Start(t.Context(), w, f.request(http.MethodGet, "/portal", nil), session.Session{TenantSlug: "acme", Scope: scope,
+		ExpiresAt: today.Add(time.Hour), Grant: &eventhook.Grant{Name: "portal " + scope, Tenants: map[string][]eventhook.Scope{"acme": {eventhook.ScopeRead}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.browser["session"] = w.Result().Cookies()[0]
+	f.get("/portal").is(http.StatusUnauthorized).lacks("Production")
+	if len(f.api.calls) > 0 {
+		t.Errorf("the page called %v, want nothing", f.api.calls)
 	}
 }

@@ -31,6 +31,8 @@ var outages = map[string]health{
 // healthOf returns the state of an endpoint.
 func healthOf(s client.Subscription) health {
 	switch {
+	case s.SecretsLost != nil && *s.SecretsLost && len(s.TargetLabels) > 0:
+		return health{"failed", "incomplete", "The address of this endpoint was lost. Nothing is sent until the sender sets it again.", false}
 	case s.SecretsLost != nil && *s.SecretsLost:
 		return health{"failed", "incomplete",
 			"The address of this endpoint was lost. Nothing is sent until you set it again: edit the endpoint.", false}

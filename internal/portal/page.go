@@ -16,6 +16,8 @@ type page struct {
 	handle   func(*Portal, *request) (view, error)
 	// isOwn is true for acts that concern the browser only, which a session for reading has, too.
 	isOwn bool
+	// isTest is true for acts that may wait for the response of an endpoint.
+	isTest bool
 }
 
 // changes reports whether the page changes something of the tenant.

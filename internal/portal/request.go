@@ -35,6 +35,9 @@ func (p *Portal) newRequest(r *http.Request, s session.Session, token string) (*
 // tenant returns the slug of the tenant.
 func (r *request) tenant() string { return r.session.TenantSlug }
 
+// scope returns the scope of the customer.
+func (r *request) scope() string { return r.session.Grant.Customer.Scope }
+
 // detached returns a context for a change that must be finished even if the browser disconnects.
 func (r *request) detached() context.Context { return context.WithoutCancel(r.Context()) }
 
