@@ -44,6 +44,7 @@ func TestEndpointForAgentsKeepsItsURL(t *testing.T) {
 	p.Open(n.PortalLink(globex, false))
 	p.Open(g.URL + path)
 	p.WaitText("#h-url", "To change it, ask the sender.")
+	p.Axe()
 	p.Fill("#f-name", "Renamed")
 	p.ClickName("Save")
 	p.WaitText("h1", "Renamed")
