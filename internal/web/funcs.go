@@ -1,8 +1,6 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -45,15 +43,6 @@ func Plural(n any, one, many string) string {
 		return "1 " + one
 	}
 	return Number(count) + " " + many
-}
-
-// Pretty indents a JSON document; other text is returned unchanged.
-func Pretty(raw []byte) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return strings.ToValidUTF8(string(raw), "\uFFFD")
-	}
-	return b.String()
 }
 
 // dict builds the data of a component from names and values.

@@ -53,10 +53,10 @@ func TestTreeShowsEveryTextAsText(t *testing.T) {
 
 func TestTreeOfALargeDocumentIsBounded(t *testing.T) {
 	for name, document := range map[string]string{"wide": "[" + strings.Repeat("1,", 100_000) + "1]", "deep": strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),
-		"long": `["` + strings.Repeat("é", 1<<20) + `"]`} {
+		"long": `["` + strings.Repeat("é", 1<<20) + `"]`, "long names": "[" + strings.Repeat(`{"`+strings.Repeat(`<`, 400)+`":"`+strings.Repeat(`>`, 400)+`"},`, 1000) + "1]"} {
 		tree := string(Tree([]byte(document)))
-		if len(tree) > 60_000 {
-			t.Errorf("%s: the tree has %d bytes, want at most 60000", name, len(tree))
+		if len(tree) > 70_000 || !strings.Contains(tree, "first part") && name != "long" {
+			t.Errorf("%s: the tree has %d bytes, want at most 70000 and a note: %s", name, len(tree), tree[max(0, len(tree)-200):])
 		}
 		if opened, closed := strings.Count(tree, "<details"), strings.Count(tree, "</details>"); opened != closed || opened == 0 {
 			t.Errorf("%s: details elements, got %d opened and %d closed", name, opened, closed)
@@ -64,6 +64,27 @@ func TestTreeOfALargeDocumentIsBounded(t *testing.T) {
 	}
 	if got := Tree([]byte("not json")); got != "" {
 		t.Errorf("tree of text, got %q, want none", got)
+	}
+}
+
+func TestTreeOfABeginning(t *testing.T) {
+	for _, c := range []struct{ raw, has, lacks string }{
+		{`{"a":{"b":"x"},"n":123,"m":45`, `<span class="number">123</span>`, "45"},
+		{`[{"a":1},{"a":"unfinish`, `<span class="number">1</span>`, "unfinish"},
+		{` [1, `, `<span class="number">1</span>`, "null"},
+	} {
+		tree := string(TreeOfStart([]byte(c.raw)))
+		if !strings.Contains(tree, c.has) || strings.Contains(tree, c.lacks) || !strings.Contains(tree, "first part") {
+			t.Errorf("tree of %s, got %s", c.raw, tree)
+		}
+		if opened, closed := strings.Count(tree, "<details"), strings.Count(tree, "</details>"); opened != closed {
+			t.Errorf("tree of %s: %d elements opened, %d closed", c.raw, opened, closed)
+		}
+	}
+	for _, raw := range []string{"", "a=1,b", "<a>,", "[x,1", "1,2,3", `{"a" 1,`} {
+		if got := TreeOfStart([]byte(raw)); got != "" {
+			t.Errorf("tree of %s, got %s, want none", raw, got)
+		}
 	}
 }
 
