@@ -35,7 +35,8 @@ type budgetHarness struct {
 	running []string // tenants of the blocked calls, in order
 	unblock chan struct{}
 	refused map[string]int
-	size    int // bytes of the body of every event
+	size    int   // bytes of the body of every event
+	reads   []int // most bytes that each read of a body asked for
 }
 
 func newBudgetHarness(t *testing.T, limits api.Limits, change ...func(*api.Deps)) *budgetHarness {
@@ -98,8 +99,11 @@ func (s *budgetHarness) Event(_ context.Context, tenant eventhook.TenantID, id e
 	return eventhook.Event{ID: id, TenantID: tenant, BodySize: s.size}, nil
 }
 
-func (s *budgetHarness) Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
-	return map[eventhook.EventID]eventhook.Payload{ids[0]: {Headers: []byte("A: b"), Body: []byte("{}")}}, s.call(ctx, eventhook.TenantID{})
+func (s *budgetHarness) PayloadStart(ctx context.Context, _ eventhook.EventID, size int) (eventhook.Payload, error) {
+	s.mu.Lock()
+	s.reads = append(s.reads, size)
+	s.mu.Unlock()
+	return eventhook.Payload{Headers: []byte("A: b"), Body: []byte("{}")}, s.call(ctx, eventhook.TenantID{})
 }
 
 func (s *budgetHarness) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
@@ -333,6 +337,57 @@ func TestStoredBodiesAreReturnedWithinTheBudget(t *testing.T) {
 		read.want("while it reads", map[int]int{})
 		s.release()
 		read.want("in the end", map[int]int{200: 1})
+	})
+}
+
+// TestPartsOfStoredBodiesCostTheirSize reads small parts of large events.
+func TestPartsOfStoredBodiesCostTheirSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 16})
+		s.size = eventhook.LargestMaxBodyBytes
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String()
+		s.start(4, key, "GET", path+"/payload?max_bytes=1000", nil).want("beginnings of payloads", map[int]int{})
+		if want := []int{1000, 1000, 1000, 1000}; !slices.Equal(s.reads, want) {
+			t.Errorf("bytes read, got %v, want %v", s.reads, want)
+		}
+		s.release()
+	})
+}
+
+// TestMemoryOfAPageIsHeldUntilItIsWritten reads payloads for a page, which uses the answers.
+func TestMemoryOfAPageIsHeldUntilItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{Bytes: 16 << 20, TenantBytes: 5 << 20, KeyBytes: 4 << 20, KeyRequests: 2})
+		s.size = 1 << 20
+		close(s.unblock) // calls of the store do not wait
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
+		hash := sha256.Sum256([]byte(key))
+		read := func(memory *api.HeldMemory) int {
+			ctx := api.WithSession(t.Context(), api.Session{KeyHash: hash[:], Memory: memory})
+			a := httptest.NewRecorder()
+			s.router.ServeHTTP(a, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+			return a.Code
+		}
+		var page api.HeldMemory
+		for i := range 3 { // 2 MiB each, beyond the limit of the key; but a page is one request
+			if got := read(&page); got != http.StatusOK {
+				t.Errorf("call %d of the page, answered %d, want 200", i+1, got)
+			}
+		}
+		if got := read(nil); got != http.StatusTooManyRequests {
+			t.Errorf("another request beside the page, answered %d, want 429", got)
+		}
+		page.Release()
+		for i := range 3 {
+			if got := read(&page); got != http.StatusOK {
+				t.Errorf("request %d after the page, answered %d, want 200", i+1, got)
+			}
+			if got := read(nil); got != http.StatusOK {
+				t.Errorf("request %d without a page, answered %d, want 200", i+1, got)
+			}
+		}
 	})
 }
 

@@ -233,5 +233,11 @@ func (f *fixture) called(call string) apiCall {
 	return apiCall{}
 }
 
+// asJSON returns a value as JSON.
+func asJSON(v any) json.RawMessage {
+	raw, _ := json.Marshal(v) // the tests have values that can be encoded
+	return raw
+}
+
 // ref returns a pointer to a value.
 func ref[V any](v V) *V { return &v }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/api"
 )
 
 // maxForm limits the body of a form in bytes. The largest form has a pasted payload.
@@ -28,7 +29,9 @@ func (c *Console) handler(p page) http.Handler {
 				Detail: "Go back, reload the page and send the form again."})
 			return
 		}
-		in, err := c.newRequest(r, s, token)
+		var memory api.HeldMemory // of the answers of the API, until the page is written
+		defer memory.Release()
+		in, err := c.newRequest(r, s, token, &memory)
 		if err != nil {
 			c.fail(w, p, &request{Request: r, tenant: r.PathValue("tenant")}, err)
 			return

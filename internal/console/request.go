@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,22 +26,27 @@ type request struct {
 
 // newRequest returns the request with a client for the API. It reads who is signed in. The error is
 // a *client.Problem with status 401 if the session's key is no longer valid.
-func (c *Console) newRequest(r *http.Request, s session.Session, token string) (*request, error) {
-	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind)})
+func (c *Console) newRequest(r *http.Request, s session.Session, token string, memory *api.HeldMemory) (*request, error) {
+	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind), Memory: memory})
 	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token)}
 	var err error
-	if in.api, err = inProcess(c.API, in.Request, "session"); err != nil {
+	if in.api, err = c.inProcess(in.Request, nil); err != nil {
 		return nil, err
 	}
 	in.identity, err = in.api.GetIdentity(in.Context())
 	return in, err
 }
 
-// inProcess returns a client for the API in this process, for one request of a browser. If the
-// context of the request has a session, key is not used.
-func inProcess(handler http.Handler, r *http.Request, key string) (*client.Client, error) {
-	h := &http.Client{Transport: web.Transport{Handler: handler, Request: r}}
-	return client.New("http://"+web.HostOf(r), key, client.WithHTTPClient(h), client.WithUserAgent(r.UserAgent()))
+// inProcess returns a client for the API in this process, for one request of a browser. The context
+// of the request has a session. copyTo is that of web.Transport.
+func (c *Console) inProcess(r *http.Request, copyTo func(http.Header) io.Writer) (*client.Client, error) {
+	return clientOf(web.Transport{Handler: c.API, Request: r, CopyTo: copyTo}, "session")
+}
+
+// clientOf returns a client for the API in this process. If the context of the request has a session,
+// key is not used.
+func clientOf(t web.Transport, key string) (*client.Client, error) {
+	return client.New("http://"+web.HostOf(t.Request), key, client.WithHTTPClient(&http.Client{Transport: t}), client.WithUserAgent(t.Request.UserAgent()))
 }
 
 // isForPart reports whether htmx requests the page to replace a part of it.

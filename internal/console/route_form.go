@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // routeEditor is the data of the editor of a route.
@@ -130,11 +130,7 @@ func filterText(raw []byte) string {
 	if json.Unmarshal(raw, &text) != nil || len(text.Filter) == 0 || string(text.Filter) == "null" {
 		return ""
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, text.Filter, "", "  ") != nil {
-		return string(text.Filter)
-	}
-	return b.String()
+	return web.Editable(text.Filter)
 }
 
 func (c *Console) newRoute(r *request) (view, error) {

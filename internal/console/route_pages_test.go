@@ -24,7 +24,7 @@ func newRouteFixture(t *testing.T) *fixture {
 	f := newSourceFixture(t)
 	f.answer("GET "+hooks+"/routes/r-1", first())
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e0", EventType: "push", Status: "duplicate", ReceivedAt: today}, {ID: "e1", EventType: "push", ReceivedAt: today}}})
-	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: map[string]any{"a": attack}, ContentType: "application/json"})
+	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: asJSON(map[string]any{"a": attack}), ContentType: "application/json"})
 	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(true), Reason: attack})
 	f.answer("POST "+T+"/routes/backtest", client.Backtest{Tested: 1000, Matched: 312, IsComplete: true, MatchedSamples: []client.BacktestSample{{EventID: "e1", EventType: attack, Reason: attack,
 		Actions: []client.ActionExplanation{{TargetType: "http", Input: []byte(`{"exact":"input"}`)}}}}})

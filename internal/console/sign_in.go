@@ -10,6 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // OpenID signs people in with OpenID Connect.
@@ -86,7 +87,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) identify(r *http.Request, key string) (client.Identity, error) {
-	gateway, err := inProcess(c.API, r, key)
+	gateway, err := clientOf(web.Transport{Handler: c.API, Request: r}, key)
 	if err != nil {
 		return client.Identity{}, &client.Problem{Status: http.StatusUnauthorized}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // Kinds of the authentication to a receiver in the form: a header, or a type of auth.
@@ -58,8 +59,7 @@ func valuesOf(s client.Subscription) url.Values {
 		v.Set("ordered_by", *s.OrderedBy)
 	}
 	if len(s.Filter) > 0 {
-		raw, _ := json.MarshalIndent(s.Filter, "", "  ") // was JSON
-		v.Set("filter", string(raw))
+		v.Set("filter", web.Editable(plainJSON(s.Filter)))
 	}
 	if t := s.Transform; t != nil {
 		v.Set("transform.type", string(t.Type))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var typeFields = []string{"name", "description", "category", "schema", "visibility"}
@@ -37,8 +38,8 @@ func (c *Console) editType(r *request) (view, error) {
 		return view{}, err
 	}
 	values := url.Values{"description": {t.Description}, "category": {t.Category}, "visibility": {string(t.Visibility)}, "etag": {header.Get("ETag")}}
-	if d := documentOf("", t.Schema); t.Schema != nil && d != nil {
-		values.Set("schema", d.Raw)
+	if t.Schema != nil {
+		values.Set("schema", web.Editable(plainJSON(t.Schema)))
 	}
 	return view{Title: "Edit " + t.Name, Data: typeFormOf(r, r.formOf(values, typeFields...))}, nil
 }

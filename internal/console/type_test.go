@@ -26,7 +26,7 @@ func TestTypeShowsItsSchemaAndTheLastEvent(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/event-types/payment.made", client.EventType{Name: "payment.made", Description: attack, Schema: map[string]any{"title": attack}, Visibility: "tenant"})
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1", ReceivedAt: today}}})
-	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", Body: map[string]any{"note": attack}})
+	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", Body: asJSON(map[string]any{"note": attack})})
 	f.get("/console/t/acme/types/payment.made").is(http.StatusOK).lacks("<script>alert").
 		shows("/events/e1", "events?event_type=payment.made", "/payment.made/publish", "/payment.made/delete", "note")
 	if got, want := f.called("GET "+T+"/events").Query, "event_type=payment.made&limit=1"; got != want {

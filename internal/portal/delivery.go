@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var deliveryPages = []page{
@@ -17,8 +18,8 @@ type deliveryDetail struct {
 	client.DeliveryDetail
 	Endpoint client.Subscription
 	Headers  map[string]string // of the request
-	Body     []byte            // of the request; nil if it is not stored or not text
-	Size     int
+	Body     web.Shown         // of the request; empty if it is not stored or not text
+	Size     int64
 	IsBinary bool
 	// Missing is why the request cannot be shown; "" if it can.
 	Missing string
@@ -31,7 +32,11 @@ func (p *Portal) deliveryPage(r *request) (view, error) {
 	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint),
 		IsOpen: isOpenStatus(r.delivery.Status)}
 	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
-	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
+	if r.Header.Get("HX-Request") != "" { // a refresh shows the attempts only
+		return view{Title: r.delivery.EventType, Data: data}, nil
+	}
+	most := int64(web.TextLimit)
+	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID, client.GetDeliveryRequestParams{MaxBytes: &most})
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
 		data.Missing = "The content of this event is no longer stored, or cannot be composed now."
@@ -40,9 +45,9 @@ func (p *Portal) deliveryPage(r *request) (view, error) {
 	case err != nil:
 		return view{}, err
 	}
-	data.Headers, data.Size = sent.Headers, len(sent.BodyBase64)
-	if data.IsBinary = !utf8.Valid(sent.BodyBase64); !data.IsBinary {
-		data.Body = sent.BodyBase64
+	data.Headers, data.Size = sent.Headers, sent.BodySize
+	if data.IsBinary = !utf8.Valid(web.WholeRunes(sent.BodyBase64)); !data.IsBinary {
+		data.Body = web.Show(sent.BodyBase64, sent.BodySize)
 	}
 	return view{Title: r.delivery.EventType, Data: data}, nil
 }

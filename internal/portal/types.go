@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var typePages = []page{{pattern: "GET /portal/types", template: "types", handle: (*Portal).typeList}}
@@ -57,20 +58,21 @@ func exampleText(t client.EventType) string {
 	if t.Schema == nil {
 		return ""
 	}
-	raw, err := json.MarshalIndent(exampleOf(t.Schema, 0), "", "  ")
-	if err != nil {
-		return ""
-	}
-	return string(raw)
+	return pretty(exampleOf(t.Schema, 0))
 }
 
 func indented(schema map[string]any) string {
 	if schema == nil {
 		return ""
 	}
-	raw, err := json.MarshalIndent(schema, "", "  ")
+	return pretty(schema)
+}
+
+// pretty returns a value of the API as indented JSON, cut as in every page.
+func pretty(value any) string {
+	raw, err := json.Marshal(value)
 	if err != nil {
 		return ""
 	}
-	return string(raw)
+	return web.Pretty(raw)
 }
