@@ -23,6 +23,10 @@ import (
 // Root is the path of the console.
 const Root = "/console"
 
+// maxQuery limits the query of a page, which its links repeat, in bytes. The rows of a page can be
+// selected in it.
+const maxQuery = 16 << 10
+
 // Sessions keeps the sessions of browsers. *session.Sessions implements it.
 type Sessions interface {
 	// Start creates a session and sets its cookie.
@@ -78,5 +82,11 @@ func New(c Config) *Console {
 // ServeHTTP serves the paths under Root.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header(), web.Policy(nil))
+	if len(r.URL.RawQuery) > maxQuery {
+		r.URL.RawQuery = "" // the page of the error has the address, too
+		c.renderProblem(w, page{}, &request{Request: r}, problemPage{Title: "The address is too long", Status: http.StatusRequestURITooLong,
+			Detail: "Use shorter filters, or select fewer rows."})
+		return
+	}
 	c.mux.ServeHTTP(w, r)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // maxForm limits the body of a form in bytes. The largest form has a pasted payload.
@@ -24,6 +25,10 @@ func (c *Console) handler(p page) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if unreadable := parseForm(r); unreadable != nil {
+			c.renderProblem(w, p, &request{Request: r}, *unreadable)
+			return
+		}
 		if err := c.Sessions.CheckCSRF(r, token); err != nil {
 			c.renderProblem(w, p, &request{Request: r}, problemPage{Title: "The form has expired", Status: http.StatusForbidden,
 				Detail: "Go back, reload the page and send the form again."})
@@ -38,6 +43,23 @@ func (c *Console) handler(p page) http.Handler {
 		}
 		c.answer(w, p, in)
 	})
+}
+
+// parseForm parses the form of an act. It returns why the form cannot be read, or nil.
+func parseForm(r *http.Request) *problemPage {
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	err := r.ParseForm()
+	_, isLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case isLarge:
+		return &problemPage{Title: "The form is too large", Status: http.StatusRequestEntityTooLarge,
+			Detail: "A form has at most " + web.Bytes(maxForm) + ". Go back, and send less."}
+	case err != nil:
+		return &problemPage{Title: "The form cannot be read", Status: http.StatusBadRequest, Detail: "Go back, reload the page and send the form again."}
+	}
+	return nil
 }
 
 func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
@@ -94,6 +116,9 @@ type problemPage struct {
 // fail renders the page of an error: what failed, what to do, and the request id.
 func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
 	problem, ok := errors.AsType[*client.Problem](err)
+	if errors.Is(err, client.ErrName) {
+		problem, ok = &client.Problem{Status: http.StatusNotFound, Detail: "Nothing has the name in this request."}, true
+	}
 	if !ok {
 		if r.Context().Err() != nil {
 			return // the browser left

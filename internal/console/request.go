@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -94,10 +95,25 @@ func (r *request) cursor() (cursor *string, limit *int64) {
 	return r.filter("cursor"), &size
 }
 
-// with returns the address of the page with a query parameter changed; "" removes it.
+// maxChosen limits the rows of an act: a page has at most as many.
+const maxChosen = 250
+
+// chosen returns the ids of the rows whose boxes are checked. The form must be parsed.
+func (r *request) chosen() ([]string, error) {
+	ids := r.PostForm["selected"]
+	if len(ids) > maxChosen {
+		return nil, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: fmt.Sprintf("%d rows are chosen; one act takes at most %d. Choose fewer, or act on a filter.", len(ids), maxChosen)}
+	}
+	return ids, nil
+}
+
+// with returns the address of the page with a query parameter changed; "" removes it. The selected
+// rows of this page are left out.
 func (r *request) with(name, value string) string {
 	q := r.URL.Query()
 	q.Del(name)
+	q.Del("selected")
 	if value != "" {
 		q.Set(name, value)
 	}

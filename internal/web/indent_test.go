@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -42,6 +43,17 @@ func TestIndentedTextIsBounded(t *testing.T) {
 		if isCut := strings.HasSuffix(got, cutNote); isCut != (len(got) > TextLimit-len(cutNote)-utf8.UTFMax) {
 			t.Errorf("%s: %d bytes, tells that it is cut: %v", name, len(got), isCut)
 		}
+	}
+}
+
+func TestIndentingALargeDocumentTakesLittleMemory(t *testing.T) {
+	large := []byte("[" + strings.Repeat("1,", 4<<20) + "1]")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_ = Pretty(large)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("indenting %d bytes allocates %d, want at most 1 MiB", len(large), got)
 	}
 }
 
