@@ -16,7 +16,7 @@ import (
 // targetField is a member of a target that the editor shows as a field of its own.
 type targetField struct {
 	Member, Label, Help, Placeholder string
-	Required, IsNumber               bool
+	Required, IsNumber, IsLong       bool
 	Options                          []string
 }
 
@@ -110,10 +110,14 @@ func putTarget(v url.Values, index int, t client.Target) error {
 func (t targetForm) target(f *form) map[string]any {
 	object := map[string]any{}
 	if text := strings.TrimSpace(f.Get(t.Rest)); text != "" {
-		d := json.NewDecoder(strings.NewReader(text))
-		d.UseNumber()
-		if err := d.Decode(&object); err != nil {
+		decoded, err := decodeObject(text)
+		switch {
+		case err != nil:
 			f.Faults[t.Rest] = "is not a JSON object: " + jsonFault(err)
+		case decoded == nil:
+			f.Faults[t.Rest] = "is not a JSON object"
+		default:
+			object = decoded
 		}
 	}
 	object["type"] = t.Type
@@ -131,6 +135,7 @@ func (t targetForm) target(f *form) map[string]any {
 			object[field.Member] = value
 		}
 	}
+	t.addSecrets(f, object)
 	return object
 }
 
@@ -161,6 +166,7 @@ func removeTarget(v url.Values, index int) {
 	}
 	clear(v)
 	maps.Copy(v, kept)
+	renumberAsked(v, index)
 }
 
 // targetOf returns the index of the target to which a field belongs, and the rest of its name; -1 for

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
@@ -19,9 +20,9 @@ type typeForm struct {
 }
 
 func typeFormOf(r *request, f form) typeForm {
-	visibilities := typeVisibilities
+	visibilities := slices.Clone(typeVisibilities)
 	if r.identity.Type != "admin" {
-		visibilities = visibilities[:1]
+		visibilities = slices.DeleteFunc(visibilities, func(v string) bool { return v == "admin" })
 	}
 	return typeForm{f, r.PathValue("name"), visibilities}
 }

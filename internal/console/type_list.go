@@ -40,7 +40,7 @@ type typeList struct {
 	HasOwn       bool // the tenant has described a type
 }
 
-var typeVisibilities = []string{"tenant", "admin"}
+var typeVisibilities = []string{"portal", "tenant", "admin"}
 
 func (c *Console) types(r *request) (view, error) {
 	const pageSize = 200

@@ -1,8 +1,11 @@
 package console_test
 
 import (
+	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,6 +69,46 @@ func TestTypeIsSavedAndDeleted(t *testing.T) {
 	f.post("/console/t/acme/new-type", url.Values{"schema": {"[]"}}).is(422).shows("is not a JSON object", "is not the name")
 	f.answer("DELETE "+T+"/event-types/payment.made", nil)
 	f.post("/console/t/acme/types/payment.made/delete", nil).redirects("/console/t/acme/types")
+}
+
+// fields returns the fields of the form of a page that has visibility, as a browser sends them without a
+// change.
+func (r reply) fields() url.Values {
+	r.Helper()
+	v := url.Values{}
+	for _, m := range regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]* value="([^"]*)"`).FindAllStringSubmatch(r.main(), -1) {
+		v.Set(m[1], html.UnescapeString(m[2]))
+	}
+	for _, m := range regexp.MustCompile(`(?s)<textarea [^>]*name="([^"]+)"[^>]*>(.*?)</textarea>`).FindAllStringSubmatch(r.main(), -1) {
+		v.Set(m[1], html.UnescapeString(m[2]))
+	}
+	options := regexp.MustCompile(`(?s)<select [^>]*name="visibility".*?</select>`).FindString(r.main())
+	chosen := regexp.MustCompile(`<option value="([^"]*)" selected`).FindStringSubmatch(options)
+	if chosen == nil { // a browser sends the first option
+		chosen = regexp.MustCompile(`<option value="([^"]*)"`).FindStringSubmatch(options)
+	}
+	v.Set("visibility", chosen[1])
+	return v
+}
+
+func TestEditWithoutAChangeChangesNothing(t *testing.T) {
+	for _, c := range []struct {
+		who        client.Identity
+		visibility string
+	}{{adminOf, "portal"}, {adminOf, "tenant"}, {adminOf, "admin"}, {client.Identity{Type: "tenant", Tenant: &client.IdentityTenant{Slug: "acme"}, Scopes: []string{"read", "manage"}}, "portal"}} {
+		f := newFixtureOf(t, c.who)
+		schema := map[string]any{"type": "object", "description": attack + strings.Repeat("x", 70_000)}
+		f.answer("GET "+T+"/event-types/payment.made", client.EventType{Name: "payment.made", Description: "A payment.", Category: "payments", Schema: schema, Visibility: client.EventTypeVisibility(c.visibility)})
+		f.answer("PUT "+T+"/event-types/payment.made", client.EventType{})
+		f.post("/console/t/acme/types/payment.made/edit", f.get("/console/t/acme/types/payment.made/edit").fields()).redirects("/console/t/acme/types/payment.made")
+		want, _ := json.Marshal(map[string]any{"category": "payments", "description": "A payment.", "schema": schema, "visibility": c.visibility})
+		if got := f.called("PUT " + T + "/event-types/payment.made").Body; got != string(want) {
+			t.Errorf("%s: body, got %.200s… of %d bytes, want %.200s… of %d bytes", c.visibility, got, len(got), want, len(want))
+		}
+	}
+	f := newFixtureOf(t, adminOf)
+	f.answer("GET "+T+"/event-types/payment.made", client.EventType{Name: "payment.made", Visibility: "portal"})
+	f.get("/console/t/acme/types/payment.made").shows("its customers in the portal")
 }
 
 func TestEditedTypeKeepsItsSchema(t *testing.T) {
