@@ -7229,4 +7229,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "b2a13a446c55d4d2569f1b69556dc46001ebffe094aba0785c864a47a81f3c58"
+const generatedFrom = "40adbd4ceae5a2a2a52b29bb1dbe8bb4e336f9026f82c3e7983d7535033b445d"

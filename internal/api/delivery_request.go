@@ -20,7 +20,7 @@ type deliveryRequest struct {
 
 type deliveryRequestRequest struct {
 	DeliveryPath
-	MaxBytes int `query:"max_bytes" minimum:"0" maximum:"33554432" default:"33554432" doc:"Return at most this many bytes of the body: the first ones of a larger body."`
+	MaxBytes int `query:"max_bytes" minimum:"1" maximum:"33554432" default:"33554432" doc:"Return at most this many bytes of the body: the first ones of a larger body."`
 }
 
 type deliveryRequestAnswer struct{ Body deliveryRequest }

@@ -138,15 +138,21 @@ func (h *reservation) releaseForWait() {
 	h.counted, h.bytes = false, 0
 }
 
-// countOut ends a request in flight, and keeps its memory reserved.
-func (h *reservation) countOut() {
+// answerWeight is the memory for each byte of an answer that a page uses: the answer, its copy, the
+// decoded values, and their text in the page.
+const answerWeight = 4
+
+// countOut ends a request in flight. Its memory, and that of its answer, stays reserved.
+func (h *reservation) countOut(answer int64) {
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	requests, bytes := 0, max(answer*answerWeight-h.bytes, 0)
 	if h.counted {
-		b.add(h, -1, 0)
+		requests = -1
 	}
-	h.counted = false
+	b.add(h, requests, bytes)
+	h.counted, h.bytes = false, h.bytes+bytes
 }
 
 // reserve reserves n bytes for the request. The error is KindRateLimited if a limit
@@ -194,11 +200,12 @@ func (h *reservation) addUnchecked(n int64) {
 	h.bytes += n
 }
 
-// release releases the whole reservation, or hands its memory over to the HeldMemory of its session.
-func (h *reservation) release() {
+// release releases the whole reservation, or hands its memory over to the HeldMemory of its session,
+// which uses an answer of so many bytes.
+func (h *reservation) release(answer int64) {
 	if h.held == nil {
 		h.releaseForWait()
-	} else if h.countOut(); !h.held.keep(h) {
+	} else if h.countOut(answer); !h.held.keep(h) {
 		h.releaseForWait()
 	}
 	if h.releaseLargeSlot != nil {

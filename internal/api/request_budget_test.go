@@ -35,7 +35,8 @@ type budgetHarness struct {
 	running []string // tenants of the blocked calls, in order
 	unblock chan struct{}
 	refused map[string]int
-	size    int   // bytes of the body of every event
+	size    int // bytes of the body of every event
+	more    string
 	reads   []int // most bytes that each read of a body asked for
 }
 
@@ -103,7 +104,7 @@ func (s *budgetHarness) PayloadStart(ctx context.Context, _ eventhook.EventID, s
 	s.mu.Lock()
 	s.reads = append(s.reads, size)
 	s.mu.Unlock()
-	return eventhook.Payload{Headers: []byte("A: b"), Body: []byte("{}")}, s.call(ctx, eventhook.TenantID{})
+	return eventhook.Payload{Headers: []byte("A: b"), Body: []byte("{}" + s.more)}, s.call(ctx, eventhook.TenantID{})
 }
 
 func (s *budgetHarness) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
@@ -363,13 +364,7 @@ func TestMemoryOfAPageIsHeldUntilItIsWritten(t *testing.T) {
 		close(s.unblock) // calls of the store do not wait
 		key := s.key("acme")
 		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
-		hash := sha256.Sum256([]byte(key))
-		read := func(memory *api.HeldMemory) int {
-			ctx := api.WithSession(t.Context(), api.Session{KeyHash: hash[:], Memory: memory})
-			a := httptest.NewRecorder()
-			s.router.ServeHTTP(a, httptest.NewRequestWithContext(ctx, "GET", path, nil))
-			return a.Code
-		}
+		read := func(memory *api.HeldMemory) int { return s.readAs(key, memory, path).Code }
 		var page api.HeldMemory
 		for i := range 3 { // 2 MiB each, beyond the limit of the key; but a page is one request
 			if got := read(&page); got != http.StatusOK {
@@ -387,6 +382,46 @@ func TestMemoryOfAPageIsHeldUntilItIsWritten(t *testing.T) {
 			if got := read(nil); got != http.StatusOK {
 				t.Errorf("request %d without a page, answered %d, want 200", i+1, got)
 			}
+		}
+	})
+}
+
+// readAs sends a request of a session for a page.
+func (s *budgetHarness) readAs(key string, memory *api.HeldMemory, path string) *httptest.ResponseRecorder {
+	hash := sha256.Sum256([]byte(key))
+	ctx := api.WithSession(s.t.Context(), api.Session{KeyHash: hash[:], Memory: memory})
+	a := httptest.NewRecorder()
+	s.router.ServeHTTP(a, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+	return a
+}
+
+// TestPagesHoldTheirAnswers reads answers that are larger than the memory reserved for them, such as
+// lists, for many pages at once.
+func TestPagesHoldTheirAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 2, TenantBytes: 5 << 20, KeyBytes: 4 << 20})
+		s.more = strings.Repeat("x", 2<<20)
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
+		pages, all := make([]api.HeldMemory, 4), answers{t: t}
+		for i := range pages {
+			all.wait.Go(func() {
+				a := s.readAs(key, &pages[i], path)
+				all.mu.Lock()
+				defer all.mu.Unlock()
+				all.list = append(all.list, a)
+			})
+		}
+		synctest.Wait() // one reads, three wait for its slot
+		s.unblock <- struct{}{}
+		all.want("when the first answer is too large for the others", map[int]int{200: 1, 429: 3})
+		for i := range pages {
+			pages[i].Release()
+		}
+		close(s.unblock)
+		var page api.HeldMemory
+		if a := s.readAs(key, &page, path); a.Code != http.StatusOK {
+			t.Errorf("after the pages, answered %d, want 200", a.Code)
 		}
 	})
 }
