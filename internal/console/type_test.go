@@ -15,8 +15,8 @@ import (
 func TestCatalogueIsGroupedAndFiltered(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/event-types", client.EventTypePage{Items: []client.EventType{{Name: "agent.online", Category: "eventhook", IsBuiltin: true, Visibility: "tenant"},
-		{Name: "payment.made", Category: "payments", Description: attack, Visibility: "tenant"}, {Name: "refund.made", Category: attack, Visibility: "admin"}}})
-	page := f.get("/console/t/acme/types").is(http.StatusOK).lacks("<script>alert", "No event types of your own").shows("/types/payment.made", "own events")
+		{Name: "payment.made", Category: "payments", Description: attack, Visibility: "tenant", Schema: map[string]any{"type": "object"}}, {Name: "refund.made", Category: attack, Visibility: "admin"}}})
+	page := f.get("/console/t/acme/types").is(http.StatusOK).lacks("<script>alert", "No event types of your own").shows("/types/payment.made", "own events", "<td>yes</td>")
 	if strings.Index(page.body, "agent.online") < strings.Index(page.body, "payment.made") {
 		t.Error("the gateway's own types, got before the tenant's, want after them")
 	}
