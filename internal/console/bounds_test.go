@@ -172,6 +172,23 @@ func TestFormBeyondTheLimitIsRefused(t *testing.T) {
 	f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK)
 }
 
+func TestLongDocumentOfAFormIsNotDecoded(t *testing.T) {
+	long := `{"a":"` + strings.Repeat("x", 512<<10) + `"}`
+	const fault = "it has more than 512 KB"
+	f := newRouteFixture(t)
+	for _, field := range []string{"filter", "targets[0]"} {
+		form := formOfFirst()
+		form.Set(field, long)
+		f.post("/console/t/acme/sources/github/routes/r-1", form).is(http.StatusUnprocessableEntity).shows(fault)
+	}
+	f.post("/console/t/acme/types/payment.made/edit", url.Values{"schema": {long}}).is(http.StatusUnprocessableEntity).shows(fault)
+	f.answer("POST "+T+"/subscriptions", unprocessable)
+	f.post("/console/t/acme/subscriptions/new", url.Values{"name": {"a"}, "filter": {long}}).is(http.StatusUnprocessableEntity)
+	if body := f.called("POST " + T + "/subscriptions").Body; !strings.Contains(body, `"filter":"{`) {
+		t.Errorf("the API got a filter of %d bytes that was decoded", len(body))
+	}
+}
+
 func TestPageThatWouldBeTooLargeIsRefused(t *testing.T) {
 	f := newRouteFixture(t)
 	form := formOfFirst()

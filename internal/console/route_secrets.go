@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/eventhook/eventhook/internal/web"
@@ -60,7 +60,7 @@ func (t targetForm) hide(f *form) (typed []string) {
 	}
 	object, err := decodeObject(text)
 	if err != nil {
-		f.Values.Set(t.Rest, secretMember.ReplaceAllString(text, `$1""`)) // a person must mend it first
+		f.Values.Set(t.Rest, withoutSecrets(text)) // a person must mend it first
 		return typed
 	}
 	found := false
@@ -76,8 +76,45 @@ func (t targetForm) hide(f *form) (typed []string) {
 	return typed
 }
 
-// secretMember matches a secret with its name in a text that is not valid JSON.
-var secretMember = regexp.MustCompile(`("(?:auth_header|password|client_secret|private_key|secret_access_key)"\s*:\s*)"(?:[^"\\]|\\.)*"?`)
+// withoutSecrets returns a text that is not valid JSON with empty strings in place of the secrets that
+// follow their names.
+func withoutSecrets(text string) string {
+	for _, member := range targetSecrets {
+		text = withoutSecret(text, strconv.Quote(member[strings.LastIndexByte(member, '.')+1:]))
+	}
+	return text
+}
+
+func withoutSecret(text, name string) string {
+	var kept strings.Builder
+	for {
+		before, after, found := strings.Cut(text, name)
+		kept.WriteString(before)
+		if !found {
+			return kept.String()
+		}
+		text = strings.TrimLeft(after, " \t\r\n:")
+		kept.WriteString(name + after[:len(after)-len(text)])
+		if strings.HasPrefix(text, `"`) {
+			kept.WriteString(`""`)
+			text = text[stringEnd(text):]
+		}
+	}
+}
+
+// stringEnd returns the length of the JSON string with which a text begins; that of the text without
+// an end.
+func stringEnd(text string) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
 
 // memberOf returns the object that contains a member, and the member's name in it. The object is nil
 // if it does not exist.
@@ -149,6 +186,9 @@ func masked(route json.RawMessage, text string) (json.RawMessage, bool) {
 
 // decodeObject decodes a JSON object without loss of digits.
 func decodeObject(text string) (object map[string]any, err error) {
+	if len(text) > maxDocument {
+		return nil, errLongDocument
+	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	err = d.Decode(&object)
