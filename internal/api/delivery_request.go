@@ -34,7 +34,8 @@ func (s *server) registerDeliveryRequest(api huma.API) {
 
 var errNoSubscription = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is not to a subscription, or its subscription is deleted."}
 
-func (s *server) getDeliveryRequest(ctx context.Context, by caller, in *deliveryRequestRequest) (*deliveryRequestAnswer, error) {
+func (s *server) getDeliveryRequest(ctx context.Context, by caller,
+	in *deliveryRequestRequest) (*deliveryRequestAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,8 @@ func (s *server) getDeliveryRequest(ctx context.Context, by caller, in *delivery
 	if err != nil {
 		return nil, err
 	}
-	out := deliveryRequest{Method: http.MethodPost, Headers: map[string]string{}, BodyBase64: body[:min(len(body), in.MaxBytes)], BodySize: len(body)}
+	out := deliveryRequest{Method: http.MethodPost, Headers: map[string]string{},
+		BodyBase64: body[:min(len(body), in.MaxBytes)], BodySize: len(body)}
 	for name, values := range header {
 		out.Headers[name] = strings.Join(values, ", ")
 	}

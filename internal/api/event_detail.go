@@ -28,7 +28,8 @@ func (s *server) getEvent(ctx context.Context, by caller, in *eventRequest) (*ev
 	if err != nil {
 		return nil, err
 	}
-	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: body, BodyLeftOut: body == nil && p.Headers != nil,
+	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers),
+		Body: body, BodyLeftOut: body == nil && p.Headers != nil,
 		Actions: []actionView{}, ActionsCount: count,
 		Outcome: string(outcome.Outcome), Failures: []failureView{}}
 	d.Method, d.PathSuffix, d.Query = webhookRequest(&e, p)
@@ -51,7 +52,8 @@ func (s *server) getEvent(ctx context.Context, by caller, in *eventRequest) (*ev
 
 // shownPayload reads the headers of an event, and its body as JSON. body is nil if it is larger than
 // most permits: it is not read, or not kept.
-func (s *server) shownPayload(ctx context.Context, by caller, e *eventhook.Event, most int) (p eventhook.Payload, body json.RawMessage, err error) {
+func (s *server) shownPayload(ctx context.Context, by caller, e *eventhook.Event,
+	most int) (p eventhook.Payload, body json.RawMessage, err error) {
 	if e.BodySize > most {
 		p, err = s.payloadOf(ctx, by, e, 0, shownWeight)
 		return p, nil, err

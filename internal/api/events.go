@@ -221,7 +221,8 @@ func (s *server) event(ctx context.Context, by caller, id string) (eventhook.Eve
 
 // payloadOf reads the payload of an event with at most size bytes of its body. It reserves memory
 // first: weight bytes for each byte.
-func (s *server) payloadOf(ctx context.Context, by caller, e *eventhook.Event, size int, weight int64) (eventhook.Payload, error) {
+func (s *server) payloadOf(ctx context.Context, by caller, e *eventhook.Event,
+	size int, weight int64) (eventhook.Payload, error) {
 	size = min(size, e.BodySize)
 	if err := by.reservation.reserve(int64(size) * weight); err != nil {
 		return eventhook.Payload{}, err

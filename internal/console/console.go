@@ -84,8 +84,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header(), web.Policy(nil))
 	if len(r.URL.RawQuery) > maxQuery {
 		r.URL.RawQuery = "" // the page of the error has the address, too
-		c.renderProblem(w, page{}, &request{Request: r}, problemPage{Title: "The address is too long", Status: http.StatusRequestURITooLong,
-			Detail: "Use shorter filters, or select fewer rows."})
+		c.renderProblem(w, page{}, &request{Request: r}, problemPage{Title: "The address is too long",
+			Status: http.StatusRequestURITooLong, Detail: "Use shorter filters, or select fewer rows."})
 		return
 	}
 	c.mux.ServeHTTP(w, r)

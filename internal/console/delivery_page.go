@@ -79,7 +79,8 @@ func (r *request) sentRequest(d client.DeliveryDetail) (*sentRequest, string, er
 		return nil, "The gateway shows the requests of deliveries to subscriptions. This delivery is to an http target of a route.", nil
 	}
 	most := int64(shownPayload)
-	found, err := r.api.GetDeliveryRequest(r.Context(), r.tenant, d.ID, client.GetDeliveryRequestParams{MaxBytes: &most})
+	params := client.GetDeliveryRequestParams{MaxBytes: &most}
+	found, err := r.api.GetDeliveryRequest(r.Context(), r.tenant, d.ID, params)
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status != http.StatusUnauthorized {
 		return nil, cmp.Or(p.Detail, p.Title), nil
 	}

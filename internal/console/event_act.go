@@ -75,7 +75,8 @@ func (c *Console) retryEffect(r *request) (view, error) {
 	}
 	id := r.PostFormValue("execution")
 	if id == "" {
-		return view{}, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest, Detail: "The form names neither a delivery nor an execution to retry."}
+		return view{}, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: "The form names neither a delivery nor an execution to retry."}
 	}
 	if _, err := r.api.RetryWork(r.detached(), r.tenant, id); err != nil {
 		return view{}, err

@@ -59,7 +59,8 @@ func (c *Console) events(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses, Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: filtersOf(r.URL.Query()).Encode()}
+	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses,
+		Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: filtersOf(r.URL.Query()).Encode()}
 	for _, id := range r.URL.Query()["selected"] {
 		list.Selected[id] = true
 	}

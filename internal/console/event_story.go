@@ -52,7 +52,8 @@ func storyView(s *story) view {
 // storyOf reads an event and its effects. Only the event itself must be readable: the page
 // leaves out any other part that the API refuses.
 func (c *Console) storyOf(r *request) (*story, error) {
-	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), client.GetEventParams{MaxBodyBytes: r.treeBytes()})
+	params := client.GetEventParams{MaxBodyBytes: r.treeBytes()}
+	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), params)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ func parseForm(r *http.Request) *problemPage {
 		return &problemPage{Title: "The form is too large", Status: http.StatusRequestEntityTooLarge,
 			Detail: "A form has at most " + web.Bytes(maxForm) + ". Go back, and send less."}
 	case err != nil:
-		return &problemPage{Title: "The form cannot be read", Status: http.StatusBadRequest, Detail: "Go back, reload the page and send the form again."}
+		return &problemPage{Title: "The form cannot be read", Status: http.StatusBadRequest,
+			Detail: "Go back, reload the page and send the form again."}
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, name string, st
 	switch {
 	case errors.Is(err, web.ErrPageTooLarge):
 		c.Log.Warn("a page of the console is too large", "page", name)
-		http.Error(w, "This page would be too large for a browser. The API returns everything that it shows; or go back, and send a shorter form.", http.StatusInternalServerError)
+		http.Error(w, "This page would be too large for a browser. The API returns everything that it shows; or go back, "+
+			"and send a shorter form.", http.StatusInternalServerError)
 		return
 	case err != nil:
 		c.Log.Error("a page of the console cannot be rendered", "page", name, "error", err)

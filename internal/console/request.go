@@ -27,8 +27,10 @@ type request struct {
 
 // newRequest returns the request with a client for the API. It reads who is signed in. The error is
 // a *client.Problem with status 401 if the session's key is no longer valid.
-func (c *Console) newRequest(r *http.Request, s session.Session, token string, memory *api.HeldMemory) (*request, error) {
-	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind), Memory: memory})
+func (c *Console) newRequest(r *http.Request, s session.Session, token string,
+	memory *api.HeldMemory) (*request, error) {
+	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant,
+		Via: string(s.Kind), Memory: memory})
 	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token)}
 	var err error
 	if in.api, err = c.inProcess(in.Request, nil); err != nil {
@@ -47,7 +49,8 @@ func (c *Console) inProcess(r *http.Request, copyTo func(http.Header) io.Writer)
 // clientOf returns a client for the API in this process. If the context of the request has a session,
 // key is not used.
 func clientOf(t web.Transport, key string) (*client.Client, error) {
-	return client.New("http://"+web.HostOf(t.Request), key, client.WithHTTPClient(&http.Client{Transport: t}), client.WithUserAgent(t.Request.UserAgent()))
+	return client.New("http://"+web.HostOf(t.Request), key, client.WithHTTPClient(&http.Client{Transport: t}),
+		client.WithUserAgent(t.Request.UserAgent()))
 }
 
 // isForPart reports whether htmx requests the page to replace a part of it.
@@ -103,7 +106,8 @@ func (r *request) chosen() ([]string, error) {
 	ids := r.PostForm["selected"]
 	if len(ids) > maxChosen {
 		return nil, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
-			Detail: fmt.Sprintf("%d rows are chosen; one act takes at most %d. Choose fewer, or act on a filter.", len(ids), maxChosen)}
+			Detail: fmt.Sprintf("%d rows are chosen; one act takes at most %d. Choose fewer, or act on a filter.",
+				len(ids), maxChosen)}
 	}
 	return ids, nil
 }

@@ -116,11 +116,13 @@ func (r *request) difference(e *routeEditor, patch json.RawMessage) (d routeDiff
 		return d, false, nil
 	}
 	shown, _ := masked(patch, "[redacted, new value]")
-	d = routeDifference{Source: e.Source, Tab: "routes", ID: e.ID, Name: have.Name, Changes: differences(raw, shown), Values: url.Values{}}
+	d = routeDifference{Source: e.Source, Tab: "routes", ID: e.ID, Name: have.Name,
+		Changes: differences(raw, shown), Values: url.Values{}}
 	e.hideSecrets()
 	for _, name := range e.Asked {
 		index, member := targetOf(name)
-		d.Asked = append(d.Asked, targetField{Member: name, Label: fmt.Sprintf("Secret %s of target %d", member[1:], index+1), IsLong: member == ".auth.private_key"})
+		d.Asked = append(d.Asked, targetField{Member: name, IsLong: isLong(member[1:]),
+			Label: fmt.Sprintf("Secret %s of target %d", member[1:], index+1)})
 	}
 	for name, values := range e.Form.Values {
 		if !slices.Contains([]string{"csrf", "confirm", askedField}, name) && !slices.Contains(e.Asked, name) {

@@ -14,7 +14,11 @@ import (
 // targetSecrets are the secrets of a target, as paths in it. The editor has a field for auth_header.
 // The others are typed in the JSON of a target; a secret that must be typed again has a field of its
 // own.
-var targetSecrets = []string{"auth_header", "auth.password", "auth.client_secret", "auth.private_key", "auth.secret_access_key"}
+var targetSecrets = []string{"auth_header", "auth.password", "auth.client_secret", "auth.private_key",
+	"auth.secret_access_key"}
+
+// isLong reports whether a secret has several lines.
+func isLong(member string) bool { return member == "auth.private_key" }
 
 // askedField is the hidden field of a form with the names of the secrets that must be typed again.
 const askedField = "asked"
@@ -45,7 +49,8 @@ func (e *routeEditor) hideSecrets() {
 // addField adds a field for a secret, unless the target has one.
 func (t *targetForm) addField(member string) {
 	if !slices.ContainsFunc(t.Fields, func(f targetField) bool { return f.Member == member }) {
-		t.Fields = append(slices.Clone(t.Fields), targetField{Member: member, Label: "Secret " + member, IsLong: member == "auth.private_key"})
+		t.Fields = append(slices.Clone(t.Fields),
+			targetField{Member: member, Label: "Secret " + member, IsLong: isLong(member)})
 	}
 }
 

@@ -74,7 +74,8 @@ func (r *request) subject(e *routeEditor) (subject, verdict, error) {
 		return subject{}, verdict{Fault: "Choose an event, or paste a payload, to see what this route would do with it."}, nil
 	}
 	if len(text) > maxSubject {
-		return subject{}, verdict{Fault: "The pasted payload is too large: at most " + web.Bytes(maxSubject) + " are tried."}, nil
+		fault := "The pasted payload is too large: at most " + web.Bytes(maxSubject) + " are tried."
+		return subject{}, verdict{Fault: fault}, nil
 	}
 	if !json.Valid([]byte(text)) {
 		return subject{}, verdict{Fault: "The pasted payload is not JSON."}, nil
@@ -90,10 +91,12 @@ func (r *request) storedSubject(id string) (subject, verdict, error) {
 	most := int64(maxSubject)
 	event, err := r.api.GetEvent(r.Context(), r.tenant, id, client.GetEventParams{MaxBodyBytes: &most})
 	if err != nil {
-		return subject{}, verdict{Fault: "This event cannot be read: " + cmp.Or(faultText(err), "it does not exist.")}, nil
+		fault := "This event cannot be read: " + cmp.Or(faultText(err), "it does not exist.")
+		return subject{}, verdict{Fault: fault}, nil
 	}
 	if event.BodyLeftOut != nil && *event.BodyLeftOut {
-		return subject{}, verdict{Fault: "The body of this event has " + web.Bytes(event.BodySize) + ", which is too large to be tried here. The backtest below reads it."}, nil
+		return subject{}, verdict{Fault: "The body of this event has " + web.Bytes(event.BodySize) +
+			", which is too large to be tried here. The backtest below reads it."}, nil
 	}
 	headers := event.Headers
 	if headers == nil {

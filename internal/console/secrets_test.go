@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,6 +99,9 @@ func TestSecretThatMustBeTypedAgainIsNotForgotten(t *testing.T) {
 	form.Set("targets[1]", `{"auth":{"type":"oauth2","client_id":"me"}}`)
 	form["asked"] = []string{"targets[1].auth.client_secret", "targets[7].auth_header", "name"}
 	f.post(editor+"/form", form).is(http.StatusOK).shows(again, `name="asked" value="targets[1].auth.client_secret"`).lacks("targets[7]")
+	removed := maps.Clone(form)
+	removed.Set("remove", "0")
+	f.post(editor+"/form", removed).is(http.StatusOK).shows(`name="asked" value="targets[0].auth.client_secret"`)
 	f.post(editor+"/new", form).is(http.StatusUnprocessableEntity).shows("was typed before and is missing", `name="targets[1].auth.client_secret"`).lacks(`name="asked"`)
 	form.Set("targets[1].auth.client_secret", "hunter2")
 	f.post(editor+"/new", form).redirects(editor)

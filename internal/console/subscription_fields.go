@@ -25,7 +25,8 @@ var authMembers = map[string][]string{"basic": {"username", "password"}, "oauth2
 var authSecrets = []string{"password", "client_secret", "private_key", "secret_access_key"}
 
 // subscriptionSecrets are the fields for secrets.
-var subscriptionSecrets = []string{"auth_header", "auth.password", "auth.client_secret", "auth.private_key", "auth.secret_access_key", "signing_secret"}
+var subscriptionSecrets = []string{"auth_header", "auth.password", "auth.client_secret", "auth.private_key",
+	"auth.secret_access_key", "signing_secret"}
 
 // subscriptionFields are the fields of the form by the names of the API. A field that contains
 // another one comes after it.

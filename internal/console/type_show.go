@@ -53,7 +53,8 @@ func (p *typePage) readExample(r *request) {
 	}
 	p.Example = &found.Items[0]
 	most := int64(maxExample)
-	if e, err := r.api.GetEvent(r.Context(), r.tenant, p.Example.ID, client.GetEventParams{MaxBodyBytes: &most}); err == nil {
+	params := client.GetEventParams{MaxBodyBytes: &most}
+	if e, err := r.api.GetEvent(r.Context(), r.tenant, p.Example.ID, params); err == nil {
 		p.Data = documentOf("Data", e.Body)
 	}
 }

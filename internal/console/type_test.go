@@ -35,6 +35,9 @@ func TestTypeShowsItsSchemaAndTheLastEvent(t *testing.T) {
 	if got, want := f.called("GET "+T+"/events").Query, "event_type=payment.made&limit=1"; got != want {
 		t.Errorf("query, got %q, want %q", got, want)
 	}
+	if got, want := f.called("GET "+T+"/events/e1").Query, "max_body_bytes=65536"; got != want {
+		t.Errorf("query of the example, got %q, want %q", got, want)
+	}
 }
 
 func TestBuiltInTypeHasNoActs(t *testing.T) {

@@ -221,7 +221,8 @@ func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eve
 }
 
 // readPayloadStartSQL reads the beginning of one payload. Primary key.
-const readPayloadStartSQL = `SELECT headers, substring(body FROM 1 FOR $2) FROM eventhook.event_payload WHERE event_id = $1`
+const readPayloadStartSQL = `SELECT headers, substring(body FROM 1 FOR $2)
+FROM eventhook.event_payload WHERE event_id = $1`
 
 // PayloadStart returns the payload of an event with at most size bytes of its body. Headers is nil if
 // the payload is past its retention. Of a body that is stored without compression, PostgreSQL reads

@@ -36,7 +36,8 @@ func (p *Portal) deliveryPage(r *request) (view, error) {
 		return view{Title: r.delivery.EventType, Data: data}, nil
 	}
 	most := int64(web.TextLimit)
-	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID, client.GetDeliveryRequestParams{MaxBytes: &most})
+	params := client.GetDeliveryRequestParams{MaxBytes: &most}
+	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID, params)
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
 		data.Missing = "The content of this event is no longer stored, or cannot be composed now."

@@ -66,7 +66,8 @@ func (p *Portal) render(w http.ResponseWriter, r *http.Request, name string, sta
 	switch {
 	case errors.Is(err, web.ErrPageTooLarge):
 		p.Log.Warn("a page of the portal is too large", "page", name)
-		http.Error(w, "This page would be too large for a browser. Go back, and send a shorter form.", http.StatusInternalServerError)
+		http.Error(w, "This page would be too large for a browser. Go back, and send a shorter form.",
+			http.StatusInternalServerError)
 		return
 	case err != nil:
 		p.Log.Error("a page of the portal cannot be rendered", "page", name, "error", err)

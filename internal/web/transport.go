@@ -90,7 +90,8 @@ func (w *recorder) isCopied() bool {
 }
 
 // tooLarge is the problem in place of a response that is too large.
-const tooLarge = `{"title":"Internal Server Error","status":500,"detail":"This is too large for a page. Read it with the API."}`
+const tooLarge = `{"title":"Internal Server Error","status":500,
+"detail":"This is too large for a page. Read it with the API."}`
 
 func (w *recorder) response(r *http.Request) *http.Response {
 	w.WriteHeader(http.StatusOK)
