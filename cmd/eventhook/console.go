@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 // registerConsole adds the web console to a router. Its pages call the API in this process; on an
 // instance without the role api, this API has no address of its own.
 func (g *gateway) registerConsole(e *echo.Echo) {
-	c := console.Config{API: g.apiInProcess(e), Sessions: g.sessions, Log: g.log, Now: now, Version: version}
+	c := console.Config{API: g.apiInProcess(e), Sessions: g.sessions, Jar: g.jar(), Log: g.log, Now: now, Version: version}
 	if g.config.Console.OpenID.Issuer != "" {
 		c.OpenID = openid.New(g.config.Console.OpenID, g.config.PublicURL, g.log, now)
 	}
@@ -29,10 +28,9 @@ func (g *gateway) registerConsole(e *echo.Echo) {
 	e.Any(console.Root+"/*", pages)
 }
 
-// isHTTPS reports whether the browser used TLS, as a proxy in front of the gateway says. A false
-// claim only adds the attribute Secure to the cookies of its sender.
-func isHTTPS(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+// jar returns the cookies of console and portal.
+func (g *gateway) jar() session.Jar {
+	return session.Jar{IsHTTPS: strings.HasPrefix(g.config.PublicURL, "https://")}
 }
 
 // signInLinkTTL is how long the sign-in link that make run prints can be used.

@@ -47,6 +47,7 @@ type Config struct {
 	Sessions Sessions
 	// OpenID signs people in with OpenID Connect; nil if it is not configured.
 	OpenID  OpenID
+	Jar     session.Jar // for the cookies besides those of sessions
 	Log     *slog.Logger
 	Now     func() time.Time
 	Version string

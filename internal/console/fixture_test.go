@@ -47,8 +47,7 @@ func newFixture(t *testing.T) *fixture {
 func newFixtureOf(t *testing.T, who client.Identity) *fixture {
 	t.Helper()
 	now := func() time.Time { return today }
-	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now,
-		IsHTTPS: func(*http.Request) bool { return false }})
+	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now})
 	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}}
 	f.answer("GET /api/identity", who)
 	f.console = console.New(console.Config{API: f.api, Sessions: sessions, Log: slog.New(slog.DiscardHandler), Now: now, Version: "test"})

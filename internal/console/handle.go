@@ -49,11 +49,11 @@ func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
 	case err != nil:
 		c.fail(w, p, r, err)
 	case v.To != "":
-		setNotice(w, r.Request, v.Notice)
+		c.setNotice(w, r.Request, v.Notice)
 		http.Redirect(w, r.Request, v.To, http.StatusSeeOther)
 	default:
-		rememberTenant(w, r)
-		v.Notice = cmp.Or(v.Notice, takeNotice(w, r.Request))
+		c.rememberTenant(w, r)
+		v.Notice = cmp.Or(v.Notice, c.takeNotice(w, r.Request))
 		c.render(w, r.Request, cmp.Or(v.Page, p.template), cmp.Or(v.Status, http.StatusOK), c.shell(p, r, v))
 	}
 }

@@ -21,13 +21,14 @@ type request struct {
 	session  session.Session
 	identity client.Identity
 	csrf     string
+	jar      session.Jar
 }
 
 // newRequest returns the request with a client for the API. It reads who is signed in. The error is
 // a *client.Problem with status 401 if the session's key is no longer valid.
 func (c *Console) newRequest(r *http.Request, s session.Session, token string) (*request, error) {
 	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind)})
-	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token)}
+	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token), jar: c.Jar}
 	var err error
 	if in.api, err = inProcess(c.API, in.Request, "session"); err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 // tenantCookie has the tenant that an admin chose last.
@@ -50,21 +52,14 @@ func (r *request) lastTenant() string {
 	if len(r.identity.Tenants) == 1 {
 		return r.identity.Tenants[0].Slug
 	}
-	if cookie, err := r.Cookie(tenantCookie); err == nil {
-		return cookie.Value
-	}
-	return ""
+	return r.jar.Get(r.Request, tenantCookie)
 }
 
 // rememberTenant stores the tenant of a page that an admin has opened as the one chosen last.
-func rememberTenant(w http.ResponseWriter, r *request) {
-	if r.tenant == "" || !r.isAdmin() || r.Method != http.MethodGet {
-		return
-	}
-	if cookie, err := r.Cookie(tenantCookie); err == nil && cookie.Value == r.tenant {
+func (c *Console) rememberTenant(w http.ResponseWriter, r *request) {
+	if r.tenant == "" || !r.isAdmin() || r.Method != http.MethodGet || c.Jar.Get(r.Request, tenantCookie) == r.tenant {
 		return
 	}
 	const seconds = 365 * 24 * 3600
-	//nolint:gosec // on a development machine there is no TLS; the slug is no secret
-	http.SetCookie(w, &http.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	c.Jar.Set(w, r.Request, session.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, SameSite: http.SameSiteLaxMode})
 }

@@ -63,11 +63,9 @@ type Config struct {
 	LinkKey  []byte
 	Branding branding.Config // must be valid
 	Logo     branding.Logo
-	// IsHTTPS reports whether the browser used TLS although the request arrived without it, as in
-	// session.Config. nil: never.
-	IsHTTPS func(*http.Request) bool
-	Log     *slog.Logger
-	Now     func() time.Time
+	Jar      session.Jar // for the cookies besides those of sessions
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Portal serves the pages. Create it with New. It is safe for concurrent use.
@@ -81,9 +79,6 @@ type Portal struct {
 // New returns a portal. It panics if a template is invalid, because templates are part of the
 // program.
 func New(c Config) *Portal {
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
-	}
 	files := map[string][]byte{"portal.css": slices.Concat(styles, c.Branding.CSS())}
 	if c.Logo.Name != "" {
 		files[c.Logo.Name] = c.Logo.Content

@@ -49,7 +49,7 @@ type shell struct {
 
 func (p *Portal) shell(r *request, v view) shell {
 	s := shell{Title: v.Title, Name: p.Branding.Title(), Logo: p.Logo.Name, Data: v.Data, Root: Root,
-		URL: r.URL.RequestURI(), CSRF: r.csrf, Theme: themeOf(r.Request), Notice: v.Notice, Section: "endpoints"}
+		URL: r.URL.RequestURI(), CSRF: r.csrf, Theme: p.themeOf(r.Request), Notice: v.Notice, Section: "endpoints"}
 	if strings.HasPrefix(r.URL.Path, Root+"/types") {
 		s.Section = "types"
 	}

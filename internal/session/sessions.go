@@ -14,11 +14,9 @@ import (
 // Config configures Sessions.
 type Config struct {
 	Kind    Kind
-	Cookies Cookies
+	Cookies Cookie
 	Store   Store
-	// IsHTTPS reports whether the client's connection is encrypted although the request arrived
-	// without TLS, because a trusted proxy says so. nil: never. See IsPlainLoopback.
-	IsHTTPS func(*http.Request) bool
+	Jar     Jar
 	Now     func() time.Time // nil: time.Now
 }
 
@@ -32,9 +30,6 @@ type Sessions struct {
 func New(c Config) *Sessions {
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
 	}
 	return &Sessions{Config: c, origin: http.NewCrossOriginProtection()}
 }
@@ -61,18 +56,18 @@ func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err := s.Store.CreateWebSession(ctx, hashOf(token), n); err != nil {
 		return n, err
 	}
-	http.SetCookie(w, s.cookie(r, token, n.ExpiresAt.Sub(now)))
+	s.setToken(w, r, token, n.ExpiresAt.Sub(now))
 	return n, nil
 }
 
 // Read returns the session of a request and its token. The error is KindUnauthorized if the
 // request has no valid session.
 func (s *Sessions) Read(r *http.Request) (n Session, token string, err error) {
-	cookie, err := r.Cookie(s.Cookies.Name)
-	if err != nil || !isToken(cookie.Value) {
+	token = s.Jar.Get(r, s.Cookies.Name)
+	if !isToken(token) {
 		return Session{}, "", errNone
 	}
-	ctx, hash := r.Context(), hashOf(cookie.Value)
+	ctx, hash := r.Context(), hashOf(token)
 	n, err = s.Store.WebSession(ctx, hash)
 	now := s.Now()
 	switch {
@@ -84,23 +79,22 @@ func (s *Sessions) Read(r *http.Request) (n Session, token string, err error) {
 		n.LastSeenAt = now
 		err = s.Store.TouchWebSession(ctx, hash, now)
 	}
-	return n, cookie.Value, err
+	return n, token, err
 }
 
 // End signs a browser out: it deletes the session of the request and the cookie.
 func (s *Sessions) End(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	const deleteCookie = -time.Second
-	http.SetCookie(w, s.cookie(r, "", deleteCookie))
+	s.setToken(w, r, "", 0)
 	return s.deleteOf(ctx, r)
 }
 
 // deleteOf deletes the session whose token a request has, if any.
 func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
-	cookie, err := r.Cookie(s.Cookies.Name)
-	if err != nil || !isToken(cookie.Value) {
-		return nil //nolint:nilerr // a request without a cookie has no session
+	token := s.Jar.Get(r, s.Cookies.Name)
+	if !isToken(token) {
+		return nil
 	}
-	return s.Store.DeleteWebSession(ctx, hashOf(cookie.Value))
+	return s.Store.DeleteWebSession(ctx, hashOf(token))
 }
 
 // NewLink stores a link to a session and returns its code. The code can be redeemed once within

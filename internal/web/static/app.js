@@ -42,7 +42,8 @@
   const setTheme = (theme) => {
     document.documentElement.dataset.theme = theme;
     const path = document.body.dataset.root || "/";
-    document.cookie = `eventhook_theme=${theme}; path=${path}; max-age=31536000; samesite=lax`;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `eventhook_theme=${theme}; path=${path}; max-age=31536000; samesite=lax${secure}`;
   };
 
   // ---- Rows: j k move, enter opens, x selects
