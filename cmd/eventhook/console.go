@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -32,6 +34,14 @@ func (g *gateway) registerConsole(e *echo.Echo) {
 func (g *gateway) jar() session.Jar {
 	return session.Jar{IsHTTPS: strings.HasPrefix(g.config.PublicURL, "https://")}
 }
+
+// newSessions returns the sessions of the console or the portal.
+func (g *gateway) newSessions(kind session.Kind, cookies session.Cookie) *session.Sessions {
+	return session.New(session.Config{Kind: kind, Cookies: cookies, Store: g.db, Jar: g.jar(), Client: g.client, Now: now})
+}
+
+// client returns the client address of a request.
+func (g *gateway) client(r *http.Request) netip.Addr { return g.handler.Sender(r) }
 
 // signInLinkTTL is how long the sign-in link that make run prints can be used.
 const signInLinkTTL = time.Hour

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,7 +48,8 @@ func newFixture(t *testing.T) *fixture {
 func newFixtureOf(t *testing.T, who client.Identity) *fixture {
 	t.Helper()
 	now := func() time.Time { return today }
-	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now})
+	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now,
+		Client: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }})
 	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}}
 	f.answer("GET /api/identity", who)
 	f.console = console.New(console.Config{API: f.api, Sessions: sessions, Log: slog.New(slog.DiscardHandler), Now: now, Version: "test"})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // maxForm limits the body of a form in bytes. The largest form has a pasted payload.
@@ -17,7 +19,7 @@ const maxForm = 4 << 20
 // calls the page's handler and renders its view or its error.
 func (c *Console) handler(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s, token, err := c.Sessions.Read(r)
+		s, token, err := c.session(r)
 		if err != nil {
 			c.refuseSession(w, r, err)
 			return
@@ -35,6 +37,15 @@ func (c *Console) handler(p page) http.Handler {
 		}
 		c.answer(w, p, in)
 	})
+}
+
+// session returns the session of a request and its token. A page refreshes its parts by itself, always
+// with GET, so such a request is no sign of a person and does not extend the session.
+func (c *Console) session(r *http.Request) (session.Session, string, error) {
+	if r.Method == http.MethodGet && isForPart(r) {
+		return c.Sessions.Peek(r)
+	}
+	return c.Sessions.Read(r)
 }
 
 func (c *Console) answer(w http.ResponseWriter, p page, r *request) {
@@ -90,7 +101,7 @@ type problemPage struct {
 
 // fail renders the page of an error: what failed, what to do, and the request id.
 func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
-	problem, ok := errors.AsType[*client.Problem](err)
+	problem, ok := errors.AsType[*client.Problem](problemOf(err))
 	if !ok {
 		if r.Context().Err() != nil {
 			return // the browser left
@@ -100,6 +111,7 @@ func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
 			Detail: "The gateway could not build this page. Reload it; if it fails again, the log of the gateway has the cause."})
 		return
 	}
+	web.SetRetryAfter(w.Header(), problem.RetryAfter)
 	if problem.Status == http.StatusUnauthorized {
 		_ = c.Sessions.End(r.detached(), w, r.Request) // the session is of no use without its key
 		c.askSignIn(w, r.Request)
@@ -107,6 +119,15 @@ func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
 	}
 	c.renderProblem(w, p, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
 		RequestID: problem.RequestID, Faults: problem.Errors})
+}
+
+// problemOf turns a limit of the sessions into the problem that the API has for its own limits. It
+// returns every other error unchanged.
+func problemOf(err error) error {
+	if limit, ok := errors.AsType[*eventhook.Error](err); ok && limit.Kind == eventhook.KindRateLimited {
+		return &client.Problem{Status: http.StatusTooManyRequests, Detail: limit.Message, RetryAfter: limit.RetryAfter}
+	}
+	return err
 }
 
 func problemTitle(p *client.Problem) string {

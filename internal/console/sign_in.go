@@ -125,7 +125,7 @@ func (c *Console) store(w http.ResponseWriter, r *http.Request, s session.Sessio
 
 // redeemLink signs in with the one-time link that the gateway prints at its start.
 func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
-	s, err := c.Sessions.Redeem(context.WithoutCancel(r.Context()), r.URL.Query().Get("code"))
+	s, err := c.Sessions.Redeem(r, r.URL.Query().Get("code"))
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindNotFound:
 		if _, _, err := c.Sessions.Read(r); err == nil { // the link was opened twice in one browser

@@ -1,6 +1,7 @@
 package portal_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/portallink"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 func TestLinkStartsASessionUntilItExpires(t *testing.T) {
@@ -115,4 +117,28 @@ func TestThemeLeadsBackToThePortalOnly(t *testing.T) {
 		f.post("/portal/theme", url.Values{"theme": {"evil"}, "next": {next}}).redirects("/portal")
 	}
 	f.get("/portal/types").lacks("data-theme=")
+}
+
+func TestRandomCookiesAreLimitedByAddress(t *testing.T) {
+	f := newFixture(t)
+	get := func(token string) reply {
+		r := f.request(http.MethodGet, "/portal", nil)
+		r.Header.Set("Cookie", session.SecurePrefix+"eventhook_portal="+token)
+		return f.do(r)
+	}
+	for n := range 20 {
+		get(fmt.Sprintf("%043d", 4*n)).is(http.StatusUnauthorized)
+	}
+	if got := get(fmt.Sprintf("%043d", 400)).is(http.StatusTooManyRequests).shows("Too busy", "Try again in a minute").header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After, got %q, want 1", got)
+	}
+	f.get("/portal").is(http.StatusOK)
+}
+
+func TestLinkStartsFewSessionsPerSecond(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	for range 50 {
+		f.get(f.link(false)).redirects("/portal/entered")
+	}
+	f.get(f.link(false)).is(http.StatusTooManyRequests).shows("Too many people signed in from your address")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // maxForm limits the body of a form in bytes.
@@ -110,7 +111,7 @@ type problemPage struct {
 
 // fail renders the page of an error: what failed, what to do, and the request id.
 func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
-	problem, ok := errors.AsType[*client.Problem](err)
+	problem, ok := errors.AsType[*client.Problem](problemOf(err))
 	if !ok {
 		if r.Context().Err() != nil {
 			return // the browser left
@@ -120,8 +121,18 @@ func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
 			Detail: "This page could not be built. Reload it in a few seconds."})
 		return
 	}
+	web.SetRetryAfter(w.Header(), problem.RetryAfter)
 	p.renderProblem(w, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
 		RequestID: problem.RequestID, Faults: problem.Errors})
+}
+
+// problemOf turns a limit of the sessions into the problem that the API has for its own limits. It
+// returns every other error unchanged.
+func problemOf(err error) error {
+	if limit, ok := errors.AsType[*eventhook.Error](err); ok && limit.Kind == eventhook.KindRateLimited {
+		return &client.Problem{Status: http.StatusTooManyRequests, Detail: limit.Message, RetryAfter: limit.RetryAfter}
+	}
+	return err
 }
 
 func problemTitle(p *client.Problem) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -17,13 +18,18 @@ type Config struct {
 	Cookies Cookie
 	Store   Store
 	Jar     Jar
-	Now     func() time.Time // nil: time.Now
+	// Client returns the client address of a request, by which unknown tokens and codes, and starts of
+	// sessions, are limited. nil: no limits.
+	Client func(*http.Request) netip.Addr
+	Now    func() time.Time // nil: time.Now
 }
 
 // Sessions starts, reads and ends the sessions of one kind. It is safe for concurrent use.
 type Sessions struct {
 	Config
-	origin *http.CrossOriginProtection
+	origin   *http.CrossOriginProtection
+	limits   *limiter
+	watchers watchers
 }
 
 // New returns the Sessions of a configuration.
@@ -31,7 +37,7 @@ func New(c Config) *Sessions {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Sessions{Config: c, origin: http.NewCrossOriginProtection()}
+	return &Sessions{Config: c, origin: http.NewCrossOriginProtection(), limits: newLimiter(c.Client, c.Now)}
 }
 
 // errNone is the same for a missing, an unknown and an expired token.
@@ -42,8 +48,12 @@ var errLink = &eventhook.Error{Kind: eventhook.KindNotFound, Message: "The link 
 
 // Start signs a browser in: it stores the session and sets the cookie. It sets ID, Kind, CreatedAt and
 // LastSeenAt, and, if it is zero, ExpiresAt to MaxAge from now. It ends the session that the
-// request had before.
+// request had before. The error is KindRateLimited if too many sessions were started from the client
+// address.
 func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Request, n Session) (Session, error) {
+	if err := s.limits.start(r); err != nil {
+		return n, err
+	}
 	if err := s.deleteOf(ctx, r); err != nil {
 		return n, err
 	}
@@ -53,33 +63,51 @@ func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Req
 		n.ExpiresAt = now.Add(MaxAge)
 	}
 	token := newToken()
-	if err := s.Store.CreateWebSession(ctx, hashOf(token), n); err != nil {
+	hash := hashOf(token)
+	if err := s.Store.CreateWebSession(ctx, hash[:], n); err != nil {
 		return n, err
 	}
 	s.setToken(w, r, token, n.ExpiresAt.Sub(now))
 	return n, nil
 }
 
-// Read returns the session of a request and its token. The error is KindUnauthorized if the
-// request has no valid session.
+// Read returns the session of a request of a person and its token. The error is KindUnauthorized if
+// the request has no valid session, and KindRateLimited if in addition the client address has sent
+// too many tokens that are not valid.
 func (s *Sessions) Read(r *http.Request) (n Session, token string, err error) {
+	n, token, err = s.Peek(r)
+	if now := s.Now(); err == nil && now.Sub(n.LastSeenAt) >= touchInterval {
+		n.LastSeenAt = now
+		hash := hashOf(token)
+		err = s.Store.TouchWebSession(r.Context(), hash[:], now)
+	}
+	return n, token, err
+}
+
+// Peek is Read for a request that a page sends by itself, which does not extend the session.
+func (s *Sessions) Peek(r *http.Request) (n Session, token string, err error) {
 	token = s.Jar.Get(r, s.Cookies.Name)
 	if !isToken(token) {
 		return Session{}, "", errNone
 	}
-	ctx, hash := r.Context(), hashOf(token)
-	n, err = s.Store.WebSession(ctx, hash)
-	now := s.Now()
-	switch {
-	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && (n.Kind != s.Kind || !n.IsValid(now)):
-		return Session{}, "", errNone
-	case err != nil:
+	hash := hashOf(token)
+	err = s.limits.findToken(r, hash, func(ctx context.Context) (err error) {
+		n, err = s.find(ctx, hash)
+		return err
+	})
+	if err != nil {
 		return Session{}, "", err
-	case now.Sub(n.LastSeenAt) >= touchInterval:
-		n.LastSeenAt = now
-		err = s.Store.TouchWebSession(ctx, hash, now)
 	}
-	return n, token, err
+	return n, token, nil
+}
+
+// find returns the valid session with the hash of a token, or errNone.
+func (s *Sessions) find(ctx context.Context, hash tokenHash) (Session, error) {
+	n, err := s.Store.WebSession(ctx, hash[:])
+	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && (n.Kind != s.Kind || !n.IsValid(s.Now())) {
+		return Session{}, errNone
+	}
+	return n, err
 }
 
 // End signs a browser out: it deletes the session of the request and the cookie.
@@ -94,7 +122,12 @@ func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
 	if !isToken(token) {
 		return nil
 	}
-	return s.Store.DeleteWebSession(ctx, hashOf(token))
+	hash := hashOf(token)
+	err := s.Store.DeleteWebSession(ctx, hash[:])
+	if err == nil {
+		s.watchers.end(hash)
+	}
+	return err
 }
 
 // NewLink stores a link to a session and returns its code. The code can be redeemed once within
@@ -106,19 +139,25 @@ func (s *Sessions) NewLink(ctx context.Context, n Session, ttl time.Duration) (c
 		n.ExpiresAt = end
 	}
 	code = newToken()
-	return code, s.Store.CreateWebLink(ctx, hashOf(code), n, end)
+	hash := hashOf(code)
+	return code, s.Store.CreateWebLink(ctx, hash[:], n, end)
 }
 
 // Redeem returns the session of a link, for Start. Concurrent callers with the same code get
-// it once. The error is KindNotFound for a code that is unknown, was redeemed or has expired.
-func (s *Sessions) Redeem(ctx context.Context, code string) (Session, error) {
+// it once. The error is KindNotFound for a code that is unknown, was redeemed or has expired, and
+// KindRateLimited if in addition the client address has sent too many such codes.
+func (s *Sessions) Redeem(r *http.Request, code string) (n Session, err error) {
 	if !isToken(code) {
 		return Session{}, errLink
 	}
-	n, err := s.Store.TakeWebLink(ctx, hashOf(code), s.Kind, s.Now())
-	if eventhook.KindOf(err) == eventhook.KindNotFound {
-		return Session{}, errLink
-	}
+	hash := hashOf(code)
+	err = s.limits.find(r, func(ctx context.Context) (err error) {
+		n, err = s.Store.TakeWebLink(ctx, hash[:], s.Kind, s.Now())
+		if eventhook.KindOf(err) == eventhook.KindNotFound {
+			return errLink
+		}
+		return err
+	})
 	return n, err
 }
 
@@ -137,7 +176,4 @@ func isToken(text string) bool {
 	return err == nil && len(raw) == tokenBytes
 }
 
-func hashOf(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
-	return hash[:]
-}
+func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }

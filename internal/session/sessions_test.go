@@ -144,17 +144,29 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	f.same("writes", f.store.Touches(), 2)
 }
 
+func TestPeekDoesNotExtendASession(t *testing.T) {
+	f := setUp(t)
+	cookie := f.start(f.console, request("POST", site), session.Session{})
+	peek := func() bool { _, _, err := f.console.Peek(request("GET", site, cookie)); return err == nil }
+	for f.clock.Now().Before(noon.Add(session.IdleTimeout)) {
+		f.same("valid while it is not idle", peek(), true)
+		f.clock.Advance(time.Hour)
+	}
+	f.same("valid after the idle timeout", peek(), false)
+	f.same("writes", f.store.Touches(), 0)
+}
+
 func TestALinkIsRedeemedOnce(t *testing.T) {
 	f := setUp(t)
 	code, err := f.portal.NewLink(t.Context(), session.Session{Name: "customer", TenantSlug: "acme", Scope: "customer-42", ReadOnly: true}, time.Hour)
 	f.must(err)
-	_, err = f.console.Redeem(t.Context(), code)
+	_, err = f.console.Redeem(request("GET", site), code)
 	f.same("by the console", eventhook.KindOf(err), eventhook.KindNotFound)
 	var redeemed atomic.Int64
 	var callers sync.WaitGroup
 	for range 20 {
 		callers.Go(func() {
-			if n, err := f.portal.Redeem(t.Context(), code); err == nil {
+			if n, err := f.portal.Redeem(request("GET", site), code); err == nil {
 				redeemed.Add(1)
 				f.same("the session", n, session.Session{Kind: session.Portal, Name: "customer", TenantSlug: "acme", Scope: "customer-42", ReadOnly: true,
 					ExpiresAt: noon.Add(time.Hour)})
@@ -167,7 +179,7 @@ func TestALinkIsRedeemedOnce(t *testing.T) {
 	f.must(err)
 	f.clock.Advance(time.Minute)
 	for _, code := range []string{late, "", "no code"} {
-		_, err = f.console.Redeem(t.Context(), code)
+		_, err = f.console.Redeem(request("GET", site), code)
 		f.same("an expired or wrong code", eventhook.KindOf(err), eventhook.KindNotFound)
 	}
 }

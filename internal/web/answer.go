@@ -2,8 +2,10 @@ package web
 
 import (
 	"compress/gzip"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -28,6 +30,13 @@ func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) 
 	z.Reset(w)
 	_, _ = z.Write(page)
 	_ = z.Close()
+}
+
+// SetRetryAfter sets the header Retry-After to a time in whole seconds, rounded up. It does nothing for 0.
+func SetRetryAfter(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
 }
 
 // HostOf returns the host of a request if it can be part of a URL, else localhost.
