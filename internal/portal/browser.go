@@ -3,9 +3,9 @@ package portal
 import (
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // The acts that concern the browser only.
@@ -69,11 +69,10 @@ func (p *Portal) setTheme(r *request) (view, error) {
 
 // pathOf returns the path of the portal to which a form leads back, so that no form leads elsewhere.
 func pathOf(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, Root+"/") || strings.Contains(u.Path, `\`) {
-		return Root
+	if u, ok := web.PathBelow(Root, next); ok {
+		return u.RequestURI()
 	}
-	return u.RequestURI()
+	return Root
 }
 
 // leave ends the session of the browser.

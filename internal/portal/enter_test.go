@@ -44,6 +44,15 @@ func TestLinkThatIsNotValidSaysToAskForANewOne(t *testing.T) {
 	}
 }
 
+func TestHeadStartsNoSession(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	page := f.do(f.request(http.MethodHead, f.link(false), nil)).is(http.StatusMethodNotAllowed)
+	if page.header.Get("Allow") != "GET" || page.header.Get("Set-Cookie") != "" {
+		t.Errorf("headers, got %v, want no cookie", page.header)
+	}
+	f.get(f.link(false)).redirects("/portal/entered")
+}
+
 func TestBrowserWithoutCookiesIsTold(t *testing.T) {
 	f := newFixtureOf(t, branding.Config{})
 	f.get(f.link(false)).redirects("/portal/entered")
@@ -113,7 +122,7 @@ func TestThemeLeadsBackToThePortalOnly(t *testing.T) {
 	f := newFixture(t)
 	f.post("/portal/theme", url.Values{"theme": {"dark"}, "next": {"/portal/types?x=1"}}).redirects("/portal/types?x=1")
 	f.get("/portal/types").shows(`data-theme="dark"`)
-	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", ""} {
+	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", "/portal/../console", "/portal/x/..%2f..%2fevil", ""} {
 		f.post("/portal/theme", url.Values{"theme": {"evil"}, "next": {next}}).redirects("/portal")
 	}
 	f.get("/portal/types").lacks("data-theme=")

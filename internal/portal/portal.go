@@ -86,7 +86,7 @@ func New(c Config) *Portal {
 	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), mux: http.NewServeMux()}
 	p.templates = parseTemplates(p.assets, c.Now)
 	p.mux.Handle("GET "+Root+"/static/", p.assets)
-	p.mux.HandleFunc("GET "+Root+"/enter", p.enter)
+	p.mux.HandleFunc("GET "+Root+"/enter", web.GetOnly(p.enter))
 	p.mux.HandleFunc("GET "+Root+"/entered", p.entered)
 	for _, page := range pages() {
 		p.mux.Handle(page.pattern, p.handler(page))

@@ -39,6 +39,19 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 	}
 }
 
+// GetOnly returns a handler for a pattern with the method GET that answers HEAD with 405, because the
+// handler changes something, for example starts a session.
+func GetOnly(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Allow", http.MethodGet)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		handle(w, r)
+	}
+}
+
 // HostOf returns the host of a request if it can be part of a URL, else localhost.
 func HostOf(r *http.Request) string {
 	u, err := url.Parse("http://" + r.Host)
