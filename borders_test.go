@@ -55,7 +55,7 @@ var allowedImports = map[string][]string{
 	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/panics"},
 	"internal/tracing":    {root, "internal/effects", "ingest", "outbound", "outbound/send"},
 	"internal/session":    {root, "internal/clients", "internal/panics"},
-	"internal/openid":     {root, "internal/session"},
+	"internal/openid":     {root, "internal/clients", "internal/panics", "internal/session"},
 	"internal/web":        {"client"},
 	"internal/branding":   {root},
 	"internal/portal":     {root, "client", "internal/api", "internal/branding", "internal/portallink", "internal/session", "internal/web"},

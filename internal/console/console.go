@@ -40,6 +40,8 @@ type Sessions interface {
 	// Redeem returns the session of a one-time link, once. The error is KindNotFound for a link that
 	// was used or has expired.
 	Redeem(r *http.Request, code string) (session.Session, error)
+	// Refuse records that a known person or key was refused.
+	Refuse(r *http.Request, s session.Session) error
 }
 
 var _ Sessions = (*session.Sessions)(nil)

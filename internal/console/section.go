@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // tenantCookie has the tenant that an admin chose last.
@@ -25,10 +26,11 @@ func (c *Console) section(r *request) (view, error) {
 	first, _, _ := strings.Cut(path, "/")
 	tenant := r.lastTenant()
 	for _, s := range tenantSections {
-		if s == first && tenant != "" {
-			return redirect(withQuery(tenantBase(tenant)+"/"+path, r.URL), "")
-		}
-		if s == first {
+		switch {
+		case s != first || !web.IsClean("/"+path):
+		case tenant != "":
+			return redirect(withQuery(tenantBase(tenant)+(&url.URL{Path: "/" + path}).EscapedPath(), r.URL), "")
+		default:
 			return redirect(Root+"/tenants", "Choose a tenant first.")
 		}
 	}

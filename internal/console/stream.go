@@ -1,11 +1,14 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // streamFilters are the filters of the API's stream that a page may set.
@@ -25,9 +28,14 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is no such tenant.", http.StatusNotFound)
 		return
 	}
+	granted, err := c.permissions(s)
+	if err != nil {
+		http.Error(w, "Sign in first.", http.StatusUnauthorized)
+		return
+	}
 	ctx, stop := c.Sessions.Watch(r, token)
 	defer stop()
-	in := r.Clone(api.WithSession(ctx, api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind)}))
+	in := r.Clone(api.WithSession(ctx, granted))
 	in.Header.Del("Authorization")
 	in.URL = &url.URL{Path: "/api/tenants/" + tenant + "/eventhook/events/stream", RawQuery: streamQuery(r.URL.Query()).Encode()}
 	in.RequestURI = in.URL.RequestURI()
@@ -36,15 +44,15 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 
 // refuseStream responds to a request without a valid session. No person reads the response.
 func (c *Console) refuseStream(w http.ResponseWriter, r *http.Request, err error) {
-	switch eventhook.KindOf(err) {
-	case eventhook.KindUnauthorized:
+	problem, isLimit := errors.AsType[*client.Problem](problemOf(err))
+	switch {
+	case eventhook.KindOf(err) == eventhook.KindUnauthorized:
 		http.Error(w, "Sign in first.", http.StatusUnauthorized)
-	case eventhook.KindRateLimited:
-		http.Error(w, err.Error(), http.StatusTooManyRequests)
-	default:
-		if r.Context().Err() == nil {
-			c.Log.Error("a stream of the console cannot read its session", "error", err)
-		}
+	case isLimit:
+		web.SetRetryAfter(w.Header(), problem.RetryAfter)
+		http.Error(w, problem.Detail, problem.Status)
+	case r.Context().Err() == nil: // else the browser left
+		c.Log.Error("a stream of the console cannot read its session", "error", err)
 		http.Error(w, "The gateway could not read the session.", http.StatusServiceUnavailable)
 	}
 }

@@ -21,7 +21,9 @@ type Config struct {
 	// Client returns the client address of a request, by which unknown tokens and codes, and starts of
 	// sessions, are limited. nil: no limits.
 	Client func(*http.Request) netip.Addr
-	Now    func() time.Time // nil: time.Now
+	// Actor returns the address and the ids of a request for the audit log. nil: they are unknown.
+	Actor func(*http.Request) eventhook.Actor
+	Now   func() time.Time // nil: time.Now
 }
 
 // Sessions starts, reads and ends the sessions of one kind. It is safe for concurrent use.
@@ -36,6 +38,9 @@ type Sessions struct {
 func New(c Config) *Sessions {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Actor == nil {
+		c.Actor = func(*http.Request) eventhook.Actor { return eventhook.Actor{} }
 	}
 	return &Sessions{Config: c, origin: http.NewCrossOriginProtection(), limits: newLimiter(c.Client, c.Now)}
 }
@@ -64,7 +69,7 @@ func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	token := newToken()
 	hash := hashOf(token)
-	if err := s.Store.CreateWebSession(ctx, hash[:], n); err != nil {
+	if err := s.Store.CreateWebSession(ctx, hash[:], n, s.Actor(r)); err != nil {
 		return n, err
 	}
 	s.setToken(w, r, token, n.ExpiresAt.Sub(now))
@@ -116,6 +121,13 @@ func (s *Sessions) End(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return s.deleteOf(ctx, r)
 }
 
+// Refuse records in the audit log that a known person or key was refused. The session has the Name of
+// the person, or the KeyHash.
+func (s *Sessions) Refuse(r *http.Request, n Session) error {
+	n.Kind = s.Kind
+	return s.Store.RecordRefusal(context.WithoutCancel(r.Context()), n, s.Actor(r))
+}
+
 // deleteOf deletes the session whose token a request has, if any.
 func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
 	token := s.Jar.Get(r, s.Cookies.Name)
@@ -123,7 +135,7 @@ func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
 		return nil
 	}
 	hash := hashOf(token)
-	err := s.Store.DeleteWebSession(ctx, hash[:])
+	err := s.Store.DeleteWebSession(ctx, hash[:], s.Actor(r))
 	if err == nil {
 		s.watchers.end(hash)
 	}
