@@ -8,6 +8,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/clients"
@@ -15,9 +16,9 @@ import (
 
 // limiter bounds what strangers cost, as the API does for wrong keys. Unknown tokens and codes take
 // from the budget of their client address. While the budget is exhausted, they get KindRateLimited,
-// and only a few are looked up at the same time, over all such clients. A valid token is never
-// refused because of others from the same address, which may be a proxy with many clients. A limiter
-// is safe for concurrent use.
+// and only a few are looked up at the same time and per second, over all such clients. A valid token
+// is never refused because of others from the same address, which may be a proxy with many clients; it
+// waits for its first lookup on this instance. A limiter is safe for concurrent use.
 type limiter struct {
 	client func(*http.Request) netip.Addr // nil: no limits
 	now    func() time.Time
@@ -25,6 +26,7 @@ type limiter struct {
 	starts *clients.Budget
 	known  *lru.Cache[tokenHash, struct{}] // tokens that were valid when they were looked up last
 	slots  chan struct{}                   // of lookups for clients without budget
+	pace   *rate.Limiter                   // of the lookups in slots
 }
 
 type tokenHash [sha256.Size]byte
@@ -33,14 +35,16 @@ func newLimiter(client func(*http.Request) netip.Addr, now func() time.Time) *li
 	const (
 		wrongPerSecond, wrongBurst   = 1, 20
 		startsPerSecond, startsBurst = 2, 50
-		places, knownTokens          = 2, 10_000
+		places, lookupsPerSecond     = 2, 200
+		knownTokens                  = 10_000
 	)
 	known, err := lru.New[tokenHash, struct{}](knownTokens)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
 	return &limiter{client: client, now: now, wrong: clients.NewBudget(wrongPerSecond, wrongBurst),
-		starts: clients.NewBudget(startsPerSecond, startsBurst), known: known, slots: make(chan struct{}, places)}
+		starts: clients.NewBudget(startsPerSecond, startsBurst), known: known, slots: make(chan struct{}, places),
+		pace: rate.NewLimiter(lookupsPerSecond, places)}
 }
 
 // findToken calls find for a token. The error of find is KindUnauthorized if the token is not valid.
@@ -74,6 +78,9 @@ func (l *limiter) find(r *http.Request, find func(context.Context) error) error 
 			defer func() { <-l.slots }()
 		case <-r.Context().Done():
 			return r.Context().Err()
+		}
+		if err := l.pace.Wait(r.Context()); err != nil {
+			return err
 		}
 	}
 	err := find(context.WithoutCancel(r.Context()))

@@ -181,6 +181,27 @@ func TestFewLookupsOfExhaustedAddressesRunAtOnce(t *testing.T) {
 	})
 }
 
+func TestLookupsOfExhaustedAddressesAreLimitedPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setUpLimited(t)
+		token := f.start(f.console, from(neighbour, ""), session.Session{}).Value
+		f.exhaust()
+		started := time.Now()
+		for range 202 {
+			f.same("beyond the budget", f.read(stranger, random()), eventhook.KindRateLimited)
+		}
+		f.same("a session that this instance does not know", f.read(stranger, token), eventhook.Kind(""))
+		if took := time.Since(started); took < time.Second || took > 2*time.Second {
+			t.Errorf("203 lookups took %s, want about a second", took)
+		}
+		started = time.Now()
+		for range 202 {
+			f.same("a session that it knows", f.read(stranger, token), eventhook.Kind(""))
+		}
+		f.same("time of its lookups", time.Since(started), time.Duration(0))
+	})
+}
+
 func TestStartsOfSessionsAreLimitedByAddress(t *testing.T) {
 	f := setUpLimited(t)
 	for range 50 {
