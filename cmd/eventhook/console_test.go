@@ -183,3 +183,23 @@ func TestStreamOfTheConsoleEndsWithItsSessionAndItsKey(t *testing.T) {
 	end("after its key was deleted", stream)
 	b.want(http.StatusSeeOther, http.MethodGet, "/console/t/acme/events", nil)
 }
+
+func TestRefusalOfAnExpiredKeyIsAudited(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.New(t)
+	i := startInstance(t, dsn)
+	var key struct{ ID, Key string }
+	i.admin(http.MethodPost, "/api/admin/tenants/acme/keys", map[string]any{"name": "former", "scopes": []string{"read"}}, &key)
+	execute(t, dsn, `UPDATE eventhook.api_key SET expires_at = now() - interval '1 hour' WHERE name = 'former'`)
+	b := newConsoleBrowser(t, i, "")
+	for _, text := range []string{key.Key, "ehk_unknown"} {
+		b.want(http.StatusUnauthorized, http.MethodPost, "/console/sign-in", url.Values{"key": {text}})
+	}
+	var log struct {
+		Items []struct{ Actor struct{ ID, Name string } }
+	}
+	i.admin(http.MethodGet, "/api/admin/audit?tenant=acme&action=session.refused", nil, &log)
+	if len(log.Items) != 1 || log.Items[0].Actor.Name != "former" || log.Items[0].Actor.ID != key.ID {
+		t.Errorf("entries, got %+v, want the one of the key", log.Items)
+	}
+}

@@ -162,6 +162,7 @@ func TestFewLookupsOfExhaustedAddressesRunAtOnce(t *testing.T) {
 		for range 50 {
 			go func() { _, _, _ = f.console.Read(from(stranger, random()).WithContext(ctx)) }()
 		}
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if f.counts.lookups != 2 {
 			t.Errorf("lookups, got %d, want 2", f.counts.lookups)
