@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,24 +14,6 @@ import (
 	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/cli/send"
 )
-
-// seeScript returns the CSS path of the first visible link or button with a name: the first line of
-// its text, or its label; "" if there is none.
-const seeScript = `(() => {
-	const name = e => [e.innerText.split("\n")[0].trim(), e.getAttribute("aria-label")];
-	let e = [...document.querySelectorAll("a, button, summary")].find(e => name(e).includes(%s) && e.checkVisibility());
-	const path = [];
-	for (; e?.parentElement; e = e.parentElement)
-		path.unshift(e.localName + ":nth-child(" + ([...e.parentElement.children].indexOf(e) + 1) + ")");
-	return path.join(" > ");
-})()`
-
-// click clicks the link or button that a person sees with a name.
-func click(p *browsertest.Page, name string) {
-	see := fmt.Sprintf(seeScript, strconv.Quote(name))
-	p.WaitFor(see)
-	p.Click(browsertest.Eval[string](p, see))
-}
 
 // confirm proceeds in the dialog, which must say what will happen.
 func confirm(p *browsertest.Page, says string) {
@@ -70,3 +51,19 @@ func push(t *testing.T, url, secret string, body string) int {
 	must(t, answer.Body.Close())
 	return answer.StatusCode
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must1[V any](v V, err error) V {
+	if err != nil {
+		panic(fmt.Sprint(err))
+	}
+	return v
+}
+
+func ref[V any](v V) *V { return &v }
