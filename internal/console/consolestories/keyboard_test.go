@@ -103,13 +103,18 @@ func (k *typist) confirms() {
 func (k *typist) opensAndLeaves() {
 	k.Open(strings.SplitN(k.URL(), "&selected", 2)[0])
 	k.Press("j", "j", "Enter")
+	k.shows("push")
 	k.WaitURL(k.rows[1])
-	k.WaitText("h1", "push")
 	k.Press("Escape")
-	k.WaitText("h1", "Events")
+	k.shows("Events")
 	k.Press("g", "s")
-	k.WaitURL("/sources")
-	k.WaitText("h1", "Sources")
+	k.shows("Sources")
+}
+
+// shows waits until a page with a heading takes keys.
+func (k *typist) shows(heading string) {
+	k.t.Helper()
+	k.WaitFor(fmt.Sprintf(`document.readyState === "complete" && document.querySelector("h1").innerText === %q`, heading))
 }
 
 func (k *typist) asksForHelp() {
@@ -120,5 +125,5 @@ func (k *typist) asksForHelp() {
 	k.Press("Escape")
 	k.WaitGone("#keys")
 	k.Press("g", "e")
-	k.WaitText("h1", "Events")
+	k.shows("Events")
 }
