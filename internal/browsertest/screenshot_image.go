@@ -2,10 +2,13 @@ package browsertest
 
 import (
 	"bytes"
+	"cmp"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
+	"maps"
+	"math"
 	"slices"
 )
 
@@ -28,8 +31,32 @@ func compact(raw []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// paletteOf returns the most frequent colors of an image.
+// paletteOf returns the most frequent colors of an image, and those that differ most from them: a mark of
+// a few pixels keeps its color.
 func paletteOf(from image.Image) color.Palette {
+	counts := countColors(from)
+	found := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(number(a), number(b)))
+	})
+	const frequent = maxColors / 2
+	palette := make(color.Palette, 0, maxColors)
+	distances := make([]int, len(found)) // to the nearest color of the palette
+	for i := range distances {
+		distances[i] = math.MaxInt
+	}
+	for next := 0; len(palette) < maxColors && distances[next] > 0; {
+		palette = append(palette, found[next])
+		for i, c := range found {
+			distances[i] = min(distances[i], distance(c, found[next]))
+		}
+		if next++; len(palette) >= frequent || next == len(found) {
+			next = slices.Index(distances, slices.Max(distances))
+		}
+	}
+	return palette
+}
+
+func countColors(from image.Image) map[color.RGBA]int {
 	counts := map[color.RGBA]int{}
 	bounds := from.Bounds()
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
@@ -37,22 +64,13 @@ func paletteOf(from image.Image) color.Palette {
 			counts[color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)]++ //nolint:forcetypeassert // of this model
 		}
 	}
-	found := make([]color.RGBA, 0, len(counts))
-	for c := range counts {
-		found = append(found, c)
-	}
-	slices.SortFunc(found, func(a, b color.RGBA) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return number(a) - number(b)
-	})
-	palette := make(color.Palette, 0, maxColors)
-	for _, c := range found[:min(len(found), maxColors)] {
-		palette = append(palette, c)
-	}
-	return palette
+	return counts
 }
 
 // number orders colors of the same frequency.
 func number(c color.RGBA) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }
+
+func distance(a, b color.RGBA) int {
+	r, g, blue := int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B)
+	return r*r + g*g + blue*blue
+}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"math"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -79,6 +78,14 @@ func newOverview(r *request, windowSeconds int64, queues client.OverviewQueues, 
 	return page
 }
 
+// Span names the window.
+func (p overviewPage) Span() string {
+	if p.Window == "1h" {
+		return "1 h"
+	}
+	return "24 h"
+}
+
 // Rate returns a count of the window per second.
 func (p overviewPage) Rate(count int64) float64 { return float64(count) / p.Seconds }
 
@@ -86,6 +93,17 @@ func (p overviewPage) Rate(count int64) float64 { return float64(count) / p.Seco
 type attention struct {
 	client.AttentionItem
 	Base string
+}
+
+// Cause is the reason of an item in the words of the pages; "" if the summary has it.
+func (a attention) Cause() string {
+	switch a.Type {
+	case client.AttentionItemTypeRequestsRefused:
+		return remedyOf(a.Reason).Title
+	case client.AttentionItemTypeQuotaNearlyUsed:
+		return ""
+	}
+	return a.Reason
 }
 
 // Act is what a person does first about an attention item.
@@ -168,77 +186,6 @@ func orMissing(v *float64) float64 {
 		return math.NaN()
 	}
 	return *v
-}
-
-// searchPages answer the search field: any id, key or name.
-var searchPages = []page{{pattern: "GET /console/t/{tenant}/search", template: "search", handle: (*Console).search}}
-
-// searchPage is the data of the results of a search.
-type searchPage struct {
-	ID    string
-	Items []found
-	Until *time.Time // events before it were not searched
-}
-
-// found is a resource with the address of its page.
-type found struct {
-	client.LookupItem
-	Href string
-}
-
-// search opens the page of the id that a person pasted, or lists what fits.
-func (c *Console) search(r *request) (view, error) {
-	page := searchPage{ID: r.URL.Query().Get("id")}
-	if page.ID == "" {
-		return view{Title: "Search", Data: page}, nil
-	}
-	answer, err := r.api.Lookup(r.Context(), r.tenant, client.LookupParams{ID: page.ID})
-	if client.StatusOf(err) == http.StatusUnprocessableEntity || client.StatusOf(err) == http.StatusBadRequest {
-		return view{Title: "Search", Data: page}, nil // such a text is no id
-	}
-	if err != nil {
-		return view{}, err
-	}
-	for _, item := range answer.Items {
-		page.Items = append(page.Items, found{item, hrefOf(r.base(), item)})
-	}
-	page.Until = answer.ScannedUntil
-	if len(page.Items) == 1 {
-		return redirect(page.Items[0].Href, "")
-	}
-	return view{Title: "Search", Data: page}, nil
-}
-
-// hrefOf returns the address of the page of a resource.
-func hrefOf(base string, item client.LookupItem) string {
-	id := url.PathEscape(item.ID)
-	switch item.Type {
-	case client.LookupItemTypeEvent:
-		return base + "/events/" + id
-	case client.LookupItemTypeDelivery:
-		return base + "/deliveries/" + id
-	case client.LookupItemTypeExecution:
-		return base + "/work/" + id
-	case client.LookupItemTypePromise:
-		return base + "/promises/" + id
-	case client.LookupItemTypeSubscription:
-		return base + "/subscriptions/" + id
-	case client.LookupItemTypeReplay:
-		if item.SubscriptionID != nil {
-			return base + "/subscriptions/" + url.PathEscape(*item.SubscriptionID)
-		}
-	case client.LookupItemTypeSource:
-		return base + "/sources/" + id
-	case client.LookupItemTypeRoute:
-		if item.SourceSlug != nil {
-			return base + "/sources/" + url.PathEscape(*item.SourceSlug) + "/routes/" + id
-		}
-	case client.LookupItemTypeAgent:
-		return base + "/agents"
-	case client.LookupItemTypeEventType:
-		return base + "/types/" + id
-	}
-	return base
 }
 
 func orEmpty(text *string) string {

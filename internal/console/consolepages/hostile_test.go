@@ -43,7 +43,7 @@ func newHostile(t *testing.T) *scene {
 	t.Helper()
 	g := gatewaytest.Shared(t)
 	n := g.Tenant(t, "hostile")
-	s := &scene{gateway: g, slug: n.Slug, empty: "hostile-empty", key: n.Key, source: gatewaytest.Source, lookup: "git", eventType: "payment.made"}
+	s := &scene{gateway: g, slug: n.Slug, empty: "hostile-empty", key: n.Key, source: gatewaytest.Source, waiting: gatewaytest.Source, refused: gatewaytest.Source, lookup: "git", eventType: "payment.made"}
 	must1(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: s.empty, Name: browsertest.Attack}))
 	s.search = url.Values{"path": {"body.ref"}, "op": {"$eq"}, "value": {browsertest.Attack}}.Encode()
 	s.receive(t, n)

@@ -15,7 +15,8 @@ type scene struct {
 	empty   string // slug of a tenant without resources
 	key     func(scopes ...string) string
 
-	source, search           string // slug of a source; the query of a payload search that finds events
+	source, waiting, refused string // slugs of sources: one with routes, one without events, one with refused requests
+	search                   string // the query of a payload search that finds events
 	event, delivery, route   string
 	execution, promise       string
 	subscription, failing    string
@@ -27,6 +28,8 @@ type shown struct {
 	name, path string
 	// template is the page's, if its pattern has another one.
 	template string
+	// hasNoImage is true for a page that looks like another one.
+	hasNoImage bool
 	// steps bring the page into its state.
 	steps func(*browsertest.Page)
 	// scopes are those of the key of the person; nil for the admin key, empty for no key.
@@ -48,7 +51,7 @@ func (s *scene) overviews() []shown {
 	base := "/console/t/" + s.slug
 	return []shown{
 		{name: "overview", path: base}, {name: "overview-24h", path: base + "?window=24h"}, {name: "all-tenants", path: "/console"},
-		{name: "search", path: base + "/search?id=" + s.lookup},
+		{name: "search", path: base + "/search?id=" + s.lookup}, {name: "search-all", path: "/console/search?id=" + s.lookup},
 	}
 }
 
@@ -57,7 +60,7 @@ func (s *scene) events(base string) []shown {
 	confirmed := func(p *browsertest.Page) { p.ClickOn("Run again"); p.WaitVisible("#confirm[open]") }
 	return []shown{
 		{name: "events", path: base + "/events"}, {name: "events-selected", path: base + "/events", steps: selected},
-		{name: "event", path: base + "/events/" + s.event}, {name: "event-headers", path: base + "/events/" + s.event + "?payload=headers"},
+		{name: "event", path: base + "/events/" + s.event}, {name: "event-headers", hasNoImage: true, path: base + "/events/" + s.event + "?payload=headers"},
 		{name: "event-confirm", path: base + "/events/" + s.event, steps: confirmed},
 		{name: "event-search", path: base + "/events/search"},
 		{name: "event-search-results", path: base + "/events/search?" + s.search, steps: func(p *browsertest.Page) { p.WaitVisible("#results table") }},
@@ -73,16 +76,15 @@ func (s *scene) sources(at string) []shown {
 		p.WaitVisible("#secret")
 	}
 	tried := func(p *browsertest.Page) {
-		p.Fill("#f-headers", "X-GitHub-Event: push")
-		p.Fill("#f-body", `{"ref": "refs/heads/main", "pusher": {"name": "ada-example"}}`)
-		p.ClickOn("Test")
-		p.WaitVisible("main .status")
+		p.Fill("#f-body", `{"type": "payment_intent.succeeded", "livemode": false, "data": {"object": {"id": "pi_1", "amount": 4200, "currency": "eur"}}}`)
+		p.Click("main form.card button.primary")
+		p.WaitText("main section .card h2", "would be")
 	}
 	return []shown{
 		{name: "sources", path: at}, {name: "source-choose", path: at + "/new"}, {name: "source-new", path: at + "/new?provider=github", template: "source_new"},
 		{name: "source-secret", path: at + "/new?provider=github", template: "source_secret", steps: generate},
-		{name: "source", path: source}, {name: "source-waiting", path: source + "/waiting"}, {name: "source-refused", path: source + "/rejections"},
-		{name: "source-test", path: source + "/test", steps: tried}, {name: "source-settings", path: source + "/settings"},
+		{name: "source", path: source}, {name: "source-waiting", path: at + "/" + s.waiting + "/waiting"}, {name: "source-refused", path: at + "/" + s.refused + "/rejections"},
+		{name: "source-test-form", hasNoImage: true, path: source + "/test"}, {name: "source-test", path: source + "/test", steps: tried}, {name: "source-settings", path: source + "/settings"},
 	}
 }
 
@@ -105,7 +107,7 @@ func (s *scene) routes(at string) []shown {
 func (s *scene) work(base string) []shown {
 	return []shown{
 		{name: "work", path: base + "/work"}, {name: "work-new", path: base + "/work/new"}, {name: "execution", path: base + "/work/" + s.execution},
-		{name: "promises", path: base + "/promises"}, {name: "promise", path: base + "/promises/" + s.promise}, {name: "promise-new", path: base + "/promises/new"},
+		{name: "promises", path: base + "/promises"}, {name: "promise", path: base + "/promises/" + s.promise}, {name: "promise-new", hasNoImage: true, path: base + "/promises/new"},
 	}
 }
 
@@ -150,13 +152,13 @@ func (s *scene) settings(base string) []shown {
 	}
 	types := base + "/types"
 	return []shown{
-		{name: "agents", path: base + "/agents"}, {name: "agent", path: base + "/agents/" + s.agent}, {name: "agent-new", path: base + "/new-agent"},
+		{name: "agents", path: base + "/agents"}, {name: "agent", path: base + "/agents/" + s.agent}, {name: "agent-new", hasNoImage: true, path: base + "/new-agent"},
 		{name: "agent-key", path: base + "/agents/" + s.agent, steps: rotated},
-		{name: "types", path: types}, {name: "type", path: types + "/" + s.eventType}, {name: "type-edit", path: types + "/" + s.eventType + "/edit"},
-		{name: "type-new", path: base + "/new-type"}, {name: "keys", path: base + "/keys"}, {name: "key-new", path: base + "/keys/new"},
+		{name: "types", path: types}, {name: "type", path: types + "/" + s.eventType}, {name: "type-edit", hasNoImage: true, path: types + "/" + s.eventType + "/edit"},
+		{name: "type-new", hasNoImage: true, path: base + "/new-type"}, {name: "keys", path: base + "/keys"}, {name: "key-new", hasNoImage: true, path: base + "/keys/new"},
 		{name: "key-created", path: base + "/keys/new", steps: created},
-		{name: "audit", path: base + "/audit"}, {name: "audit-all", path: "/console/audit"}, {name: "tenants", path: "/console/tenants"},
-		{name: "tenant", path: "/console/tenants/" + s.slug}, {name: "tenant-new", path: "/console/new-tenant"}, {name: "system", path: "/console/system"},
+		{name: "audit", path: base + "/audit"}, {name: "audit-all", hasNoImage: true, path: "/console/audit"}, {name: "tenants", path: "/console/tenants"},
+		{name: "tenant", path: "/console/tenants/" + s.slug}, {name: "tenant-new", hasNoImage: true, path: "/console/new-tenant"}, {name: "system", path: "/console/system"},
 	}
 }
 
@@ -170,13 +172,13 @@ func (s *scene) states(base string) []shown {
 		{name: "sign-in", path: "/console/sign-in", scopes: []string{}},
 		{name: "no-permission", path: base + "/events", template: "problem", scopes: []string{"publish"}},
 		{name: "error", path: base + "/events/" + missing, template: "problem"},
-		{name: "search-empty", path: base + "/search?id=" + missing},
+		{name: "search-empty", hasNoImage: true, path: base + "/search?id=" + missing},
 		{name: "keyboard", path: base + "/events", steps: func(p *browsertest.Page) { p.Press("?"); p.WaitVisible("#keys[open]") }},
 		{name: "empty-overview", path: empty}, {name: "empty-events", path: empty + "/events"}, {name: "empty-sources", path: empty + "/sources"},
-		{name: "empty-work", path: empty + "/work"}, {name: "empty-promises", path: empty + "/promises"},
-		{name: "empty-subscriptions", path: empty + "/subscriptions"}, {name: "empty-deliveries", path: empty + "/deliveries"},
-		{name: "empty-dead-letters", path: empty + "/deliveries/dead"}, {name: "empty-agents", path: empty + "/agents"},
-		{name: "empty-types", path: empty + "/types"}, {name: "empty-keys", path: empty + "/keys"}, {name: "empty-audit", path: empty + "/audit"},
+		{name: "empty-work", hasNoImage: true, path: empty + "/work"}, {name: "empty-promises", hasNoImage: true, path: empty + "/promises"},
+		{name: "empty-subscriptions", path: empty + "/subscriptions"}, {name: "empty-deliveries", hasNoImage: true, path: empty + "/deliveries"},
+		{name: "empty-dead-letters", path: empty + "/deliveries/dead"}, {name: "empty-agents", hasNoImage: true, path: empty + "/agents"},
+		{name: "empty-types", hasNoImage: true, path: empty + "/types"}, {name: "empty-keys", hasNoImage: true, path: empty + "/keys"}, {name: "empty-audit", hasNoImage: true, path: empty + "/audit"},
 	}
 }
 

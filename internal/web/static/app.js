@@ -96,7 +96,7 @@
   let heardAt = 0, openedAt = 0, refreshedAt = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let planned;
-  const refreshEvery = 2000, staleAfter = 2000;
+  const refreshEvery = 2000, staleAfter = 1700, lookEvery = 250, reconnectAfter = 5000; // a heartbeat comes each second
   /** @type {(state: string, text: string) => void} */
   const showLive = (state, text) => {
     const label = one("[data-live-state]");
@@ -147,7 +147,7 @@
     };
     stream.addEventListener("heartbeat", heard);
     for (const name of ["event", "gap"]) stream.addEventListener(name, () => { heard(); planRefresh(); });
-    stream.onerror = () => { if (stream?.readyState === EventSource.CLOSED) disconnect(); };
+    stream.onerror = () => { if (stream?.readyState === EventSource.CLOSED) disconnect(); }; // connected again below
   };
   const disconnect = () => { stream?.close(); stream = null; };
   document.addEventListener("visibilitychange", () => {
@@ -163,8 +163,8 @@
       showHeard();
       if (isMissed && !pausedBy()) { isMissed = false; planRefresh(); }
     }
-    if (!stream && Date.now() - openedAt > 5000) connect();
-  }, 500);
+    if (Date.now() - last > reconnectAfter && Date.now() - openedAt > reconnectAfter) { disconnect(); connect(); }
+  }, lookEvery);
 
   // ---- Parts that wait for something which no stream tells are refreshed. A hidden tab does not ask.
 
@@ -296,6 +296,28 @@
     dragged = null;
   });
 
+  // ---- Tables that fit show their whole width, so that their heads stick to the window
+
+  const fit = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("fits", target.scrollWidth <= target.clientWidth);
+  });
+  const fitTables = () => {
+    fit.disconnect();
+    for (const table of all(".scroll")) fit.observe(table);
+  };
+
+  // ---- A page that loads for longer shows the shape of a page after 150 ms
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let slow;
+  const showPage = () => { clearTimeout(slow); document.body.classList.remove("loading"); };
+  addEventListener("beforeunload", () => {
+    showPage();
+    slow = setTimeout(() => { document.body.classList.add("loading"); slow = setTimeout(showPage, 15000); }, 150);
+  });
+  addEventListener("pageshow", showPage);
+  addEventListener("keydown", (e) => { if (e.key === "Escape") showPage(); }); // stops the load
+
   // ---- Keyboard
 
   let prefix = "";
@@ -345,6 +367,7 @@
     const row = currentHref && rows().find((r) => r.getAttribute("data-href") === currentHref);
     if (row) row.classList.add("current");
     refreshTimes();
+    fitTables();
   });
   // Results that the server refuses: the complete page says why.
   document.addEventListener("htmx:responseError", (e) => {
@@ -360,6 +383,8 @@
     headers["X-CSRF-Token"] = document.body.dataset.csrf || "";
   });
 
+  one(".side a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  fitTables();
   showSelection();
   connect();
 })();
