@@ -25,6 +25,7 @@ func TestKeyboard(t *testing.T) {
 		n.Push("")
 	}
 	k := &typist{Page: g.SignIn(t, n.Key("read", "manage"), "/console/t/"+n.Slug+"/events?event_type=push"), t: t}
+	k.shows("Events")
 	k.rows = browsertest.Eval[[]string](k.Page, `[...document.querySelectorAll("tbody tr")].map(row => row.dataset.href)`)
 	if len(k.rows) != events {
 		t.Fatalf("the list has %d rows, want %d", len(k.rows), events)
@@ -78,6 +79,7 @@ func (k *typist) selects() {
 		k.t.Errorf("the URL has %d selected rows, want 2: %s", n, k.URL())
 	}
 	k.Reload()
+	k.shows("Events")
 	k.WaitText("[data-bulk]", "2 selected")
 	k.Press("j", "x")
 	k.WaitText("[data-bulk]", "3 selected")
@@ -102,6 +104,7 @@ func (k *typist) confirms() {
 
 func (k *typist) opensAndLeaves() {
 	k.Open(strings.SplitN(k.URL(), "&selected", 2)[0])
+	k.shows("Events")
 	k.Press("j", "j", "Enter")
 	k.shows("push")
 	k.WaitURL(k.rows[1])
