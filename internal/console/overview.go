@@ -3,6 +3,7 @@ package console
 import (
 	"math"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
@@ -48,7 +49,7 @@ func (c *Console) overviewAll(r *request) (view, error) {
 	page := newOverview(r, found.WindowSeconds, found.Queues, trafficOf(found.Series, found.Totals, found.StepSeconds))
 	page.AsOf, page.Tenants, page.MoreTenants = found.AsOf, found.Tenants, found.TenantsCount-int64(len(found.Tenants))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant))})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant)), IsAdmin: true})
 	}
 	return view{Title: "All tenants", Data: page}, nil
 }
@@ -63,7 +64,7 @@ func (c *Console) overview(r *request) (view, error) {
 	page.Sources, page.MoreSources = found.Sources, found.SourcesCount-int64(len(found.Sources))
 	page.Subscriptions, page.MoreSubscriptions = found.Subscriptions, found.SubscriptionsCount-int64(len(found.Subscriptions))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base()})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base(), IsAdmin: r.isAdmin()})
 	}
 	return view{Title: "Overview", Data: page}, nil
 }
@@ -92,7 +93,8 @@ func (p overviewPage) Rate(count int64) float64 { return float64(count) / p.Seco
 // attention is something that needs a person, with the path of the tenant's pages.
 type attention struct {
 	client.AttentionItem
-	Base string
+	Base    string
+	IsAdmin bool // who may open the page of the tenant
 }
 
 // Cause is the reason of an item in the words of the pages; "" if the summary has it.
@@ -122,24 +124,36 @@ func (a attention) Act() string {
 	}
 }
 
-// Href is the page on which a person deals with an attention item.
+// Href is the page on which a person deals with an attention item; "" if the person may open none.
 func (a attention) Href() string {
 	id := url.PathEscape(a.ResourceID)
 	switch {
 	case a.Type == client.AttentionItemTypeDeliveriesDead:
 		return a.Base + "/deliveries/dead"
+	case a.Type == client.AttentionItemTypeExecutionsDead && id != "":
+		return a.Base + "/work/" + id
 	case a.Type == client.AttentionItemTypeExecutionsDead:
 		return a.Base + "/work?status=dead"
+	case a.ResourceType == client.AttentionItemResourceTypeTenant:
+		return a.tenantHref()
 	case a.ResourceType == client.AttentionItemResourceTypeSource && id != "":
 		return a.Base + "/sources/" + id
 	case a.ResourceType == client.AttentionItemResourceTypeSubscription && id != "":
 		return a.Base + "/subscriptions/" + id
-	case a.ResourceType == client.AttentionItemResourceTypeAgent:
-		return a.Base + "/agents"
+	case a.ResourceType == client.AttentionItemResourceTypeAgent && id != "":
+		return a.Base + "/agents/" + id
 	case a.ResourceType == client.AttentionItemResourceTypeAPIKey:
 		return a.Base + "/keys"
 	}
 	return a.Base
+}
+
+// tenantHref is the page with the quotas of the tenant.
+func (a attention) tenantHref() string {
+	if !a.IsAdmin {
+		return ""
+	}
+	return Root + "/tenants/" + strings.TrimPrefix(a.Base, Root+"/t/")
 }
 
 // traffic is what went in and out, as numbers and charts.

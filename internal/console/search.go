@@ -42,8 +42,11 @@ func (c *Console) search(r *request) (view, error) {
 	return page.view(err)
 }
 
-// searchAll searches in all tenants.
+// searchAll searches in all tenants, or in the tenant of a person who is no admin.
 func (c *Console) searchAll(r *request) (view, error) {
+	if tenant := r.lastTenant(); !r.isAdmin() && tenant != "" {
+		return redirect(withQuery(tenantBase(tenant)+"/search", r.URL), "")
+	}
 	page := searchPage{ID: r.URL.Query().Get("id")}
 	if page.ID == "" {
 		return page.view(nil)

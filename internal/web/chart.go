@@ -29,7 +29,7 @@ type Chart struct {
 // Sizes of charts in units of the SVG's view box.
 const (
 	chartWidth, chartHeight = 480, 160
-	chartLeft, chartBottom  = 72, 24
+	chartLeft, chartBottom  = 80, 24
 	chartTop                = 12
 	sparkWidth, sparkHeight = 120, 24
 )

@@ -64,7 +64,7 @@ func (s *scene) events(base string) []shown {
 		{name: "event-confirm", path: base + "/events/" + s.event, steps: confirmed},
 		{name: "event-search", path: base + "/events/search"},
 		{name: "event-search-results", path: base + "/events/search?" + s.search, steps: func(p *browsertest.Page) { p.WaitVisible("#results table") }},
-		{name: "event-reprocess", path: base + "/events/reprocess?status=dead"},
+		{name: "event-reprocess", path: base + "/events/reprocess?status=unrouted"},
 	}
 }
 

@@ -383,7 +383,13 @@
     headers["X-CSRF-Token"] = document.body.dataset.csrf || "";
   });
 
-  one(".side a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  // On a phone the navigation is a row, in which the present page must be seen.
+  const showCurrentPage = () => {
+    const link = one(".side a[aria-current]"), side = one(".side");
+    if (link && side) side.scrollLeft = link.offsetLeft - (side.clientWidth - link.offsetWidth) / 2;
+  };
+  addEventListener("resize", showCurrentPage);
+  showCurrentPage();
   fitTables();
   showSelection();
   connect();
