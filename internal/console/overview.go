@@ -104,8 +104,9 @@ func (a attention) Cause() string {
 		return remedyOf(a.Reason).Title
 	case client.AttentionItemTypeQuotaNearlyUsed:
 		return ""
+	default:
+		return a.Reason
 	}
-	return a.Reason
 }
 
 // Act is what a person does first about an attention item.

@@ -38,21 +38,26 @@ type pastRow map[string]any
 
 const pastEventsSQL = `
 WITH n AS (
-    SELECT n.*, t.id AS tenant, s.id AS source_id FROM json_to_recordset($2) AS n (id uuid, at timestamptz, type text, source text, status text, error text, body text)
+    SELECT n.*, t.id AS tenant, s.id AS source_id
+    FROM json_to_recordset($2) AS n (id uuid, at timestamptz, type text, source text, status text, error text, body text)
     JOIN eventhook.tenant t ON t.slug = $1 LEFT JOIN eventhook.source s ON s.tenant_id = t.id AND s.slug = n.source
 ), payloads AS (
-    INSERT INTO eventhook.event_payload (event_id, headers, body, envelope) SELECT id, 'Content-Type: application/json', body::bytea, CASE WHEN source_id IS NULL THEN '{}'::json END FROM n
+    INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
+    SELECT id, 'Content-Type: application/json', body::bytea, CASE WHEN source_id IS NULL THEN '{}'::json END FROM n
 )
-INSERT INTO eventhook.event (id, tenant_id, source_id, processed_at, body_size, status, origin, event_type, content_type, source_ip, last_error)
-SELECT id, tenant, source_id, at + interval '3 ms', length(body), status, CASE WHEN source_id IS NULL THEN 'api' ELSE 'source' END, type, 'application/json',
-    '203.0.113.7', nullif(error, '')
+INSERT INTO eventhook.event (id, tenant_id, source_id, processed_at, body_size, status, origin, event_type, content_type,
+    source_ip, last_error)
+SELECT id, tenant, source_id, at + interval '3 ms', length(body), status,
+    CASE WHEN source_id IS NULL THEN 'api' ELSE 'source' END, type, 'application/json', '203.0.113.7', nullif(error, '')
 FROM n`
 
 const pastDeliveriesSQL = `
-INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, completed_at, attempts, retry_count, status_code, status, event_type, last_error, history)
-SELECT n.id, t.id, n.subscription, n.event, n.at, n.attempts, n.attempts - 1, nullif(n.code, 0), CASE n.error WHEN '' THEN 'success' ELSE 'dead' END, n.type,
-    nullif(n.error, ''), n.history
-FROM json_to_recordset($2) AS n (id uuid, subscription uuid, event uuid, at timestamptz, attempts int, code int, type text, error text, history text)
+INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, completed_at, attempts, retry_count, status_code,
+    status, event_type, last_error, history)
+SELECT n.id, t.id, n.subscription, n.event, n.at, n.attempts, n.attempts - 1, nullif(n.code, 0),
+    CASE n.error WHEN '' THEN 'success' ELSE 'dead' END, n.type, nullif(n.error, ''), n.history
+FROM json_to_recordset($2) AS n (id uuid, subscription uuid, event uuid, at timestamptz, attempts int, code int, type text,
+    error text, history text)
 JOIN eventhook.tenant t ON t.slug = $1`
 
 // SeedPast inserts events with their deliveries.
@@ -61,7 +66,8 @@ func (n *Tenant) SeedPast(list []PastEvent) {
 	var events, deliveries []pastRow
 	for _, e := range list {
 		id := eventhook.NewID[PastEvent](e.At).String()
-		events = append(events, pastRow{"id": id, "at": e.At, "type": e.Type, "source": e.Source, "status": e.Status, "error": e.Error, "body": e.Body})
+		events = append(events, pastRow{"id": id, "at": e.At, "type": e.Type, "source": e.Source, "status": e.Status,
+			"error": e.Error, "body": e.Body})
 		for _, d := range e.Deliveries {
 			deliveries = append(deliveries, d.row(e, id))
 		}
@@ -82,8 +88,9 @@ func (d PastDelivery) row(e PastEvent, event string) pastRow {
 		text, _ := json.Marshal(line) // texts and numbers have a JSON form
 		history += string(text) + "\n"
 	}
-	return pastRow{"id": eventhook.NewID[PastDelivery](e.At).String(), "subscription": d.Subscription, "event": event, "at": e.At.Add(last.After + last.Took),
-		"attempts": len(d.Attempts), "code": last.Status, "type": e.Type, "error": last.Error, "history": history}
+	return pastRow{"id": eventhook.NewID[PastDelivery](e.At).String(), "subscription": d.Subscription, "event": event,
+		"at": e.At.Add(last.After + last.Took), "attempts": len(d.Attempts), "code": last.Status, "type": e.Type,
+		"error": last.Error, "history": history}
 }
 
 // Hurry makes the waiting work of a kind as if attempts had failed.
@@ -96,6 +103,6 @@ WHERE t.slug = $1 AND e.tenant_id = t.id AND e.kind = $2 AND e.status = 'pending
 // FailSince moves the beginning of the present outage of a subscription into the past.
 func (n *Tenant) FailSince(subscription string, ago time.Duration) {
 	n.t.Helper()
-	n.exec(n.connect(), `UPDATE eventhook.subscription_health h SET failing_since = now() - $3::interval, circuit_opened_at = now() - $3::interval
-FROM eventhook.tenant t WHERE t.slug = $1 AND h.subscription_id = $2`, subscription, ago)
+	n.exec(n.connect(), `UPDATE eventhook.subscription_health h
+SET failing_since = now() - $3::interval, circuit_opened_at = now() - $3::interval FROM eventhook.tenant t WHERE t.slug = $1 AND h.subscription_id = $2`, subscription, ago)
 }

@@ -21,25 +21,32 @@ type PastTraffic struct {
 
 const (
 	pastTrafficSQL = `
-INSERT INTO eventhook.traffic (tenant_id, resource_id, at, span, slot, received, refused, duplicates, succeeded, failed, sent, failed_attempts, dead, latency)
-SELECT t.id, coalesce(n.id, t.id), n.at, n.span, 1, n.received, n.refused, n.received / 200, n.received, 0, n.sent, n.failed, n.failed / 40,
-    CASE WHEN n.latency IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(n.latency)::int8) END
-FROM json_to_recordset($2) AS n (id uuid, at timestamptz, span int, received int8, refused int8, sent int8, failed int8, latency json)
+INSERT INTO eventhook.traffic (tenant_id, resource_id, at, span, slot, received, refused, duplicates, succeeded, failed,
+    sent, failed_attempts, dead, latency)
+SELECT t.id, coalesce(n.id, t.id), n.at, n.span, 1, n.received, n.refused, n.received / 200, n.received, 0,
+    n.sent, n.failed, n.failed / 40, CASE WHEN n.latency IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(n.latency)::int8) END
+FROM json_to_recordset($2) AS n (id uuid, at timestamptz, span int, received int8, refused int8, sent int8, failed int8,
+    latency json)
 JOIN eventhook.tenant t ON t.slug = $1 ON CONFLICT DO NOTHING`
 	pastSourcesSQL = `
 INSERT INTO eventhook.source_usage (source_id, at, slot, events, failed)
 SELECT n.id, date_bin('5 minutes', n.at, 'epoch'), 1, sum(n.received), 0
 FROM json_to_recordset($2) AS n (id uuid, at timestamptz, span int, received int8) JOIN eventhook.tenant t ON t.slug = $1
-WHERE n.span = 600 AND n.id IN (SELECT id FROM eventhook.source WHERE tenant_id = t.id) GROUP BY 1, 2 ON CONFLICT DO NOTHING`
+WHERE n.span = 600 AND n.id IN (SELECT id FROM eventhook.source WHERE tenant_id = t.id)
+GROUP BY 1, 2 ON CONFLICT DO NOTHING`
 	pastSubscriptionsSQL = `
 INSERT INTO eventhook.subscription_usage (subscription_id, at, slot, delivered, failed, dead, duration_ms)
 SELECT n.id, date_bin('5 minutes', n.at, 'epoch'), 1, sum(n.sent), sum(n.failed), sum(n.failed) / 40, sum(n.sent) * 21
-FROM json_to_recordset($2) AS n (id uuid, at timestamptz, span int, sent int8, failed int8) JOIN eventhook.tenant t ON t.slug = $1
-WHERE n.span = 600 AND n.id IN (SELECT id FROM eventhook.subscription WHERE tenant_id = t.id) GROUP BY 1, 2 ON CONFLICT DO NOTHING`
+FROM json_to_recordset($2) AS n (id uuid, at timestamptz, span int, sent int8, failed int8)
+JOIN eventhook.tenant t ON t.slug = $1
+WHERE n.span = 600 AND n.id IN (SELECT id FROM eventhook.subscription WHERE tenant_id = t.id)
+GROUP BY 1, 2 ON CONFLICT DO NOTHING`
 	pastUsageSQL = `
 INSERT INTO eventhook.tenant_usage (tenant_id, day, slot, events, bytes)
-SELECT t.id, (now() AT TIME ZONE 'UTC')::date - days, 1, sum(n.received) * CASE days WHEN 0 THEN 0.6 ELSE 1 END, sum(n.received) * 1200
-FROM json_to_recordset($2) AS n (id uuid, span int, received int8) JOIN eventhook.tenant t ON t.slug = $1, generate_series(0, 6) days
+SELECT t.id, (now() AT TIME ZONE 'UTC')::date - days, 1, sum(n.received) * CASE days WHEN 0 THEN 0.6 ELSE 1 END,
+    sum(n.received) * 1200
+FROM json_to_recordset($2) AS n (id uuid, span int, received int8)
+JOIN eventhook.tenant t ON t.slug = $1, generate_series(0, 6) days
 WHERE n.span = 600 AND n.id IS NULL GROUP BY t.id, days
 ON CONFLICT (tenant_id, day, slot) DO UPDATE SET events = excluded.events, bytes = excluded.bytes`
 )
@@ -54,7 +61,7 @@ func (n *Tenant) SeedTraffic(list ...PastTraffic) {
 	var rows []pastRow
 	for span, spans := range map[time.Duration]int{time.Minute: 130, 10 * time.Minute: 146} {
 		for i := range spans {
-			rows = append(rows, n.span(list, now, now.Truncate(span).Add(-time.Duration(i)*span), span, random)...)
+			rows = append(rows, spanOf(list, now, now.Truncate(span).Add(-time.Duration(i)*span), span, random)...)
 		}
 	}
 	for _, sql := range []string{pastTrafficSQL, pastSourcesSQL, pastSubscriptionsSQL, pastUsageSQL} {
@@ -62,32 +69,55 @@ func (n *Tenant) SeedTraffic(list ...PastTraffic) {
 	}
 }
 
-// span returns the counts of a span for each resource, and those of the tenant.
-func (n *Tenant) span(list []PastTraffic, now, at time.Time, span time.Duration, random *rand.Rand) []pastRow {
-	var rows []pastRow
-	var received, refused, sent, failed int64
-	var latency eventhook.LatencyCounts
+// spanOf returns the counts of a span for each resource, and those of the tenant.
+func spanOf(list []PastTraffic, now, at time.Time, span time.Duration, random *rand.Rand) []pastRow {
+	rows := make([]pastRow, 0, len(list)+1)
+	var all pastCounts
 	for _, l := range list {
-		count := l.PerMinute * span.Minutes() * daytime(at) * (0.85 + 0.3*random.Float64())
-		row := pastRow{"at": at, "span": int(span.Seconds()), "received": int64(0), "refused": int64(0), "sent": int64(0), "failed": int64(0)}
-		if l.Source != "" {
-			row["id"], row["received"], row["refused"] = l.Source, int64(count), int64(count*l.Refused)
-			received, refused = received+int64(count), refused+int64(count*l.Refused)
-		} else {
-			bad := count * l.Failed
-			if now.Sub(at) < l.DownFor {
-				count, bad = 0, 4*span.Minutes()
-			}
-			own := latencies(int64(count), l.Latency, random)
-			for i, c := range own {
-				latency[i] += c
-			}
-			row["id"], row["sent"], row["failed"], row["latency"] = l.Subscription, int64(count), int64(bad), own
-			sent, failed = sent+int64(count), failed+int64(bad)
-		}
-		rows = append(rows, row)
+		c := l.counts(now.Sub(at), l.PerMinute*span.Minutes()*daytime(at), random)
+		all.add(c)
+		rows = append(rows, c.row(at, span))
 	}
-	return append(rows, pastRow{"at": at, "span": int(span.Seconds()), "received": received, "refused": refused, "sent": sent, "failed": failed, "latency": latency})
+	return append(rows, all.row(at, span))
+}
+
+// pastCounts are the counts of a span.
+type pastCounts struct {
+	resource                        string // id; "" for the tenant
+	received, refused, sent, failed int64
+	latency                         eventhook.LatencyCounts
+}
+
+func (c *pastCounts) add(more pastCounts) {
+	c.received, c.refused = c.received+more.received, c.refused+more.refused
+	c.sent, c.failed = c.sent+more.sent, c.failed+more.failed
+	for i, n := range more.latency {
+		c.latency[i] += n
+	}
+}
+
+func (c *pastCounts) row(at time.Time, span time.Duration) pastRow {
+	row := pastRow{"at": at, "span": int(span.Seconds()), "received": c.received, "refused": c.refused, "sent": c.sent,
+		"failed": c.failed, "latency": c.latency}
+	if c.resource != "" {
+		row["id"] = c.resource
+	}
+	return row
+}
+
+// counts returns the counts of a span that is some time ago, in which about so many events happened.
+func (l PastTraffic) counts(ago time.Duration, about float64, random *rand.Rand) pastCounts {
+	const least, spread = 0.85, 0.3
+	count := about * (least + spread*random.Float64())
+	switch {
+	case l.Source != "":
+		return pastCounts{resource: l.Source, received: int64(count), refused: int64(count * l.Refused)}
+	case ago < l.DownFor:
+		const probes = 4
+		return pastCounts{resource: l.Subscription, failed: probes}
+	}
+	return pastCounts{resource: l.Subscription, sent: int64(count), failed: int64(count * l.Failed),
+		latency: latencies(int64(count), l.Latency, random)}
 }
 
 // daytime is the part of the rate at a time of the day.
@@ -98,7 +128,8 @@ func daytime(at time.Time) float64 {
 
 // latencies spreads deliveries around a median.
 func latencies(deliveries int64, median time.Duration, random *rand.Rand) (counts eventhook.LatencyCounts) {
-	for _, part := range []struct{ share, factor float64 }{{0.3, 0.5}, {0.4, 0.9}, {0.2, 1.6}, {0.08, 3}, {0.016, 7 + 4*random.Float64()}} {
+	slowest := 7 + 4*random.Float64()
+	for _, part := range []struct{ share, factor float64 }{{0.3, 0.5}, {0.4, 0.9}, {0.2, 1.6}, {0.08, 3}, {0.016, slowest}} {
 		each := int64(float64(deliveries) * part.share)
 		var one eventhook.LatencyCounts
 		one.Observe(time.Duration(float64(median) * part.factor))

@@ -42,7 +42,8 @@ func newHostile(t *testing.T) *scene {
 	t.Helper()
 	g := gatewaytest.Shared(t)
 	n := g.Tenant(t, "hostile")
-	s := &scene{gateway: g, slug: n.Slug, empty: "hostile-empty", key: n.Key, source: gatewaytest.Source, waiting: gatewaytest.Source, refused: gatewaytest.Source, lookup: "git", eventType: "payment.made"}
+	s := &scene{gateway: g, slug: n.Slug, empty: "hostile-empty", key: n.Key, lookup: "git", eventType: "payment.made",
+		source: gatewaytest.Source, waiting: gatewaytest.Source, refused: gatewaytest.Source}
 	g.Tenant(t, "hostile-other") // a search in all tenants finds its source, too
 	must1(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: s.empty, Name: browsertest.Attack}))
 	s.search = url.Values{"path": {"body.ref"}, "op": {"$eq"}, "value": {browsertest.Attack}}.Encode()
@@ -58,15 +59,16 @@ func (s *scene) receive(t *testing.T, n *gatewaytest.Tenant) {
 	r := gatewaytest.NewReceiver(t)
 	r.AnswerText(500, browsertest.Attack)
 	s.subscription = n.Subscribe("billing "+browsertest.Attack, r, "github.*").ID
-	failing := must1(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{Name: "dead " + browsertest.Attack, URL: r.URL,
-		EventTypes: []string{"*"}, Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}}))
-	s.failing = failing.ID
-	route := must1(n.Client.CreateRoute(t.Context(), n.Slug, gatewaytest.Source, client.RouteCreate{Name: "builds " + browsertest.Attack,
-		FilterEventTypes: []string{"push"}, Targets: []client.Target{{Type: client.TargetTypeTask, TaskKind: ref(browsertest.Attack), Queue: ref("ci")}}}))
-	s.route = route.ID
-	must1(n.Client.PublishEvent(t.Context(), n.Slug, client.PublishEventParams{}, client.EventPublish{EventType: "payment.made", Data: hostileBody}))
+	ctx := t.Context()
+	s.failing = must1(n.Client.CreateSubscription(ctx, n.Slug, client.SubscriptionCreate{Name: "dead " + browsertest.Attack, URL: r.URL,
+		EventTypes: []string{"*"}, Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}})).ID
+	task := client.Target{Type: client.TargetTypeTask, TaskKind: ref(browsertest.Attack), Queue: ref("ci")}
+	s.route = must1(n.Client.CreateRoute(ctx, n.Slug, gatewaytest.Source, client.RouteCreate{Name: "builds " + browsertest.Attack,
+		FilterEventTypes: []string{"push"}, Targets: []client.Target{task}})).ID
+	event := client.EventPublish{EventType: s.eventType, Data: hostileBody}
+	must1(n.Client.PublishEvent(ctx, n.Slug, client.PublishEventParams{}, event))
 	r.Next()
-	s.delivery = must1(n.Client.ListDeliveries(t.Context(), n.Slug, client.ListDeliveriesParams{})).Items[0].ID
+	s.delivery = must1(n.Client.ListDeliveries(ctx, n.Slug, client.ListDeliveriesParams{})).Items[0].ID
 }
 
 // attack sends a hostile push and one that is refused. It returns the id of the event.
@@ -84,8 +86,11 @@ func (s *scene) attack(t *testing.T, n *gatewaytest.Tenant) string {
 func (s *scene) configure(t *testing.T, n *gatewaytest.Tenant) {
 	t.Helper()
 	ctx := t.Context()
-	s.execution = must1(n.Client.StartWork(ctx, n.Slug, client.StartWorkParams{}, client.WorkStart{Type: "task", Kind: browsertest.Attack, Input: hostileBody})).ID
-	s.promise = must1(n.Client.CreatePromise(ctx, n.Slug, client.CreatePromiseRequest{IdempotencyKey: browsertest.Attack})).ID
+	work := client.WorkStart{Type: "task", Kind: browsertest.Attack, Input: hostileBody}
+	s.execution = must1(n.Client.StartWork(ctx, n.Slug, client.StartWorkParams{}, work)).ID
+	promise := client.CreatePromiseRequest{IdempotencyKey: browsertest.Attack}
+	s.promise = must1(n.Client.CreatePromise(ctx, n.Slug, promise)).ID
 	s.agent = must1(n.Client.CreateAgent(ctx, n.Slug, client.AgentCreate{Name: "edge", Labels: []string{"env:prod"}})).ID
-	must1(n.Client.PutEventType(ctx, n.Slug, s.eventType, client.PutEventTypeParams{}, client.EventTypePut{Description: ref(browsertest.Attack), Category: ref("payments")}))
+	eventType := client.EventTypePut{Description: ref(browsertest.Attack), Category: ref("payments")}
+	must1(n.Client.PutEventType(ctx, n.Slug, s.eventType, client.PutEventTypeParams{}, eventType))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
@@ -28,13 +29,12 @@ func (s *showroom) live() {
 	s.answers()
 	s.refused()
 	for i := range orders {
-		s.webhook("shopify", send.Sample{Provider: "shopify", Body: fmt.Appendf(nil,
-			`{"id":%d,"name":"#%d","email":"ada@example.com","currency":"EUR","total_price":"%d.90","financial_status":"paid","customer":{"id":"customer-%d"}}`,
-			7340021+i, 1001+i, 19+7*i, 40+i%4)})
+		s.webhook("shopify", send.Sample{Provider: "shopify", Body: fmt.Appendf(nil, `{"id":%d,"name":"#%d","email":"ada@example.com",
+"currency":"EUR","total_price":"%d.90","financial_status":"paid","customer":{"id":"customer-%d"}}`, 7340021+i, 1001+i, 19+7*i, 40+i%4)})
 	}
 	for _, ref := range []string{"refs/heads/main", "refs/heads/feature/round-prices", "refs/tags/v2.4.0"} {
-		s.webhook("github", send.Sample{Provider: "github", Body: fmt.Appendf(nil,
-			`{"ref":%q,"repository":{"full_name":"acme/shop"},"pusher":{"name":"ada-example"},"head_commit":{"message":"Round prices up, not down"}}`, ref)})
+		s.webhook("github", send.Sample{Provider: "github", Body: fmt.Appendf(nil, `{"ref":%q,"repository":{"full_name":"acme/shop"},
+"pusher":{"name":"ada-example"},"head_commit":{"message":"Round prices up, not down"}}`, ref)})
 	}
 	s.webhook("slack", send.Sample{Provider: "slack"})
 	s.publish()
@@ -43,7 +43,8 @@ func (s *showroom) live() {
 
 // answers sets how the receivers answer.
 func (s *showroom) answers() {
-	s.internet.Receiver("warehouse.example.com").AnswerText(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers. reset reason: connection timeout")
+	s.internet.Receiver("warehouse.example.com").AnswerText(http.StatusServiceUnavailable,
+		"upstream connect error or disconnect/reset before headers. reset reason: connection timeout")
 	s.internet.Receiver("analytics.example.com").AnswerText(http.StatusInternalServerError, `{"error":"partition 7 has no leader"}`)
 	s.internet.Receiver("shop42.example.com").AnswerText(http.StatusNotFound, "no such shop")
 }
@@ -62,9 +63,9 @@ func (s *showroom) webhook(source string, sample send.Sample) string {
 // send sends a webhook from an address, to the public name of the gateway.
 func (s *showroom) send(source string, sample send.Sample, secret, from string) (status int, body []byte) {
 	s.t.Helper()
-	sample.PublicURL = "https://hooks.acme.example" + ingest.Path(s.slug, source)
+	sample.PublicURL = publicURL + ingest.Path(s.slug, source)
 	r := must1(sample.Request(s.t.Context(), s.gateway.URL+ingest.Path(s.slug, source), secret, time.Now()))
-	r.Host = "hooks.acme.example"
+	r.Host = strings.TrimPrefix(publicURL, "https://")
 	r.Header.Set("X-Forwarded-For", from)
 	r.Header.Set("X-Forwarded-Proto", "https")
 	answer := must1(http.DefaultClient.Do(r))
@@ -76,7 +77,8 @@ func (s *showroom) send(source string, sample send.Sample, secret, from string) 
 func (s *showroom) refused() {
 	const refusals = 7
 	for range refusals {
-		if status, body := s.send("github", send.Sample{Provider: "github"}, "the secret of another repository", "140.82.115.34"); status != http.StatusUnauthorized {
+		status, body := s.send("github", send.Sample{Provider: "github"}, "the secret of another repository", "140.82.115.34")
+		if status != http.StatusUnauthorized {
 			s.t.Fatalf("the forged push was answered %d %s", status, body)
 		}
 	}
@@ -85,8 +87,10 @@ func (s *showroom) refused() {
 // publish publishes events as the programs of the company do.
 func (s *showroom) publish() {
 	for _, e := range []struct{ kind, data, scope string }{
-		{"customer.updated", `{"customer":"cus_42","changed":["address"]}`, ""}, {"order.cancelled", `{"order":"#1003"}`, "customer-42"},
-		{"order.shipped", `{"order":"#1001","parcel":"JD0146000031"}`, "customer-42"}, {"payment.refunded", `{"payment":"pi_3PkQ1dT0","amount":1900,"currency":"eur"}`, ""},
+		{"customer.updated", `{"customer":"cus_42","changed":["address"]}`, ""},
+		{"order.cancelled", `{"order":"#1003"}`, "customer-42"},
+		{"order.shipped", `{"order":"#1001","parcel":"JD0146000031"}`, "customer-42"},
+		{"payment.refunded", `{"payment":"pi_3PkQ1dT0","amount":1900,"currency":"eur"}`, ""},
 	} {
 		event := client.EventPublish{EventType: e.kind, Data: json.RawMessage(e.data), Source: ref("shop")}
 		if e.scope != "" {
@@ -106,7 +110,8 @@ func (s *showroom) pay() {
 	crm.AnswerText(http.StatusServiceUnavailable, "deploying, back in a second")
 	s.event = s.payment("pi_3PkQ2eK9a71", 4200)
 	crm.Next()
-	s.delivery = must1(s.api.ListSubscriptionDeliveries(s.t.Context(), s.slug, s.subscriptions["CRM"], client.ListSubscriptionDeliveriesParams{})).Items[0].ID
+	sent := must1(s.api.ListSubscriptionDeliveries(s.t.Context(), s.slug, s.subscriptions["CRM"], client.ListSubscriptionDeliveriesParams{}))
+	s.delivery = sent.Items[0].ID
 	crm.Answer(http.StatusOK)
 	crm.Next()
 	s.past.Hurry("send-receipt", 2)
@@ -118,14 +123,16 @@ func (s *showroom) pay() {
 
 // payment receives a payment.
 func (s *showroom) payment(id string, amount int) string {
-	return s.webhook("stripe", send.Sample{Provider: "stripe", EventType: "payment_intent.succeeded", Body: fmt.Appendf(nil, `{"id":"evt_%[1]s","object":"event",
-"type":"payment_intent.succeeded","livemode":false,"created":%[3]d,"data":{"object":{"id":%[1]q,"object":"payment_intent","amount":%[2]d,"currency":"eur",
-"description":"Order 1001","customer":"cus_42","metadata":{"order":"1001"},"payment_method_types":["card"],"status":"succeeded"}}}`, id, amount, time.Now().Unix())})
+	body := fmt.Appendf(nil, `{"id":"evt_%[1]s","object":"event","type":"payment_intent.succeeded","livemode":false,"created":%[3]d,
+"data":{"object":{"id":%[1]q,"object":"payment_intent","amount":%[2]d,"currency":"eur","description":"Order 1001","customer":"cus_42",
+"metadata":{"order":"1001"},"payment_method_types":["card"],"status":"succeeded"}}}`, id, amount, time.Now().Unix())
+	return s.webhook("stripe", send.Sample{Provider: "stripe", EventType: "payment_intent.succeeded", Body: body})
 }
 
 // workers runs workers until the test ends, and waits until they have handled what they can.
 func (s *showroom) workers() {
 	key := must1(s.api.CreateKey(s.t.Context(), s.slug, client.KeyCreate{Name: "ci worker", Scopes: []string{"work"}}))
+	url := s.gateway.URL + "/api/tenants/" + s.slug + "/eventhook"
 	handled := make(chan string, orders+payments)
 	handle := func(f worker.Handler) worker.Handler {
 		return func(ctx context.Context, job *worker.Job) error {
@@ -136,7 +143,7 @@ func (s *showroom) workers() {
 	ctx, stop := context.WithCancel(context.Background())
 	var ended []chan error
 	for queue, kind := range map[string]string{"payments": "settle-payment", "mail": "send-receipt", "ci": "build"} {
-		w := worker.New(s.gateway.URL+"/api/tenants/acme/eventhook", *key.Key, worker.WithQueue(queue)).Handle(kind, handle(handlers[kind]))
+		w := worker.New(url, *key.Key, worker.WithQueue(queue)).Handle(kind, handle(handlers[kind]))
 		end := make(chan error)
 		ended = append(ended, end)
 		go func() { end <- w.Run(ctx) }()

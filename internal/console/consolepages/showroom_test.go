@@ -42,17 +42,21 @@ func TestScreenshotsOfEveryPage(t *testing.T) {
 	})
 }
 
+// publicURL is the URL of the gateway as the pages show it.
+const publicURL = "https://hooks.acme.example"
+
 //go:embed testdata/showroom.json
 var showroomConfiguration []byte
 
 func newShowroom(t *testing.T) *showroom {
 	t.Helper()
 	internet := gatewaytest.NewInternet(t)
-	g := gatewaytest.Start(t, append(internet.Env(), "EVENTHOOK_PUBLIC_URL=https://hooks.acme.example", "EVENTHOOK_TRUSTED_PROXIES=127.0.0.0/8")...)
+	g := gatewaytest.Start(t, append(internet.Env(), "EVENTHOOK_PUBLIC_URL="+publicURL, "EVENTHOOK_TRUSTED_PROXIES=127.0.0.0/8")...)
 	must1(g.Admin.ApplyConfigurationFrom(t.Context(), client.ApplyConfigurationParams{}, showroomConfiguration))
 	n := g.Of(t, "acme")
-	s := &showroom{t: t, internet: internet, api: g.Admin, past: n, subscriptions: map[string]string{}, scene: &scene{gateway: g, slug: n.Slug, key: n.Key,
-		empty: "initech", source: "stripe", waiting: "paddle", refused: "github", lookup: "s", eventType: "payment.succeeded"}}
+	s := &showroom{t: t, internet: internet, api: g.Admin, past: n, subscriptions: map[string]string{},
+		scene: &scene{gateway: g, slug: n.Slug, key: n.Key, empty: "initech", lookup: "s", eventType: "payment.succeeded",
+			source: "stripe", waiting: "paddle", refused: "github"}}
 	s.search = url.Values{"path": {"body.data.object.currency"}, "op": {"$eq"}, "value": {"eur"}}.Encode()
 	for _, item := range must1(s.api.ListSubscriptions(t.Context(), n.Slug, client.ListSubscriptionsParams{})).Items {
 		s.subscriptions[item.Name] = item.ID
@@ -67,12 +71,15 @@ func newShowroom(t *testing.T) *showroom {
 // configure creates what the configuration does not name.
 func (s *showroom) configure() {
 	ctx := s.t.Context()
-	for _, tenant := range []string{"hooli", "stark"} {
-		must1(s.api.CreateTenant(ctx, client.TenantCreate{Slug: tenant, Name: map[string]string{"hooli": "Hooli Search", "stark": "Stark Energy"}[tenant]}))
+	for _, tenant := range []client.TenantCreate{{Slug: "hooli", Name: "Hooli Search"}, {Slug: "stark", Name: "Stark Energy"}} {
+		must1(s.api.CreateTenant(ctx, tenant))
 	}
-	must1(s.api.UpdateTenant(ctx, "hooli", client.UpdateTenantParams{}, client.TenantPatch{Status: ref(client.TenantStatusSuspended)}))
-	for _, key := range []client.KeyCreate{{Name: "billing service", Scopes: []string{"publish", "read"}}, {Name: "payments worker", Scopes: []string{"work"}},
-		{Name: "terraform", Scopes: []string{"read", "manage"}}, {Name: "grafana", Scopes: []string{"read"}}} {
+	suspended := client.TenantPatch{Status: ref(client.TenantStatusSuspended)}
+	must1(s.api.UpdateTenant(ctx, "hooli", client.UpdateTenantParams{}, suspended))
+	for _, key := range []client.KeyCreate{
+		{Name: "billing service", Scopes: []string{"publish", "read"}}, {Name: "payments worker", Scopes: []string{"work"}},
+		{Name: "terraform", Scopes: []string{"read", "manage"}}, {Name: "grafana", Scopes: []string{"read"}},
+	} {
 		must1(s.api.CreateKey(ctx, s.slug, key))
 	}
 	s.catalogue()
@@ -96,7 +103,8 @@ func (s *showroom) catalogue() {
 		{"customer.updated", "customers", "A customer changed an address or a name."},
 		{"release.published", "engineering", "A new version of the shop is live."},
 	} {
-		put := client.EventTypePut{Category: &e.category, Description: &e.about, Visibility: ref(client.EventTypeVisibility("portal"))}
+		portal := client.EventTypeVisibility("portal")
+		put := client.EventTypePut{Category: &e.category, Description: &e.about, Visibility: &portal}
 		if e.category == "payments" {
 			put.Schema = schema
 		}
@@ -108,7 +116,8 @@ func (s *showroom) catalogue() {
 func (s *showroom) agents() {
 	for i, name := range []string{"berlin-1", "berlin-2", "lyon-1"} {
 		label := "site:" + name[:len(name)-2]
-		agent := must1(s.api.CreateAgent(s.t.Context(), s.slug, client.AgentCreate{Name: name, Labels: []string{label, "env:prod"}}))
+		body := client.AgentCreate{Name: name, Labels: []string{label, "env:prod"}}
+		agent := must1(s.api.CreateAgent(s.t.Context(), s.slug, body))
 		if i < 2 {
 			s.run(agent)
 		}
@@ -118,7 +127,7 @@ func (s *showroom) agents() {
 	}
 }
 
-// run claims deliveries as an agent until the test ends. There are none.
+// run claims deliveries as an agent until the test ends. It reports none.
 func (s *showroom) run(agent client.AgentCreated) {
 	c := s.gateway.Client(s.t, agent.Key)
 	ctx := s.t.Context()
@@ -138,11 +147,14 @@ func (s *showroom) audit() {
 	key := must1(s.api.CreateKey(ctx, s.slug, client.KeyCreate{Name: "Ada (platform)", Scopes: []string{"read", "manage"}}))
 	ada := s.gateway.Client(s.t, *key.Key)
 	must1(ada.PauseSubscription(ctx, s.slug, s.subscriptions["Data lake"]))
-	must1(ada.UpdateSource(ctx, s.slug, "github", client.UpdateSourceParams{}, client.SourcePatch{Description: ref("Pushes and releases of acme/shop.")}))
+	described := client.SourcePatch{Description: ref("Pushes and releases of acme/shop.")}
+	must1(ada.UpdateSource(ctx, s.slug, "github", client.UpdateSourceParams{}, described))
 	for _, route := range must1(ada.ListRoutes(ctx, s.slug, s.source, client.ListRoutesParams{})).Items {
 		if route.Name == "settle payments" {
 			s.route = route.ID
 		}
 	}
-	must1(ada.UpdateRoute(ctx, s.slug, s.source, s.route, client.UpdateRouteParams{}, client.RoutePatch{Priority: ref(int64(40))}))
+	const priority = 40
+	patch := client.RoutePatch{Priority: ref(int64(priority))}
+	must1(ada.UpdateRoute(ctx, s.slug, s.source, s.route, client.UpdateRouteParams{}, patch))
 }
