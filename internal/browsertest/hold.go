@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Hold keeps requests of a type, such as XHR, until release is called: a page shows what it shows while
-// it loads. The browser answers nothing while it waits for a document.
+// Hold keeps requests of a type, such as XHR, until release is called: the page stays in the
+// state in which it loads. The browser answers nothing while it waits for a document.
 func (p *Page) Hold(requestType string) (release func()) {
 	p.t.Helper()
 	p.Do("hold "+requestType, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {

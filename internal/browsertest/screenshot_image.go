@@ -31,8 +31,8 @@ func compact(raw []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// paletteOf returns the most frequent colors of an image, and those that differ most from them: a mark of
-// a few pixels keeps its color.
+// paletteOf returns the most frequent colors of an image, then the colors that differ most from the
+// palette: a mark of a few pixels keeps its color.
 func paletteOf(from image.Image) color.Palette {
 	counts := countColors(from)
 	found := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {

@@ -69,7 +69,7 @@ func (n *Tenant) SeedTraffic(list ...PastTraffic) {
 	}
 }
 
-// spanOf returns the counts of a span for each resource, and those of the tenant.
+// spanOf returns the counts of a span for each resource, and their sums for the tenant.
 func spanOf(list []PastTraffic, now, at time.Time, span time.Duration, random *rand.Rand) []pastRow {
 	rows := make([]pastRow, 0, len(list)+1)
 	var all pastCounts

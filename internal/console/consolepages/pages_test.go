@@ -83,7 +83,7 @@ func (s *scene) keys(base string) []shown {
 	}
 }
 
-// gatewayPages lists the pages for those who run the gateway.
+// gatewayPages lists the pages about tenants, the system and the audit log.
 func (s *scene) gatewayPages(base string) []shown {
 	return []shown{
 		{name: "audit", path: base + "/audit"},

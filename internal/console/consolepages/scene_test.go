@@ -31,7 +31,7 @@ type shown struct {
 	hasNoImage bool
 	// steps bring the page into its state.
 	steps func(*browsertest.Page)
-	// scopes are those of the key of the person; nil for the admin key, empty for no key.
+	// scopes are the scopes of the person's key; nil for the admin key, empty for no key.
 	scopes []string
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook/worker"
 )
 
-// Numbers of what the showroom receives, and of the published events that the CRM receives.
+// Numbers of received orders and payments, and of the published events for the CRM.
 const (
 	orders    = 12
 	payments  = 4
@@ -129,7 +129,7 @@ func (s *showroom) payment(id string, amount int) string {
 	return s.webhook("stripe", send.Sample{Provider: "stripe", EventType: "payment_intent.succeeded", Body: body})
 }
 
-// workers runs workers until the test ends, and waits until they have handled what they can.
+// workers runs workers until the test ends, and waits until their work has ended.
 func (s *showroom) workers() {
 	key := must1(s.api.CreateKey(s.t.Context(), s.slug, client.KeyCreate{Name: "ci worker", Scopes: []string{"work"}}))
 	url := s.gateway.URL + "/api/tenants/" + s.slug + "/eventhook"

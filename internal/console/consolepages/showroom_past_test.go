@@ -21,7 +21,7 @@ func (s *showroom) remember() {
 	s.past.FailSince(s.failing, downFor)
 }
 
-// find finds the execution and the promise that the pages show: those of the event of the story.
+// find finds the execution and the promise that the event of the story has started.
 func (s *showroom) find() {
 	ctx := s.t.Context()
 	for _, work := range must1(s.api.ListWork(ctx, s.slug, client.ListWorkParams{})).Items {
@@ -67,7 +67,7 @@ func (s *showroom) deliveredEvents() (past []gatewaytest.PastEvent) {
 	return past
 }
 
-// attempts returns those of a delivery that succeeded, rarely at the second attempt.
+// attempts returns the attempts of a delivery that succeeded, rarely at the second attempt.
 func attempts(random *rand.Rand) []gatewaytest.PastAttempt {
 	const oneIn = 19
 	took := func() time.Duration { return time.Duration(8+random.ExpFloat64()*22) * time.Millisecond }

@@ -68,7 +68,7 @@ func newShowroom(t *testing.T) *showroom {
 	return s
 }
 
-// configure creates what the configuration does not name.
+// configure creates the resources that the configuration cannot contain.
 func (s *showroom) configure() {
 	ctx := s.t.Context()
 	for _, tenant := range []client.TenantCreate{{Slug: "hooli", Name: "Hooli Search"}, {Slug: "stark", Name: "Stark Energy"}} {
@@ -127,7 +127,7 @@ func (s *showroom) agents() {
 	}
 }
 
-// run claims deliveries as an agent until the test ends. It reports none.
+// run claims deliveries as an agent until the test ends. It sends no reports.
 func (s *showroom) run(agent client.AgentCreated) {
 	c := s.gateway.Client(s.t, agent.Key)
 	ctx := s.t.Context()
