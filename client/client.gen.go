@@ -1727,6 +1727,11 @@ type EventDetail struct {
 	// ReceivedAt When the event was received or published.
 	ReceivedAt time.Time `json:"received_at"`
 
+	// ReceivedInMinute How many webhooks the source stored in the minute of this one, duplicates included. Instances write the count every 2 seconds. Null if the event is no webhook, and after 25 hours.
+	//
+	// Examples: 42
+	ReceivedInMinute *int64 `json:"received_in_minute"`
+
 	// ReprocessedFrom The event whose payload this event processes again; null for other events.
 	ReprocessedFrom *string `json:"reprocessed_from"`
 
@@ -1746,7 +1751,8 @@ type EventDetail struct {
 	Status EventStatus `json:"status"`
 
 	// TraceID W3C trace id.
-	TraceID string `json:"trace_id"`
+	TraceID      string        `json:"trace_id"`
+	Verification *Verification `json:"verification,omitempty"`
 }
 
 // EventDetailOutcome failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included.
@@ -4520,6 +4526,24 @@ type Usage struct {
 	StorageResetAt time.Time `json:"storage_reset_at"`
 }
 
+// Verification defines model for Verification.
+type Verification struct {
+	// Scheme The provider's scheme, or the verifier's type.
+	//
+	// Examples: sha256
+	Scheme string `json:"scheme"`
+
+	// Secret Which of the secrets or public keys of the source matched, from 1 in their order at that time; 0 if the scheme has none, or keys that the provider publishes.
+	//
+	// Examples: 1
+	Secret int64 `json:"secret"`
+
+	// SecretsCount Number of secrets or public keys at that time.
+	//
+	// Examples: 2
+	SecretsCount int64 `json:"secrets_count"`
+}
+
 // Verifier defines model for Verifier.
 type Verifier struct {
 	// Algorithm Algorithm; default sha256. The supported values depend on the type.
@@ -7161,4 +7185,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "1443e80e69e169e9691374c5bcd21b34c220e87c0606b9fab8b65c51aa32e991"
+const generatedFrom = "222a106644b9bc1f450e15895ea6acef1a3db397ad98bbce16f8c0e910a88e4a"

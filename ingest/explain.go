@@ -47,8 +47,12 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 		return Explanation{}, err
 	}
 	sent, host := asReceived(r)
-	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: src.verifier.Verify(ctx, sent)}
-	head := appendHeaders(nil, host, sent.Header, src.redact)
+	match, err := verify.Identify(ctx, src.verifier, sent)
+	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: err}
+	head := payload.HeaderBlock(appendHeaders(nil, host, sent.Header, src.redact))
+	if err == nil {
+		head = src.appendVerified(head, match)
+	}
 	view, viewErr := src.view(sent.Header, sent.Body, unlimited{})
 	if viewErr != nil {
 		view = payload.New(nil, sent.Header, "", sent.Body).SetContent(nil)

@@ -236,10 +236,12 @@ func (h *Handler) process(r *http.Request, raw eventhook.Payload, in received, m
 		return nil, nil, refused
 	}
 	defer release()
-	if reply, refused := h.verifyOrAnswer(r.Context(), in); reply != nil || refused != nil {
+	match, reply, refused := h.verifyOrAnswer(r.Context(), in)
+	if reply != nil || refused != nil {
 		return nil, reply, refused
 	}
 	mem.Return(verifierBytes)
+	raw.Headers = in.source.appendVerified(raw.Headers, match)
 	e, refused := h.acceptVerified(r, raw, in, mem)
 	return e, nil, refused
 }
@@ -268,18 +270,20 @@ func (s *source) checkHead(r *http.Request, client netip.Addr, now time.Time) *r
 	return nil
 }
 
-// verifyOrAnswer verifies a request, and answers it if it is a handshake. If both results
+// verifyOrAnswer verifies a request, and answers it if it is a handshake. If reply and refused
 // are nil, the request is genuine and carries an event.
-func (h *Handler) verifyOrAnswer(ctx context.Context, in received) (*reply, *refusal) {
+func (h *Handler) verifyOrAnswer(ctx context.Context, in received) (match verify.Match, reply *reply, refused *refusal) {
 	src := in.source
-	if reply, refused := h.answerHandshake(ctx, src.handshake.unsigned[in.Method], in, src.limits.unverified); reply != nil || refused != nil {
-		return reply, refused
+	reply, refused = h.answerHandshake(ctx, src.handshake.unsigned[in.Method], in, src.limits.unverified)
+	if reply != nil || refused != nil {
+		return match, reply, refused
 	}
-	if refused := h.verify(ctx, in); refused != nil {
+	if match, refused = h.verify(ctx, in); refused != nil {
 		refused.silent = src.handshake.silent
-		return nil, refused
+		return match, nil, refused
 	}
-	return h.answerHandshake(ctx, src.handshake.signed[in.Method], in, src.limits.verified)
+	reply, refused = h.answerHandshake(ctx, src.handshake.signed[in.Method], in, src.limits.verified)
+	return match, reply, refused
 }
 
 // acceptVerified counts a verified request against the rate limit of its source and builds

@@ -58,6 +58,27 @@ func TestAnEventKeepsMethodPathSuffixAndQuery(t *testing.T) {
 	}
 }
 
+func TestAnEventKeepsHowItWasVerified(t *testing.T) {
+	for claim, c := range map[string]struct {
+		change func(*eventhook.Source)
+		want   payload.Verification
+	}{
+		"one secret": {func(*eventhook.Source) {}, payload.Verification{Scheme: "hmac", Secret: 1, Of: 1}},
+		"the second secret": {func(s *eventhook.Source) {
+			s.Verifier = verifier(verify.Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"new", secret}})
+		}, payload.Verification{Scheme: "hmac", Secret: 2, Of: 2}},
+		"no verification": {open, payload.Verification{Scheme: "none"}},
+	} {
+		e := newFixture(t, c.change).accepted(t, webhook(`{"a":1}`))
+		if got, ok := payload.HeaderBlock(e.Headers).Verification(); !ok || got != c.want {
+			t.Errorf("%s: got %+v, %t; want %+v", claim, got, ok, c.want)
+		}
+		if string(e.Body) != `{"a":1}` {
+			t.Errorf("%s: stored the body %q", claim, e.Body)
+		}
+	}
+}
+
 func TestASignatureOfTheURLCoversThePathSuffix(t *testing.T) {
 	signsURL := func(s *eventhook.Source) {
 		s.Verifier = verifier(verify.Config{Type: "hmac", Header: "X-Sig", Signed: "{method} {url} {body}", Secrets: []string{secret}})

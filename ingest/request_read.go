@@ -10,20 +10,22 @@ import (
 )
 
 // readRequest reads headers and body into one slice, whose memory is reserved in mem. It
-// returns the complete body or refuses the request. Memory grows with the bytes received,
-// not with the announced length.
+// returns the complete body or refuses the request. The headers have spare capacity for the field
+// of the verification. Memory grows with the bytes received, not with the announced length.
 func (h *Handler) readRequest(r *http.Request, src *source, suffix string, mem *reservation) (p eventhook.Payload, refused *refusal) {
 	const usualHead, maxFirst = 1024, 16 << 10 // bytes of headers; of the body buffer before any byte is received
 	bodySpace := int(min(max(0, r.ContentLength)+1, maxFirst))
 	head := appendRequestLine(make([]byte, 0, usualHead+bodySpace), r, src, suffix)
 	head = appendHeaders(head, r.Host, r.Header, src.redact)
+	headSize := len(head)
+	head = append(head, make([]byte, src.verifiedSize)...)
 	whole, err := readBody(r, head, bodySpace, src.bodyLimit, mem)
 	if stopped := mem.finishReading(); stopped != "" {
 		return p, &refusal{outcome: stopped, retryAfter: retryOf(stopped), closes: true}
 	}
 	switch {
 	case err == nil:
-		return eventhook.Payload{Headers: whole[:len(head):len(head)], Body: whole[len(head):]}, nil
+		return eventhook.Payload{Headers: whole[:headSize:len(head)], Body: whole[len(head):]}, nil
 	case errors.Is(err, chunks.ErrTooLong):
 		return p, &refusal{outcome: OutcomeTooLarge}
 	case errors.Is(err, errShed):

@@ -70,6 +70,8 @@ type source struct {
 	limits           *limits
 	work             workBudget
 	account          *usage.Account
+	scheme           string // of the verifier, as events record it
+	verifiedSize     int    // of the field that records the verification, at most
 	signedURL        string // as registered at the provider, without the query
 	bodyLimit        int
 	methods          []string // with which events are sent
@@ -141,6 +143,9 @@ func newSource(config eventhook.Source, publicURL string, keys verify.Keys) (*so
 		return nil, err
 	}
 	s.verifierBytes = resolved.Config.MemoryCost()
+	s.scheme = resolved.Scheme
+	const most = 9999 // has as many digits as any number of secrets
+	s.verifiedSize = len(s.appendVerified(nil, verify.Match{Number: most, Of: most}))
 	preset := resolved.Preset
 	s.hasCustomReserved = resolved.Config.Reserved != preset.Verifier.Reserved
 	s.deduplicatesSigned = cmp.Or(config.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
@@ -165,6 +170,11 @@ func newSource(config eventhook.Source, publicURL string, keys verify.Keys) (*so
 		s.contentTypes = append(s.contentTypes, mediaType(c))
 	}
 	return s, nil
+}
+
+// appendVerified appends to a header block how a request was verified.
+func (s *source) appendVerified(b payload.HeaderBlock, m verify.Match) []byte {
+	return payload.Verification{Scheme: s.scheme, Secret: m.Number, Of: m.Of}.Append(b)
 }
 
 var postOnly = []string{http.MethodPost}

@@ -46,7 +46,7 @@ func block(e eventhook.Event) []string {
 func TestHeadersAreStoredUnchanged(t *testing.T) {
 	long := strings.Repeat("y", 64<<10)
 	e := newFixture(t, open).accepted(t, webhook("", "Host", "hooks.example:8080", "X-Two", "first", "X-Two", "second", "X-Empty", "", "X-Bytes", "a\xff\x80\tb", "X-Long", long, "x-small", "v"))
-	want := []string{"Host: hooks.example:8080", "X-Bytes: a\xff\x80\tb", "X-Empty: ", "X-Long: " + long, "X-Sig: " + sign(""), "X-Small: v", "X-Two: first", "X-Two: second"}
+	want := []string{":verified: none", "Host: hooks.example:8080", "X-Bytes: a\xff\x80\tb", "X-Empty: ", "X-Long: " + long, "X-Sig: " + sign(""), "X-Small: v", "X-Two: first", "X-Two: second"}
 	if diff := cmp.Diff(want, block(e)); diff != "" {
 		t.Errorf("header block (-want +got):\n%s", diff)
 	}

@@ -110,30 +110,37 @@ func (h *Handler) reserveWork(in received) (reservedWork, *refusal) {
 	return reservedWork{}, &refusal{outcome: OutcomeForgeryLimit, retryAfter: time.Second}
 }
 
-// verify verifies a request within its budgets and returns nil if it is genuine. For a
-// client whose budget is used up, no keys are fetched.
-func (h *Handler) verify(ctx context.Context, in received) *refusal {
+// verify verifies a request within its budgets. If it is genuine, verify returns which secret
+// matched. For a client whose budget is used up, no keys are fetched.
+func (h *Handler) verify(ctx context.Context, in received) (verify.Match, *refusal) {
 	work, refused := h.reserveWork(in)
 	if refused != nil {
-		return refused
+		return verify.Match{}, refused
 	}
 	if work.units > 0 && !work.clientHasBudget {
 		ctx = verify.WithCachedKeysOnly(ctx)
 	}
-	err := in.source.verifier.Verify(ctx, in.Request)
+	match, err := verify.Identify(ctx, in.source.verifier, in.Request)
 	if err == nil {
 		h.returnWork(work, in)
-		return nil
+		return match, nil
 	}
+	return verify.Match{}, h.refuseUnverified(work, in, err).withBody(in.Body)
+}
+
+// refuseUnverified charges a request that is not verified to the budget of its client.
+func (h *Handler) refuseUnverified(work reservedWork, in received, err error) *refusal {
 	if v, ok := errors.AsType[*verify.Error](err); ok && v.Reason == verify.ReasonUnavailable {
 		return h.refuseWithoutKeys(work, in, v)
 	}
-	if refused = unverified(err); work.units == 0 {
-		refused = h.chargeForgery(in.client, refused)
-	} else if !work.clientHasBudget {
+	refused := unverified(err)
+	if work.units == 0 {
+		return h.chargeForgery(in.client, refused)
+	}
+	if !work.clientHasBudget {
 		refused.outcome, refused.retryAfter = OutcomeForgeryLimit, time.Second
 	}
-	return refused.withBody(in.Body)
+	return refused
 }
 
 // returnWork returns the reserved work of a genuine request.
@@ -158,8 +165,7 @@ func (h *Handler) refuseWithoutKeys(w reservedWork, in received, v *verify.Error
 	if !w.clientHasBudget {
 		return &refusal{outcome: OutcomeShed, reason: string(v.Reason), retryAfter: retryAfter}
 	}
-	refused := &refusal{outcome: OutcomeKeysUnavailable, reason: string(v.Reason), detail: v.Detail, retryAfter: retryAfter}
-	return refused.withBody(in.Body)
+	return &refusal{outcome: OutcomeKeysUnavailable, reason: string(v.Reason), detail: v.Detail, retryAfter: retryAfter}
 }
 
 func unverified(err error) *refusal {

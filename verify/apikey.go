@@ -89,77 +89,95 @@ func (v *apiKeyVerifier) CPUCost(r *Request) int {
 	return viewWork(r)
 }
 
-func (v *apiKeyVerifier) Verify(_ context.Context, r *Request) error {
-	if v.path != nil {
-		return v.inBody(r)
+func (v *apiKeyVerifier) Verify(ctx context.Context, r *Request) error {
+	return verdict(v.match(ctx, r))
+}
+
+func (v *apiKeyVerifier) match(_ context.Context, r *Request) (Match, *Error) {
+	find := v.inHeader
+	switch {
+	case v.path != nil:
+		find = v.inBody
+	case len(r.Header[v.header]) == 0 && v.query != "":
+		find = v.inQuery
 	}
+	number, err := find(r)
+	return Match{number, len(v.values)}, err
+}
+
+// inHeader, inQuery and inBody return the number, from 1, of the value in the request.
+func (v *apiKeyVerifier) inHeader(r *Request) (int, *Error) {
 	sent := r.Header[v.header]
-	if len(sent) == 0 && v.query != "" {
-		return v.inQuery(r)
-	}
 	if len(sent) == 0 {
-		return v.missing
+		return 0, v.missing
 	}
-	same, prefixed := 0, false
+	number, prefixed := 0, false
 	for _, s := range sent[:min(len(sent), maxCandidates)] {
 		if len(s) >= len(v.prefix) && strings.EqualFold(s[:len(v.prefix)], v.prefix) {
 			prefixed = true
-			same |= v.compare(s[len(v.prefix):])
+			number = max(number, v.find(s[len(v.prefix):]))
 		}
 	}
 	switch {
 	case !prefixed:
-		return v.prefixErr
-	case same != 1:
-		return v.wrong
+		return 0, v.prefixErr
+	case number == 0:
+		return 0, v.wrong
 	}
-	return nil
+	return number, nil
 }
 
-func (v *apiKeyVerifier) inQuery(r *Request) error {
+func (v *apiKeyVerifier) inQuery(r *Request) (int, *Error) {
 	_, raw, _ := strings.Cut(r.URL, "?")
 	values, err := neturl.ParseQuery(raw)
 	sent := values[v.query]
 	switch {
 	case err != nil || len(sent) == 0:
-		return v.missing
-	case len(sent) > 1 || v.compare(sent[0]) != 1:
-		return v.wrong
+		return 0, v.missing
+	case len(sent) > 1:
+		return 0, v.wrong
 	}
-	return nil
+	number := v.find(sent[0])
+	if number == 0 {
+		return 0, v.wrong
+	}
+	return number, nil
 }
 
-func (v *apiKeyVerifier) inBody(r *Request) error {
+func (v *apiKeyVerifier) inBody(r *Request) (number int, bad *Error) {
 	view, bad := viewOf(r)
 	if bad != nil {
-		return bad
+		return 0, bad
 	}
 	n, bad := view.each(v.path[0], func(o object) *Error {
-		if text, _ := o.text(rootPath); v.compare(text) != 1 { // cannot fail for the root path
+		text, _ := o.text(rootPath) // cannot fail for the root path
+		if number = v.find(text); number == 0 {
 			return v.wrong
 		}
 		return nil
 	})
-	switch {
-	case bad != nil:
-		return bad
-	case n == 0:
-		return v.missing
+	if bad == nil && n == 0 {
+		bad = v.missing
 	}
-	return nil
+	return number, bad
 }
 
-// compare returns 1 if s is one of the values and 0 otherwise, in a time that does
-// not depend on the values. It returns 0 for an empty s.
-func (v *apiKeyVerifier) compare(s string) int {
+// find returns the number of s among the values, or 0, in a time that does not depend on the
+// values. It returns 0 for an empty s.
+func (v *apiKeyVerifier) find(s string) int {
 	if s == "" {
 		return 0
 	}
-	sum, same := sha256.Sum256([]byte(s)), 0
-	for i := range v.values {
-		same |= subtle.ConstantTimeCompare(sum[:], v.values[i][:])
+	return findHash(v.values, sha256.Sum256([]byte(s)))
+}
+
+// findHash returns the number, from 1, of the last hash in the list that equals sum, or 0 if none
+// does, in constant time.
+func findHash(list [][sha256.Size]byte, sum [sha256.Size]byte) (number int) {
+	for i := range list {
+		number = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], list[i][:]), i+1, number)
 	}
-	return same
+	return number
 }
 
 // sign adds the first value.

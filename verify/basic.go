@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -90,21 +89,22 @@ func (*basicAuthVerifier) sign(c Config, r *Request, _ crypto.Signer) error {
 
 func (*basicAuthVerifier) CPUCost(*Request) int { return 0 }
 
-func (v *basicAuthVerifier) Verify(_ context.Context, r *Request) error {
+func (v *basicAuthVerifier) Verify(ctx context.Context, r *Request) error {
+	return verdict(v.match(ctx, r))
+}
+
+func (v *basicAuthVerifier) match(_ context.Context, r *Request) (Match, *Error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
-		return errNoAuthorization
+		return Match{}, errNoAuthorization
 	}
 	name, token, ok := strings.Cut(values[0], " ")
 	if !ok || len(values) > 1 || !strings.EqualFold(name, "Basic") {
-		return errNotBasic
+		return Match{}, errNotBasic
 	}
-	sum, same := sha256.Sum256([]byte(strings.TrimLeft(token, " "))), 0
-	for i := range v.tokens {
-		same |= subtle.ConstantTimeCompare(sum[:], v.tokens[i][:])
+	number := findHash(v.tokens, sha256.Sum256([]byte(strings.TrimLeft(token, " "))))
+	if number == 0 {
+		return Match{}, errWrongPassword
 	}
-	if same != 1 {
-		return errWrongPassword
-	}
-	return nil
+	return Match{number, len(v.tokens)}, nil
 }

@@ -171,38 +171,47 @@ var (
 const maxToken = 16 << 10
 
 func (v *jwtVerifier) Verify(ctx context.Context, r *Request) error {
-	return orNil(v.verify(ctx, r))
+	return verdict(v.match(ctx, r))
 }
 
-func (v *jwtVerifier) verify(ctx context.Context, r *Request) *Error {
+func (v *jwtVerifier) match(ctx context.Context, r *Request) (Match, *Error) {
+	token, signed, err := v.token(r)
+	if err != nil {
+		return Match{}, err
+	}
+	payload, match, err := v.payload(ctx, token, signed)
+	if err == nil {
+		err = v.checkClaims(payload, r)
+	}
+	return match, err
+}
+
+// token returns the token of a request, and its parts.
+func (v *jwtVerifier) token(r *Request) (string, *jose.JSONWebSignature, *Error) {
 	values := r.Header[v.header]
 	switch {
 	case len(values) == 0:
-		return v.missing
+		return "", nil, v.missing
 	case len(values) > 1:
-		return errTokenTwice
+		return "", nil, errTokenTwice
 	}
 	token := values[0]
 	if len(token) < len(v.prefix) || !strings.EqualFold(token[:len(v.prefix)], v.prefix) { // RFC 9110, section 11.1: schemes are case-insensitive
-		return v.prefixErr
+		return "", nil, v.prefixErr
 	}
 	token = trim(token[len(v.prefix):])
 	if len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") { // the library ignores white space
-		return errTokenShape
+		return "", nil, errTokenShape
 	}
 	signed, bad := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{v.algorithm})
 	if bad != nil {
-		return errTokenShape
+		return "", nil, errTokenShape
 	}
-	payload, err := v.payload(ctx, token, signed)
-	if err != nil {
-		return err
-	}
-	return v.checkClaims(payload, r)
+	return token, signed, nil
 }
 
 // payload returns the token's payload after a key has verified its signature.
-func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
+func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JSONWebSignature) ([]byte, Match, *Error) {
 	if v.fits == nil {
 		return v.withSecret(token, signed)
 	}
@@ -210,15 +219,15 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 	keys := v.static
 	if v.keySetURL != "" && len(keys) == 0 {
 		if v.keys == nil {
-			return nil, errNotFetched
+			return nil, Match{}, errNotFetched
 		}
 		var err error
 		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
-			return nil, errUnavailable // Keys logs the cause
+			return nil, Match{}, errUnavailable // Keys logs the cause
 		}
 	}
 	tried, tries := 0, keyTries(maxKeyWork)
-	for _, k := range keys {
+	for i, k := range keys {
 		named := k.ID != "" && id != ""
 		if (named && k.ID != id) || (k.Algorithm != "" && k.Algorithm != string(v.algorithm)) || !v.fits(k.Public) {
 			continue
@@ -228,13 +237,16 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 		}
 		tried++
 		if payload, err := v.check(signed, k.Public); err == nil {
-			return payload, nil
+			if len(v.static) == 0 {
+				return payload, Match{}, nil
+			}
+			return payload, Match{i + 1, len(keys)}, nil
 		}
 	}
 	if tried == 0 {
-		return nil, errNoKey
+		return nil, Match{}, errNoKey
 	}
-	return nil, refusef(ReasonMismatch, "no public key matched (of %d)", tried)
+	return nil, Match{}, refusef(ReasonMismatch, "no public key matched (of %d)", tried)
 }
 
 func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, error) {
@@ -274,18 +286,18 @@ func (v *jwtVerifier) namesKey(r *Request) bool {
 // withSecret compares the token's HMAC with all secrets. The library cannot be
 // used: following RFC 7518, section 3.2, it refuses secrets shorter than the hash,
 // and the secrets of some providers are shorter.
-func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
+func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([]byte, Match, *Error) {
 	sent := signed.Signatures[0]
 	_, critical := sent.Protected.ExtraHeaders["crit"] // RFC 7515, section 4.1.11: refuse extensions that are not understood
 	input := token[:strings.LastIndexByte(token, '.')]
-	same := 0
-	for _, secret := range v.secrets {
-		same |= subtle.ConstantTimeCompare(v.tokenMAC(secret, input), sent.Signature)
+	number := 0
+	for i, secret := range v.secrets {
+		number = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(v.tokenMAC(secret, input), sent.Signature), i+1, number)
 	}
-	if same != 1 || critical {
-		return nil, refusef(ReasonMismatch, "no secret matched (of %d)", len(v.secrets))
+	if number == 0 || critical {
+		return nil, Match{}, refusef(ReasonMismatch, "no secret matched (of %d)", len(v.secrets))
 	}
-	return signed.UnsafePayloadWithoutVerification(), nil
+	return signed.UnsafePayloadWithoutVerification(), Match{number, len(v.secrets)}, nil
 }
 
 // tokenMAC returns the HMAC of the header and payload of a token.

@@ -94,8 +94,8 @@ func (m *macChecker) take() *keyedMACs {
 
 // check compares every candidate with every secret, so that its duration does not
 // reveal which one was close.
-func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
-	keyed, same := m.take(), 0
+func (m *macChecker) check(_ context.Context, w *workspace, r *Request) (Match, *Error) {
+	keyed, number := m.take(), 0
 	defer m.spare.Store(keyed)
 	for k, mac := range *keyed {
 		m.sum(mac, k, w, r)
@@ -103,13 +103,13 @@ func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 			if m.perHeader && w.headerIndexes[i] != k {
 				continue
 			}
-			same |= subtle.ConstantTimeCompare(w.sum, candidate)
+			number = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(w.sum, candidate), k+1, number)
 		}
 	}
-	if same != 1 {
-		return m.mismatch
+	if number == 0 {
+		return Match{}, m.mismatch
 	}
-	return nil
+	return Match{number, len(m.keys)}, nil
 }
 
 // sum writes the MAC of the message with key k to w.sum. mac is keyed with key k.

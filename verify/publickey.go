@@ -153,12 +153,12 @@ func newKeyChecker(c Config, keys Keys) *keyChecker {
 
 func (k *keyChecker) sizes() (minSize, maxSize int) { return k.minSize, k.maxSize }
 
-func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error {
+func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) (Match, *Error) {
 	keys := k.static
 	if k.certificate != nil {
 		var err *Error
 		if keys, err = k.certificate.find(ctx, r); err != nil {
-			return err
+			return Match{}, err
 		}
 	}
 	message := append(w.whole[:0], w.before...)
@@ -169,10 +169,14 @@ func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error
 	if cap(message) <= maxReusedBytes {
 		w.whole = message
 	}
-	if !k.matches(keys, message, w.candidates) {
-		return k.mismatch
+	number := k.find(keys, message, w.candidates)
+	switch {
+	case number == 0:
+		return Match{}, k.mismatch
+	case k.certificate != nil:
+		return Match{}, nil
 	}
-	return nil
+	return Match{number, len(keys)}, nil
 }
 
 // signature signs with key, or returns ErrPrivateKey if key is nil.
@@ -197,9 +201,9 @@ func (a algorithm) sign(key crypto.Signer, message []byte) ([]byte, error) {
 
 var errOtherKey = &Error{ReasonKey, "the private key is for another algorithm"}
 
-// matches reports whether a signature is valid for one of the keys. It stops when
-// the budget for public-key operations is exhausted.
-func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bool {
+// find returns the number, from 1, of a key for which a signature is valid, or 0 if there is none.
+// It stops when the budget for public-key operations is exhausted.
+func (k *keyChecker) find(keys []Key, message []byte, candidates [][]byte) int {
 	digest, tries := digestOf(k.hash, message), keyTries(maxKeyWork)
 	for _, candidate := range candidates[:min(len(candidates), maxKeyTries)] {
 		for i := range keys {
@@ -207,14 +211,14 @@ func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bo
 				continue
 			}
 			if !tries.take(keys[i].Public) {
-				return false
+				return 0
 			}
 			if k.verify(keys[i].Public, message, digest, candidate) {
-				return true
+				return i + 1
 			}
 		}
 	}
-	return false
+	return 0
 }
 
 func (k *keyChecker) work(bodySize, signatures int) int {

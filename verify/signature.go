@@ -59,7 +59,7 @@ type checker interface {
 	// work returns an upper bound of the CPU cost of check, in units, for the
 	// size of the body and the number of signatures.
 	work(bodySize, signatures int) int
-	check(ctx context.Context, w *workspace, r *Request) *Error
+	check(ctx context.Context, w *workspace, r *Request) (Match, *Error)
 	// signature signs the message in w. Only public-key signatures need key.
 	signature(w *workspace, r *Request, key crypto.Signer) ([]byte, error)
 }
@@ -156,39 +156,49 @@ func newOutline(c Config) *outline {
 // always means a request with a valid signature: a replay, a long delay or a wrong
 // clock, but not a forgery.
 func (v *signatureVerifier) Verify(ctx context.Context, r *Request) error {
-	return orNil(v.verify(ctx, r))
+	return verdict(v.match(ctx, r))
 }
 
-func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
-	for i := range v.require {
-		q := &v.require[i]
-		switch values := r.Header[q.name]; {
-		case len(values) == 0:
-			return q.missing
-		case len(values) > 1 || values[0] != q.value:
-			return q.other
-		}
-	}
-	if v.path == nil && !v.present(r) {
-		return v.missing
-	}
-	var view object
-	if v.needView {
-		var err *Error
-		if view, err = viewOf(r); err != nil {
-			return err
-		}
+// match returns the secret of the last item of the body, if the items are signed individually.
+func (v *signatureVerifier) match(ctx context.Context, r *Request) (Match, *Error) {
+	view, err := v.checkRequest(r)
+	if err != nil {
+		return Match{}, err
 	}
 	w := workspacePool.Get().(*workspace) //nolint:forcetypeassert // the pool contains only workspaces
 	defer w.release()
 	if v.items == nil {
-		return v.verifyMessage(ctx, w, r, view)
+		return v.matchMessage(ctx, w, r, view)
 	}
-	n, err := view.each(v.items[0], func(item object) *Error { return v.verifyMessage(ctx, w, r, item) })
+	var last Match
+	n, err := view.each(v.items[0], func(item object) (err *Error) {
+		last, err = v.matchMessage(ctx, w, r, item)
+		return err
+	})
 	if err == nil && n == 0 {
 		err = v.noItem
 	}
-	return err
+	return last, err
+}
+
+// checkRequest checks the headers that must be present, and parses the body if it is needed.
+func (v *signatureVerifier) checkRequest(r *Request) (object, *Error) {
+	for i := range v.require {
+		q := &v.require[i]
+		switch values := r.Header[q.name]; {
+		case len(values) == 0:
+			return object{}, q.missing
+		case len(values) > 1 || values[0] != q.value:
+			return object{}, q.other
+		}
+	}
+	if v.path == nil && !v.present(r) {
+		return object{}, v.missing
+	}
+	if !v.needView {
+		return object{}, nil
+	}
+	return viewOf(r)
 }
 
 // CPUCost adds the costs of parsing the body, of its items, and of the checker.
@@ -224,51 +234,53 @@ func (v *signatureVerifier) signatures(r *Request) (n int) {
 	return n
 }
 
-// verifyMessage verifies one message: the request, or an item of its body.
-func (v *signatureVerifier) verifyMessage(ctx context.Context, w *workspace, r *Request, view object) *Error {
+// matchMessage verifies one message: the request, or an item of its body.
+func (v *signatureVerifier) matchMessage(ctx context.Context, w *workspace, r *Request, view object) (Match, *Error) {
+	at, err := v.prepare(w, r, view)
+	if err != nil {
+		return Match{}, err
+	}
+	match, err := v.checker.check(ctx, w, r)
+	if err == nil && v.reserved != nil {
+		err = v.checkReserved(ctx, w.message(r))
+	}
+	if err == nil && v.stampInBody() {
+		at, err = v.stamp.inBody(r)
+	}
+	if err == nil && v.stamp != nil {
+		err = v.stamp.checkAge(at, r.At)
+	}
+	return match, err
+}
+
+// stampInBody reports whether the timestamp is a field of the body, which is trusted only after the
+// signature was checked.
+func (v *signatureVerifier) stampInBody() bool { return v.stamp != nil && v.stamp.jsonPath != "" }
+
+// prepare reads the signatures and the timestamp of a message, and composes the signed text in w.
+func (v *signatureVerifier) prepare(w *workspace, r *Request, view object) (at unixTime, err *Error) {
 	w.reset(v.checker.sizes())
 	stamp, times, err := v.collect(w, r, view)
 	if err != nil {
-		return err
+		return at, err
 	}
-	var at unixTime
-	inBody := v.stamp != nil && v.stamp.jsonPath != ""
-	if v.stamp != nil && !inBody {
+	if v.stamp != nil && !v.stampInBody() {
 		if at, stamp, err = v.stamp.read(r, stamp, times); err != nil {
-			return err
+			return at, err
 		}
 	}
 	switch {
 	case w.proposed > maxCandidates:
-		return v.tooMany
+		return at, v.tooMany
 	case len(w.candidates) == 0 && w.prefixed:
-		return v.encodingErr
+		return at, v.encodingErr
 	case len(w.candidates) == 0:
-		return v.prefixErr
+		return at, v.prefixErr
 	}
 	if err := v.checkPins(w); err != nil {
-		return err
+		return at, err
 	}
-	if err := v.message.compose(w, r, stamp); err != nil {
-		return err
-	}
-	if err := v.checker.check(ctx, w, r); err != nil {
-		return err
-	}
-	if v.reserved != nil {
-		if err := v.checkReserved(ctx, w.message(r)); err != nil {
-			return err
-		}
-	}
-	if inBody {
-		if at, err = v.stamp.inBody(r); err != nil {
-			return err
-		}
-	}
-	if v.stamp != nil {
-		return v.stamp.checkAge(at, r.At)
-	}
-	return nil
+	return at, v.message.compose(w, r, stamp)
 }
 
 // collect reads the fields of the body and the signatures into w. If the timestamp

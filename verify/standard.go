@@ -128,6 +128,10 @@ func (v *standardVerifier) CPUCost(r *Request) (work int) {
 // Verify returns the error of the first verifier, unless only a later verifier
 // found a signature with its prefix.
 func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
+	return verdict(v.match(ctx, r))
+}
+
+func (v *standardVerifier) match(ctx context.Context, r *Request) (Match, *Error) {
 	for i := range v.families {
 		f := &v.families[i]
 		if len(r.Header[f.header]) == 0 {
@@ -135,20 +139,20 @@ func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
 		}
 		var refusal *Error
 		for _, one := range f.verifiers {
-			err := one.verify(ctx, r)
+			match, err := one.match(ctx, r)
 			if err == nil {
 				err = v.oneID(r, r.Header[f.id][0])
 			}
 			if err == nil {
-				return nil
+				return match, nil
 			}
 			if refusal == nil || refusal.Reason == ReasonPrefix {
 				refusal = err
 			}
 		}
-		return refusal
+		return Match{}, refusal
 	}
-	return v.missing
+	return Match{}, v.missing
 }
 
 // sign uses the first family of headers, and the HMAC if c has secrets.

@@ -45,26 +45,27 @@ var (
 // Verify tries the URL with and without its port, like Twilio's libraries, which
 // add the default port and remove any port.
 func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
+	return verdict(v.match(ctx, r))
+}
+
+func (v *urlFormVerifier) match(ctx context.Context, r *Request) (match Match, refusal *Error) {
 	u, err := neturl.Parse(r.URL)
 	if err != nil || r.URL == "" {
-		return errNoURL
+		return match, errNoURL
 	}
-	form, bad := signedForm(u, r)
-	if bad != nil {
-		return bad
+	form, refusal := signedForm(u, r)
+	if refusal != nil {
+		return match, refusal
 	}
-	var refusal *Error
 	for _, written := range withAndWithoutPort(r.URL, u) {
 		signed := *r
 		signed.URL = written + form
-		if refusal = v.signature.verify(ctx, &signed); refusal == nil {
-			return nil
-		}
-		if refusal.Reason != ReasonMismatch {
+		match, refusal = v.signature.match(ctx, &signed)
+		if refusal == nil || refusal.Reason != ReasonMismatch {
 			break
 		}
 	}
-	return refusal
+	return match, refusal
 }
 
 // CPUCost adds the cost of sorting the form and of checking two URLs, with and

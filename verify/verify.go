@@ -49,6 +49,31 @@ type Verifier interface {
 	CPUCost(r *Request) int
 }
 
+// Match says which of its secrets or public keys a Verifier matched with a request. The zero Match
+// belongs to a scheme without secrets, and to keys that are fetched.
+type Match struct {
+	Number int // of the secret or key, from 1, in the order of the Config
+	Of     int // the number of secrets or keys; repeated ones count once
+}
+
+// Identify verifies a request as v.Verify does, and returns which secret or key matched. The Match is
+// meaningless if the error is not nil.
+func Identify(ctx context.Context, v Verifier, r *Request) (Match, error) {
+	if m, ok := v.(matcher); ok {
+		match, err := m.match(ctx, r)
+		return match, orNil(err)
+	}
+	return Match{}, v.Verify(ctx, r)
+}
+
+// matcher is a Verifier with several secrets or keys.
+type matcher interface {
+	match(ctx context.Context, r *Request) (Match, *Error)
+}
+
+// verdict returns the result of match for Verify.
+func verdict(_ Match, err *Error) error { return orNil(err) }
+
 // ErrSignature is wrapped by every error of every Verifier.
 var ErrSignature = errors.New("the request is not verified")
 

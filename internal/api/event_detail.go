@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
@@ -26,6 +27,10 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 		Actions: []actionView{}, ActionsCount: count,
 		Outcome: string(outcome.Outcome), Failures: []failureView{}}
 	d.Method, d.PathSuffix, d.Query = webhookRequest(&e, p)
+	d.Verification = viewVerification(&e, p)
+	if d.ReceivedInMinute, err = s.receivedInMinute(ctx, by, &e); err != nil {
+		return nil, err
+	}
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a, outcome))
 	}
@@ -47,6 +52,27 @@ func webhookRequest(e *eventhook.Event, p eventhook.Payload) (method *string, su
 	}
 	text, suffix, query := payload.HeaderBlock(p.Headers).Request()
 	return &text, suffix, query
+}
+
+// viewVerification returns how a webhook was verified; nil if that is not recorded.
+func viewVerification(e *eventhook.Event, p eventhook.Payload) *verificationView {
+	v, ok := payload.HeaderBlock(p.Headers).Verification()
+	if e.Origin != eventhook.OriginSource || !ok {
+		return nil
+	}
+	return &verificationView{v.Scheme, v.Secret, v.Of}
+}
+
+// receivedInMinute returns how many webhooks the source of an event stored in the same minute; nil
+// if that is not known.
+func (s *server) receivedInMinute(ctx context.Context, by caller, e *eventhook.Event) (*int64, error) {
+	at := e.ID.Time()
+	if e.Origin != eventhook.OriginSource || s.Now().Sub(at) > eventhook.TrafficRetention-time.Hour {
+		return nil, nil //nolint:nilnil // not known
+	}
+	t, err := s.Overviews.SourceTraffic(ctx, by.tenant, e.SourceID, eventhook.TrafficWindowAt(at, eventhook.TrafficMinute, 1))
+	n := max(t.Received, 1) // an instance may not have counted this event yet
+	return &n, err
 }
 
 func viewAction(a eventhook.Action, o eventhook.EventOutcome) actionView {

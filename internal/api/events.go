@@ -75,11 +75,13 @@ type EventView struct {
 
 type eventDetail struct {
 	EventView
-	Method     *string           `json:"method" example:"POST" doc:"Method of the request; null if the event is no webhook or its payload is past the retention period."`
-	PathSuffix string            `json:"path_suffix" example:"/opened" doc:"Path of the request below the URL of the source, as it was sent; empty if the request had that URL."`
-	Query      string            `json:"query" example:"region=eu" doc:"Query of the request, without the question mark. Credentials are redacted."`
-	Headers    map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
-	Body       json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
+	Method           *string           `json:"method" example:"POST" doc:"Method of the request; null if the event is no webhook or its payload is past the retention period."`
+	PathSuffix       string            `json:"path_suffix" example:"/opened" doc:"Path of the request below the URL of the source, as it was sent; empty if the request had that URL."`
+	Query            string            `json:"query" example:"region=eu" doc:"Query of the request, without the question mark. Credentials are redacted."`
+	Headers          map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
+	Verification     *verificationView `json:"verification,omitempty" doc:"How the request was verified; absent if the event is no webhook, if its payload is past the retention period, or if an earlier version stored it."`
+	ReceivedInMinute *int64            `json:"received_in_minute" example:"42" doc:"How many webhooks the source stored in the minute of this one, duplicates included. Instances write the count every 2 seconds. Null if the event is no webhook, and after 25 hours."`
+	Body             json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
 	// An event can have thousands of actions and deliveries.
 	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
@@ -88,6 +90,13 @@ type eventDetail struct {
 
 	Outcome  string        `json:"outcome" enum:"succeeded,in_progress,failed" doc:"failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included."`
 	Failures []failureView `json:"failures" doc:"Why the outcome is failed, at most 100."`
+}
+
+// verificationView says how the request of a webhook was verified.
+type verificationView struct {
+	Scheme       string `json:"scheme" example:"sha256" doc:"The provider's scheme, or the verifier's type."`
+	Secret       int    `json:"secret" example:"1" doc:"Which of the secrets or public keys of the source matched, from 1 in their order at that time; 0 if the scheme has none, or keys that the provider publishes."`
+	SecretsCount int    `json:"secrets_count" example:"2" doc:"Number of secrets or public keys at that time."`
 }
 
 // failureView is one cause of the outcome failed.

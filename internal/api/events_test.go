@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,6 +37,7 @@ func TestEventHasAllMembersOfTheContract(t *testing.T) {
 		t.Errorf("in a list (-want +got):\n%s", diff)
 	}
 	want["method"], want["path_suffix"], want["query"] = "POST", "", ""
+	want["received_in_minute"] = 1.0 // the instance has written no count yet
 	want["headers"] = map[string]any{"Content-Type": "application/json"}
 	want["body"] = map[string]any{"n": 1.0}
 	want["actions"], want["actions_count"], want["deliveries"], want["deliveries_count"] = []any{}, 0.0, []any{}, 0.0
@@ -194,6 +196,40 @@ func TestEventShowsItsRequest(t *testing.T) {
 		}
 		r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
 		if diff := cmp.Diff(c.want, request(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
+		}
+	}
+}
+
+func TestEventTellsHowItWasVerifiedAndTheRateOfItsSource(t *testing.T) {
+	r := setUp(t)
+	type facts struct {
+		Verification     map[string]any `json:"verification"`
+		ReceivedInMinute *int           `json:"received_in_minute"`
+	}
+	seen := func(origin eventhook.Origin, headers string, counts ...eventhook.TrafficCount) (got facts) {
+		e := r.event(func(e *eventhook.Event) { e.Headers, e.Origin = []byte(headers), origin })
+		for i := range counts {
+			counts[i].TrafficOf = eventhook.TrafficOf{TenantID: e.TenantID, SourceID: e.SourceID}
+			counts[i].Span, counts[i].At = eventhook.TrafficMinute, e.ID.Time().Truncate(time.Minute)
+		}
+		if err := r.db.AddTraffic(t.Context(), 1, counts); err != nil {
+			t.Fatal(err)
+		}
+		r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
+		return got
+	}
+	secret := map[string]any{"scheme": "v1", "secret": 2.0, "secrets_count": 2.0}
+	for _, c := range []struct {
+		claim     string
+		got, want facts
+	}{
+		{"the second secret", seen(eventhook.OriginSource, ":verified: v1 2/2\r\n"), facts{secret, new(1)}},
+		{"an event of an earlier version", seen(eventhook.OriginSource, "X-A: b\r\n",
+			eventhook.TrafficCount{Traffic: eventhook.Traffic{Received: 42}}), facts{nil, new(42)}},
+		{"a published event", seen(eventhook.OriginAPI, "X-A: b\r\n"), facts{}},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
 	}

@@ -29,7 +29,7 @@ func exampleEvent() EventView {
 const examplePush = `{"ref":"refs/heads/main","after":"9fceb02"}`
 
 func eventExamples() map[string]example {
-	detail := eventDetail{EventView: exampleEvent(), Method: new("POST"), Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
+	detail := eventDetail{EventView: exampleEvent(), Method: new("POST"), Verification: &verificationView{"sha256", 1, 1}, Headers: map[string]string{"Content-Type": "application/json", "X-Github-Event": "push"},
 		Body: json.RawMessage(examplePush), ActionsCount: 1, Deliveries: []Delivery{}, Outcome: "succeeded", Failures: []failureView{},
 		Actions: []actionView{{ID: exampleActionID, RouteID: exampleRouteID, RouteName: "pushes", TargetType: "task", Status: "success", Attempts: 1,
 			TaskExecutionID: new(exampleExecutionID), EffectStatus: new("completed"), StartedAt: exampleTime(10),

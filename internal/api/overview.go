@@ -18,6 +18,8 @@ type OverviewStore interface {
 	Overview(ctx context.Context, tenant eventhook.TenantID, w eventhook.TrafficWindow) (eventhook.Overview, error)
 	// GatewayOverview is Overview for all tenants.
 	GatewayOverview(ctx context.Context, w eventhook.TrafficWindow) (eventhook.Overview, error)
+	// SourceTraffic returns the traffic of a source in a window.
+	SourceTraffic(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, w eventhook.TrafficWindow) (eventhook.Traffic, error)
 	// WorkQueues returns the queues of a tenant that have open executions, at most 100, by name.
 	WorkQueues(ctx context.Context, tenant eventhook.TenantID) ([]eventhook.WorkQueue, error)
 }

@@ -22,6 +22,7 @@ const (
 // failedEvent is a webhook with a dead task and a dead delivery. Every text is hostile.
 func failedEvent() client.EventDetail {
 	return client.EventDetail{ID: eventID, EventType: attack, Status: "delivered", Outcome: "failed", Origin: "source", Source: ref("github"),
+		Verification: &client.Verification{Scheme: "sha256", Secret: 2, SecretsCount: 2}, ReceivedInMinute: ref(int64(42)),
 		Method: ref("POST"), PathSuffix: "/opened", Query: "region=eu", SourceIP: ref("203.0.113.7"), BodySize: 14, ContentType: "application/json",
 		IdempotencyKey: ref("key-1"), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", RequestID: ref(attack), ReceivedAt: today, ProcessedAt: ref(today.Add(2 * time.Millisecond)),
 		Headers:  map[string]string{"X-Note": attack + `'; rm -rf /`, "Authorization": "[redacted]", "Host": "hooks.example", "Content-Type": "application/json"},
@@ -38,7 +39,8 @@ func storyFixture(t *testing.T, e client.EventDetail) *fixture {
 	t.Helper()
 	f := newFixture(t)
 	f.answer("GET "+eventCall, e)
-	f.answer("GET "+T+"/sources/github", client.Source{Slug: "github", IngestURL: "https://hooks.example/in/github", Provider: ref("github"), SecretsCount: 2})
+	f.answer("GET "+T+"/sources/github", client.Source{Slug: "github", IngestURL: "https://hooks.example/in/github", Provider: ref("github"), SecretsCount: 2,
+		RateLimit: client.RateLimit{RequestsPerMinute: ref(int64(1000))}})
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "d1", DuplicateOf: ref(eventID), ReceivedAt: today}}})
 	f.answer("POST "+eventCall+"/test", client.EventTest{Routes: []client.RouteExplanation{{ID: "r1", Name: "payments", Matched: true, Reason: "amount 4200"},
 		{ID: "r2", Name: attack, Reason: attack}}})
@@ -59,10 +61,20 @@ func (f *fixture) payload(body string) {
 
 func TestEventStoryTellsWhatHappened(t *testing.T) {
 	f := storyFixture(t, failedEvent())
-	f.get(eventPage).is(http.StatusOK).lacks("<script>alert").shows("203.0.113.7", "Passed the verification of github (2 secrets today)", "1 later duplicate",
+	f.get(eventPage).is(http.StatusOK).lacks("<script>alert").shows("203.0.113.7", "verified (sha256, secret 2 of 2)", "42 requests in this minute; the limit is 1\u202f000", "1 later duplicate",
 		"today's routes", "amount 4200", "no match", "/console/t/acme/work/"+taskID, `name="execution" value="`+taskID+`"`, "/console/t/acme/deliveries/"+deliveryID,
 		"http_5xx", "31 ms", "<details open><summary>Attempts", "/console/t/acme/events?trace_id=4bf92f3577b34da6a3ce929d0e0e4736", "Run again").
 		lacks(`data-live="`, ">Reprocess<")
+}
+
+func TestStoryTellsThatARequestWasNotVerified(t *testing.T) {
+	e := failedEvent()
+	e.Verification = &client.Verification{Scheme: "none"}
+	storyFixture(t, e).get(eventPage).is(http.StatusOK).shows("not verified", "accepts every request")
+	e.Verification = &client.Verification{Scheme: "jwt"}
+	storyFixture(t, e).get(eventPage).is(http.StatusOK).shows("verified (jwt)").lacks("not verified")
+	e.Verification, e.ReceivedInMinute = nil, nil
+	storyFixture(t, e).get(eventPage).is(http.StatusOK).lacks("verified (", "not verified", "in this minute")
 }
 
 func TestOpenEventIsFollowed(t *testing.T) {

@@ -1,10 +1,38 @@
 package console
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
+
+// Verified says how the request was verified, such as "verified (v1, secret 2 of 2)"; "" if that is not
+// recorded, and for events that are no webhook.
+func (s *story) Verified() string {
+	v := s.Verification
+	switch {
+	case v == nil || s.IsUnverified():
+		return ""
+	case v.SecretsCount == 0:
+		return "verified (" + v.Scheme + ")"
+	}
+	return fmt.Sprintf("verified (%s, secret %d of %d)", v.Scheme, v.Secret, v.SecretsCount)
+}
+
+// IsUnverified reports whether the source accepted the request without a verification.
+func (s *story) IsUnverified() bool { return s.Verification != nil && s.Verification.Scheme == "none" }
+
+// Rate compares the webhooks of the same minute with today's limit of the source; "" if the number is
+// not known.
+func (s *story) Rate() string {
+	if s.ReceivedInMinute == nil || s.Source == nil || s.Source.RateLimit.RequestsPerMinute == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s in this minute; the limit is %s", web.Plural(*s.ReceivedInMinute, "request", "requests"),
+		web.Number(*s.Source.RateLimit.RequestsPerMinute))
+}
 
 // ActionsShown returns the number of actions in the page.
 func (s *story) ActionsShown() int64 { return int64(len(s.Actions)) }

@@ -34,6 +34,25 @@ func TestHeaderBlockGet(t *testing.T) {
 	}
 }
 
+func TestHeaderBlocksRecordTheVerification(t *testing.T) {
+	for _, want := range []payload.Verification{{"v1", 2, 3}, {"jwt", 0, 0}, {"none", 0, 0}, {"sha256", 1, 1}} {
+		b := want.Append(payload.HeaderBlock(block))
+		if got, ok := b.Verification(); got != want || !ok {
+			t.Errorf("got %+v, %t; want %+v", got, ok, want)
+		}
+		for name := range b.All() {
+			if name == payload.VerifiedField {
+				t.Error("All yields the verification")
+			}
+		}
+	}
+	for _, text := range []string{"", block, "X-Verified: v1 1/1\r\n"} {
+		if got, ok := payload.HeaderBlock(text).Verification(); ok || got != (payload.Verification{}) {
+			t.Errorf("%q: got %+v, %t; want none", text, got, ok)
+		}
+	}
+}
+
 func TestMalformedHeaderBlocks(t *testing.T) {
 	for _, b := range []string{"", "\r\n", "X-A", "X-A\r\n", ":\r\n", "\r\n\r\nX-B: y", "X-A : v\r\n"} {
 		if got := payload.HeaderBlock(b).Get("X-A"); got != "" {

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,18 +26,51 @@ import (
 // implements it.
 type Header interface{ Get(name string) string }
 
-// HeaderBlock is an HTTP/1.1 header block, the form in which events store headers. The fields
-// MethodField and PathField come before the headers, and All omits them.
+// HeaderBlock is an HTTP/1.1 header block, the form in which events store headers. All omits the
+// pseudo-header fields.
 type HeaderBlock []byte
 
-// Pseudo-header fields of a HeaderBlock, with the names that HTTP/2 gives them (RFC 9113, section
+// Pseudo-header fields of a HeaderBlock. The first two have the names of HTTP/2 (RFC 9113, section
 // 8.3.1). No request has a header with such a name.
 const (
 	MethodField = ":method" // absent for POST
 	// PathField has the path suffix and the query of the request: the path below the URL of the
 	// source, and after it the query with its question mark. It is absent if both are empty.
 	PathField = ":path"
+	// VerifiedField says how the request was verified; see Verification. It is absent if that was
+	// not recorded.
+	VerifiedField = ":verified"
 )
+
+// Verification says how a request was verified.
+type Verification struct {
+	Scheme string // of the provider, such as v1, or the type of the verifier
+	Secret int    // the number of the matching secret or public key, from 1; 0 if the scheme has none
+	Of     int    // the number of secrets or public keys at that time
+}
+
+// Append appends the field VerifiedField to a block.
+func (v Verification) Append(b HeaderBlock) HeaderBlock {
+	b = append(append(append(b, VerifiedField...), ": "...), v.Scheme...)
+	if v.Of > 0 {
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, int64(v.Secret), 10)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, int64(v.Of), 10)
+	}
+	return append(b, "\r\n"...)
+}
+
+// Verification returns how the request was verified. ok is false if the block does not tell.
+func (b HeaderBlock) Verification() (v Verification, ok bool) {
+	text := b.Get(VerifiedField)
+	var numbers string
+	v.Scheme, numbers, _ = strings.Cut(text, " ")
+	secret, of, _ := strings.Cut(numbers, "/")
+	v.Secret, _ = strconv.Atoi(secret)
+	v.Of, _ = strconv.Atoi(of)
+	return v, text != ""
+}
 
 // Request returns the method of the request, its path below the URL of the source, and its query
 // without the question mark.

@@ -48,13 +48,20 @@ func TestOverviewsSumTheTrafficOfInstances(t *testing.T) {
 	f.traffic(1, eventhook.TrafficOf{}, noon, latency(time.Millisecond))
 	f.traffic(1, source, noon.Add(-59*time.Minute), eventhook.Traffic{Received: 1})
 	f.traffic(1, source, noon.Add(-time.Hour), eventhook.Traffic{Received: 100}) // before the window
-	f.must(f.db.AddTraffic(t.Context(), 1, []eventhook.TrafficCount{{TrafficOf: eventhook.TrafficOf{TenantID: f.secondTenant()},
+	second := f.secondTenant()
+	f.must(f.db.AddTraffic(t.Context(), 1, []eventhook.TrafficCount{{TrafficOf: eventhook.TrafficOf{TenantID: second},
 		Span: eventhook.TrafficMinute, At: noon, Traffic: eventhook.Traffic{Received: 1000}}}))
 
 	want := eventhook.Traffic{}
 	for range 3 {
 		want.Add(counted)
 	}
+	minute, err := f.other.SourceTraffic(t.Context(), f.tenant, f.crm, eventhook.TrafficWindowAt(noon.Add(59*time.Second), eventhook.TrafficMinute, 1))
+	f.must(err)
+	same(t, "the traffic of a source in a minute", minute, want)
+	elsewhere, err := f.other.SourceTraffic(t.Context(), second, f.crm, lastHour())
+	f.must(err)
+	same(t, "the traffic that another tenant sees", elsewhere, eventhook.Traffic{})
 	x := f.overview()
 	same(t, "sources", len(x.Sources), 2)
 	same(t, "number of sources", x.SourceCount, 2)

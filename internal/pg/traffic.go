@@ -127,3 +127,19 @@ WITH over AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 DELETE FROM eventhook.traffic WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
+// sourceTrafficSQL: primary key.
+var sourceTrafficSQL = `SELECT ` + trafficSums + ` FROM eventhook.traffic u
+WHERE u.tenant_id = @tenant AND u.resource_id = @source AND` + trafficOfWindow
+
+// SourceTraffic returns the traffic of a source in a window. It is zero for a source that does not
+// exist.
+func (db *DB) SourceTraffic(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, w eventhook.TrafficWindow,
+) (t eventhook.Traffic, err error) {
+	args := windowArgs(w)
+	args["tenant"], args["source"] = [16]byte(tenant), [16]byte(source)
+	dest, done := trafficDest(&t)
+	err = db.lists.QueryRow(ctx, sourceTrafficSQL, args).Scan(dest...)
+	done()
+	return t, translate("read the traffic of a source", err)
+}

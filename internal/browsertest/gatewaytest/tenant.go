@@ -95,7 +95,7 @@ func (n *Tenant) Send(webhook send.Sample, secret string) (status int, body []by
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := n.gateway.http.Do(r)
 	if err != nil {
 		n.t.Fatal(err)
 	}

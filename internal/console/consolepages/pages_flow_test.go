@@ -14,7 +14,7 @@ func (s *scene) sources(at string) []shown {
 		{name: "source-new", path: github, template: "source_new"},
 		{name: "source-secret", path: github, template: "source_secret", steps: func(p *browsertest.Page) {
 			p.Fill("#f-slug", "releases")
-			p.ClickOn("Generate the secret and create")
+			p.ClickName("Generate the secret and create")
 			p.WaitVisible("#secret")
 		}},
 		{name: "source", path: source},
@@ -35,12 +35,12 @@ func (s *scene) routes(at string) []shown {
 		{name: "routes", path: at},
 		{name: "route-new", path: at + "/new"},
 		{name: "route", path: at + "/" + s.route, steps: func(p *browsertest.Page) {
-			p.ClickOn("Backtest the last 1 000 events")
+			p.ClickName("Backtest the last 1 000 events")
 			p.WaitText("#backtest", "Would have matched")
 		}},
 		{name: "route-changes", path: at + "/" + s.route, steps: func(p *browsertest.Page) {
 			p.Fill("#f-priority", "20")
-			p.ClickOn("Review changes")
+			p.ClickName("Review changes")
 			p.WaitText("h1", "Changes of")
 		}},
 	}
@@ -56,12 +56,12 @@ func (s *scene) subscriptions(at string) []shown {
 		{name: "subscription-edit", path: at + "/" + s.subscription + "/edit"},
 		{name: "replay", path: replay},
 		{name: "replay-estimate", path: replay, steps: func(p *browsertest.Page) {
-			p.ClickOn("Estimate…")
+			p.ClickName("Estimate…")
 			p.WaitText("main .card h2", "Replay")
 		}},
 		{name: "subscriptions-pause", path: at, steps: func(p *browsertest.Page) {
-			p.ClickOn("Change all that match")
-			p.ClickOn("Pause…")
+			p.ClickName("Change all that match")
+			p.ClickName("Pause…")
 			p.WaitText("h1", "Pause subscriptions")
 		}},
 	}

@@ -23,7 +23,7 @@ func (s *scene) events(base string) []shown {
 		{name: "event", path: event},
 		{name: "event-headers", path: event + "?payload=headers", hasNoImage: true},
 		{name: "event-confirm", path: event, steps: func(p *browsertest.Page) {
-			p.ClickOn("Run again")
+			p.ClickName("Run again")
 			p.WaitVisible("#confirm[open]")
 		}},
 		{name: "event-search", path: list + "/search"},
@@ -52,7 +52,7 @@ func (s *scene) agents(base string) []shown {
 		{name: "agent", path: agent},
 		{name: "agent-new", path: base + "/new-agent", hasNoImage: true},
 		{name: "agent-key", path: agent, steps: func(p *browsertest.Page) {
-			p.ClickOn("Rotate the key")
+			p.ClickName("Rotate the key")
 			p.WaitVisible("#confirm[open]")
 			p.Click("[data-confirm-proceed]")
 			p.WaitVisible("#secret")
@@ -77,7 +77,7 @@ func (s *scene) keys(base string) []shown {
 		{name: "key-created", path: base + "/keys/new", steps: func(p *browsertest.Page) {
 			p.Fill("#f-name", "checkout service")
 			p.Click(`input[value="publish"]`)
-			p.ClickOn("Create the key")
+			p.ClickName("Create the key")
 			p.WaitVisible("#secret")
 		}},
 	}

@@ -68,21 +68,21 @@ func (e *engineer) order(customer, order string) {
 }
 
 func (e *engineer) findsTheEvent() {
-	e.ClickOn("Events")
-	e.ClickOn("Search payloads")
+	e.ClickName("Events")
+	e.ClickName("Search payloads")
 	e.Fill("#f-path-0", "body.customer")
 	e.Fill("#f-value-0", "cus_42")
 	e.Fill("#f-path-1", "body.order.id")
 	e.Fill("#f-value-1", "A-3")
 	e.Press("Enter")
 	e.WaitText("main", "2 events match") // the push, and what its route published
-	e.ClickOn("push")
+	e.ClickName("push")
 	e.WaitText("h1", "push")
 	e.WaitText("#payload", "A-3")
 }
 
 func (e *engineer) copiesIt() {
-	e.ClickOn("Copy as curl")
+	e.ClickName("Copy as curl")
 	curl := pasted(e.Page)
 	if !strings.HasPrefix(curl, "curl ") || !strings.Contains(curl, e.url) || !strings.Contains(curl, "A-3") {
 		e.t.Errorf("copied as curl: %s", curl)
@@ -91,12 +91,12 @@ func (e *engineer) copiesIt() {
 
 func (e *engineer) seesTheFailure() {
 	e.WaitText("#story .notice.failed", "1 failure")
-	e.ClickOn("Open the delivery")
+	e.ClickName("Open the delivery")
 	e.WaitText("h1", "github.push")
 	e.WaitText("#story .timeline", "500")
 	e.WaitText("#story .timeline pre", "cannot reach the database "+browsertest.Attack)
 	e.Unharmed()
-	e.ClickOn("Customer 42")
+	e.ClickName("Customer 42")
 	e.WaitText("h1", "Customer 42")
 	e.WaitText("#health", "500")
 	e.Unharmed()
@@ -104,12 +104,12 @@ func (e *engineer) seesTheFailure() {
 
 func (e *engineer) replaysTheOutage() {
 	e.endpoint.Answer(200)
-	e.ClickOn("Replay…")
+	e.ClickName("Replay…")
 	e.WaitText("h1", "Replay to Customer 42")
 	e.Choose("#f-since", time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04"))
-	e.ClickOn("Estimate…")
+	e.ClickName("Estimate…")
 	e.WaitText("main", "Replay 3 deliveries to Customer 42, oldest first")
-	e.ClickOn("Replay 3 deliveries")
+	e.ClickName("Replay 3 deliveries")
 	e.WaitText(".notice.ok", "has started")
 	var got []string
 	for range e.missed {

@@ -77,7 +77,7 @@ func (p *platform) seesTheCause() {
 }
 
 func (p *platform) recovers() {
-	p.ClickOn("Recover")
+	p.ClickName("Recover")
 	p.WaitText("#confirm[open]", "all 5 missed deliveries are sent")
 	p.receiver.Answer(200)
 	p.Click("[data-confirm-proceed]")
@@ -104,6 +104,6 @@ func (p *platform) seesAQuietOverview() {
 	if text := p.Text("main"); strings.Contains(text, "is disabled") || strings.Contains(text, "is failing") {
 		p.t.Errorf("the overview shows an incident after its end:\n%s", text)
 	}
-	p.ClickOn("Dead letters")
+	p.ClickName("Dead letters")
 	p.WaitText("main", "No dead letters")
 }

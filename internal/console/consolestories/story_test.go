@@ -1,41 +1,20 @@
 package consolestories_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/chromedp"
-
-	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 	"github.com/eventhook/eventhook/internal/cli/send"
 )
 
-// confirm proceeds in the dialog, which must say what will happen.
-func confirm(p *browsertest.Page, says string) {
-	p.WaitText("#confirm[open]", says)
-	p.Click("[data-confirm-proceed]")
-}
-
-// pasted pastes into the search field and returns what was there to paste.
-func pasted(p *browsertest.Page) string {
-	p.WaitText("[data-announce]", "Copied.")
-	p.Fill("#search", "")
-	const control = 2
-	p.Do("paste", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{
-			Type: input.DispatchKeyEventTypeRawKeyDown, Modifiers: control, Key: "v", Code: "KeyV", Commands: []string{"paste"}})
-		return err
-	}))
-	p.WaitFor(`document.querySelector("#search").value`)
-	text := browsertest.Eval[string](p, `document.querySelector("#search").value`)
-	p.Fill("#search", "")
-	return text
-}
+// The acts of a person at a page.
+var (
+	confirm = gatewaytest.Confirm
+	pasted  = gatewaytest.Copied
+)
 
 // push sends a push as GitHub does, and returns the status of the answer.
 func push(t *testing.T, url, secret string, body string) int {

@@ -266,6 +266,28 @@
     if (empty) empty.hidden = shown > 0;
   });
 
+  // A box that checks all boxes of its group that are shown.
+  /** @type {(group: Element) => void} */
+  const showChecked = (group) => {
+    const everything = /** @type {HTMLInputElement | null} */ (one("input[data-check-all]", group));
+    if (!everything) return;
+    const list = /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]:not([data-check-all])", group));
+    const checked = list.filter((box) => box.checked).length;
+    everything.checked = checked === list.length;
+    everything.indeterminate = checked > 0 && !everything.checked;
+    const label = everything.closest("label");
+    if (label) label.hidden = false;
+  };
+  document.addEventListener("change", (e) => {
+    const input = /** @type {HTMLInputElement} */ (e.target), group = input.closest("[data-check-group]");
+    if (!group) return;
+    if (input.matches("[data-check-all]")) {
+      for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]", group))) if (box.checkVisibility()) box.checked = input.checked;
+    }
+    showChecked(group);
+  });
+  for (const group of all("[data-check-group]")) showChecked(group);
+
   // A text that repeats what is typed elsewhere.
   document.addEventListener("input", (e) => {
     const input = /** @type {HTMLInputElement} */ (e.target), mirror = input.dataset.mirror && one(input.dataset.mirror);
@@ -382,6 +404,10 @@
     const headers = /** @type {CustomEvent} */ (e).detail.headers;
     headers["X-CSRF-Token"] = document.body.dataset.csrf || "";
   });
+
+  // The answer to a form that must not be sent twice has the address of another page, which a reload opens.
+  const address = one("[data-address]")?.dataset.address;
+  if (address) history.replaceState(history.state, "", address);
 
   // On a phone the navigation is a row, in which the present page must be seen.
   const showCurrentPage = () => {
