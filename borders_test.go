@@ -96,7 +96,7 @@ var allowedImports = map[string][]string{
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
 
 	"internal/browsertest":             nil,
-	"internal/browsertest/gatewaytest": {"client", "ingest", "internal/browsertest", "internal/cli/send", "internal/pgtest", "internal/seal", "bench/seed"},
+	"internal/browsertest/gatewaytest": {root, "client", "ingest", "internal/browsertest", "internal/certfile/certfiletest", "internal/cli/send", "internal/pgtest", "internal/portallink", "internal/seal", "bench/seed"},
 
 	"internal/tracing/collectortest": nil,
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
@@ -95,6 +98,7 @@ func (c *Console) askSignIn(w http.ResponseWriter, r *http.Request) {
 // problemPage is the data of the page that shows an error.
 type problemPage struct {
 	Title, Detail, RequestID string
+	Hint                     string // the steps of a person
 	Status                   int
 	Faults                   []client.Fault
 }
@@ -117,8 +121,8 @@ func (c *Console) fail(w http.ResponseWriter, p page, r *request, err error) {
 		c.askSignIn(w, r.Request)
 		return
 	}
-	c.renderProblem(w, p, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
-		RequestID: problem.RequestID, Faults: problem.Errors})
+	c.renderProblem(w, p, r, problemPage{Title: problemTitle(problem), Detail: sentence(problem.Detail), Hint: problemHint(problem.Status),
+		Status: problem.Status, RequestID: problem.RequestID, Faults: problem.Errors})
 }
 
 // problemOf turns a limit of the sessions into the problem that the API has for its own limits. It
@@ -144,6 +148,32 @@ func problemTitle(p *client.Problem) string {
 		return "The request is not valid"
 	}
 	return "Something failed"
+}
+
+// problemHint tells what a person can do about a problem with a status; "" if only a reload helps.
+func problemHint(status int) string {
+	switch status {
+	case http.StatusForbidden:
+		return "Sign in with a key that has this scope, or ask the team that runs the gateway for one."
+	case http.StatusNotFound:
+		return "Check the address. What it named was deleted, is past its retention, or belongs to another tenant."
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return "Go back and reload the page: it shows the present state."
+	}
+	return ""
+}
+
+// sentence begins a text with an upper-case letter and ends it with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
 }
 
 func (c *Console) renderProblem(w http.ResponseWriter, p page, r *request, problem problemPage) {

@@ -81,6 +81,7 @@ func (p *Portal) leave(r *request) (view, error) {
 		return view{}, err
 	}
 	r.csrf = ""
-	return view{Title: "You have left", Data: problemPage{Title: "You have left",
-		Detail: "The session of this browser has ended. Open the link again to come back."}}, nil
+	const title = "You are signed out"
+	return view{Title: title, Data: problemPage{Title: title,
+		Detail: "The session of this browser has ended. To come back, open the link again before it expires, or ask for a new link."}}, nil
 }

@@ -1,7 +1,9 @@
 package portal
 
 import (
+	"maps"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
@@ -27,24 +29,43 @@ type deliveryDetail struct {
 	IsBusy  bool   // it is open, and the endpoint receives deliveries
 }
 
+// Last returns the index of the last attempt.
+func (d *deliveryDetail) Last() int { return len(d.Attempts) - 1 }
+
 func (p *Portal) deliveryPage(r *request) (view, error) {
 	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint),
 		IsOpen: isOpenStatus(r.delivery.Status)}
 	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
+	v := view{Title: r.delivery.EventType, Data: &data}
+	if isForPart(r.Request) {
+		return v, nil // a refresh of the attempts does not show the request
+	}
+	return v, data.readRequest(r)
+}
+
+// readRequest reads the request as the endpoint gets it, with the settings of today.
+func (d *deliveryDetail) readRequest(r *request) error {
 	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
-		data.Missing = "The content of this event is no longer stored, or cannot be composed now."
+		d.Missing = "The content of this event is no longer stored, or cannot be composed now."
 	case client.StatusOf(err) == http.StatusTooManyRequests:
-		data.Missing = "The content cannot be shown now, because too many requests arrive. Reload the page in a minute."
+		d.Missing = "The content cannot be shown now, because too many requests arrive. Reload the page in a minute."
 	case err != nil:
-		return view{}, err
+		return err
 	}
-	data.Headers, data.Size = sent.Headers, len(sent.BodyBase64)
-	if data.IsBinary = !utf8.Valid(sent.BodyBase64); !data.IsBinary {
-		data.Body = sent.BodyBase64
+	maps.DeleteFunc(sent.Headers, func(name, _ string) bool { return isOfAttempt(name) })
+	d.Headers, d.Size = sent.Headers, len(sent.BodyBase64)
+	if d.IsBinary = !utf8.Valid(sent.BodyBase64); !d.IsBinary {
+		d.Body = sent.BodyBase64
 	}
-	return view{Title: r.delivery.EventType, Data: data}, nil
+	return nil
+}
+
+// isOfAttempt reports whether each attempt has a value of its own for a header. The API tells those of
+// the next attempt.
+func isOfAttempt(name string) bool {
+	return strings.EqualFold(name, "Webhook-Timestamp") || strings.HasSuffix(strings.ToLower(name), "-attempt")
 }
 
 func (p *Portal) retryDelivery(r *request) (view, error) {

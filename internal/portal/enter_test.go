@@ -26,6 +26,11 @@ func TestLinkStartsASessionUntilItExpires(t *testing.T) {
 	f.get("/portal").is(http.StatusOK).shows("Production", "customer-42")
 	f.now = today.Add(time.Hour)
 	f.get("/portal").is(http.StatusUnauthorized).shows("You need a new link", "ask for a new link").lacks("Production")
+	r := f.request(http.MethodGet, "/portal/endpoints/"+own, nil)
+	r.Header.Set("HX-Request", "true") // of a page that refreshes itself
+	if got := f.do(r).is(http.StatusUnauthorized).header.Get("HX-Refresh"); got != "true" {
+		t.Errorf("HX-Refresh, got %q, want true", got)
+	}
 }
 
 func TestLinkThatIsNotValidSaysToAskForANewOne(t *testing.T) {
@@ -76,7 +81,7 @@ func TestSessionEndsWithTheTenant(t *testing.T) {
 
 func TestLeavingEndsTheSession(t *testing.T) {
 	f := newFixture(t)
-	f.post("/portal/leave", nil).is(http.StatusOK).shows("You have left").lacks("customer-42")
+	f.post("/portal/leave", nil).is(http.StatusOK).shows("You are signed out").lacks("customer-42")
 	f.get("/portal").is(http.StatusUnauthorized)
 }
 

@@ -77,7 +77,7 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 	f.prepareForeign()
 	unknown := f.get("/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff").is(http.StatusNotFound)
 	checked := 0
-	for _, pattern := range portal.Patterns() {
+	for _, pattern := range portal.PagePatterns() {
 		if !strings.Contains(pattern, "{endpoint}") && !strings.Contains(pattern, "{delivery}") {
 			continue
 		}
@@ -104,7 +104,8 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 func TestLinkForReadingChangesNothing(t *testing.T) {
 	f := newFixtureOf(t, branding.Config{})
 	f.enter(f.link(true))
-	for _, pattern := range portal.Patterns() {
+	f.get("/portal/nothing").is(http.StatusNotFound)
+	for _, pattern := range portal.PagePatterns() {
 		method, path := withIDs(pattern, own)
 		path = strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1)
 		f.api.calls = nil
@@ -118,7 +119,7 @@ func TestLinkForReadingChangesNothing(t *testing.T) {
 				t.Errorf("%s called %v, want no call", pattern, f.api.calls)
 			}
 		default:
-			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<")
+			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<", "Start the replay<", "Replay…", "Recover<")
 			if page.status != http.StatusOK && page.status != http.StatusSeeOther {
 				t.Errorf("%s: status %d, want a page", pattern, page.status)
 			}
@@ -131,7 +132,7 @@ func TestPortalCallsTheAPIOfItsTenantWithItsGrantOnly(t *testing.T) {
 	for _, isReadOnly := range []bool{false, true} {
 		f := newFixtureOf(t, branding.Config{})
 		f.enter(f.link(isReadOnly))
-		for _, pattern := range portal.Patterns() {
+		for _, pattern := range portal.PagePatterns() {
 			if method, path := withIDs(pattern, own); method == http.MethodGet {
 				f.open(method, strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1))
 			}

@@ -21,7 +21,7 @@ func (p *Portal) handler(page page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, token, err := p.session(w, r)
 		if err != nil {
-			p.fail(w, &request{Request: r}, err)
+			p.refuseSession(w, r, err)
 			return
 		}
 		in, err := p.newRequest(r, s, token)
@@ -61,6 +61,18 @@ func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
 		p.render(w, r.Request, cmp.Or(v.Page, page.template), cmp.Or(v.Status, http.StatusOK), p.shell(r, v))
 	}
 }
+
+// refuseSession says why a request has no session. A page that refreshes a part of itself is loaded
+// again, so that it says so, too.
+func (p *Portal) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
+	if _, isEnd := errors.AsType[*client.Problem](err); isEnd && isForPart(r) {
+		w.Header().Set("HX-Refresh", "true")
+	}
+	p.fail(w, &request{Request: r}, err)
+}
+
+// isForPart reports whether a page asks for the present form of one of its parts.
+func isForPart(r *http.Request) bool { return r.Header.Get("Hx-Request") != "" }
 
 // The reasons why a request has no session that is valid.
 var (

@@ -74,6 +74,7 @@ type Portal struct {
 	assets    *web.Assets
 	templates templates
 	mux       *http.ServeMux
+	patterns  []string // of the mux
 }
 
 // New returns a portal. It panics if a template is invalid, because templates are part of the
@@ -85,15 +86,24 @@ func New(c Config) *Portal {
 	}
 	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), mux: http.NewServeMux()}
 	p.templates = parseTemplates(p.assets, c.Now)
-	p.mux.Handle("GET "+Root+"/static/", p.assets)
-	p.mux.HandleFunc("GET "+Root+"/enter", web.GetOnly(p.enter))
-	p.mux.HandleFunc("GET "+Root+"/entered", p.entered)
+	p.handle("GET "+Root+"/static/", p.assets)
+	p.handle("GET "+Root+"/enter", web.GetOnly(p.enter))
+	p.handle("GET "+Root+"/entered", http.HandlerFunc(p.entered))
 	for _, page := range pages() {
-		p.mux.Handle(page.pattern, p.handler(page))
+		p.handle(page.pattern, p.handler(page))
 	}
-	p.mux.Handle(Root+"/", p.handler(page{handle: (*Portal).nothing}))
+	p.handle(Root+"/", p.handler(page{handle: (*Portal).nothing, isOwn: true}))
 	return p
 }
+
+func (p *Portal) handle(pattern string, h http.Handler) {
+	p.mux.Handle(pattern, h)
+	p.patterns = append(p.patterns, pattern)
+}
+
+// Patterns returns the patterns of all routes, as http.ServeMux takes them. Tests check that each route
+// keeps its promises.
+func (p *Portal) Patterns() []string { return slices.Clone(p.patterns) }
 
 // ServeHTTP serves the paths under Root.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ type templates map[string]*template.Template
 // parseTemplates parses every page together with the layout and the components. Files whose names
 // begin with an underscore are parts that all pages can use.
 func parseTemplates(assets *web.Assets, now func() time.Time) templates {
-	shared := web.Components(assets, now).Funcs(template.FuncMap{"deliveryStatus": deliveryStatus, "cell": cellOf})
+	shared := web.Components(assets, now).Funcs(template.FuncMap{"deliveryStatus": deliveryStatus, "cell": cellOf, "response": responseOf})
 	shared = template.Must(shared.ParseFS(pageFiles, "pages/_*.html"))
 	all := templates{}
 	names, _ := fs.Glob(pageFiles, "pages/*.html") // the pattern is valid

@@ -29,7 +29,7 @@ const (
 	// IdleTimeout ends a session of the console after its last request.
 	IdleTimeout = 12 * time.Hour
 	// MaxAge ends a session of the console after its start. A session of the portal ends at its
-	// ExpiresAt, and has no idle timeout, because its link cannot be used again.
+	// ExpiresAt, which is that of its link, and has no idle timeout.
 	MaxAge = 7 * 24 * time.Hour
 	// touchInterval is the shortest time between two writes of LastSeenAt.
 	touchInterval = time.Minute
