@@ -4,10 +4,7 @@ import (
 	"embed"
 	"errors"
 	"html/template"
-	"io/fs"
 	"net/http"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook/internal/web"
@@ -24,11 +21,8 @@ type templates map[string]*template.Template
 func parseTemplates(assets *web.Assets, now func() time.Time) templates {
 	shared := template.Must(web.Components(assets, now).ParseFS(pageFiles, "pages/_*.html"))
 	all := templates{}
-	names, _ := fs.Glob(pageFiles, "pages/*.html") // the pattern is valid
-	for _, name := range names {
-		if base := strings.TrimSuffix(path.Base(name), ".html"); base[0] != '_' {
-			all[base] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, name))
-		}
+	for _, name := range Templates() {
+		all[name] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
 	}
 	return all
 }

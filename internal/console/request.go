@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/session"
@@ -23,16 +24,36 @@ type request struct {
 	session  session.Session
 	identity client.Identity
 	csrf     string
+	jar      session.Jar
+}
+
+// permissions returns the permissions of a session for the API. Those of a person are what the
+// configuration of this instance grants now. The error is a *client.Problem with status 401 without any.
+func (c *Console) permissions(s session.Session) (api.Session, error) {
+	if s.Person == nil {
+		return api.Session{KeyHash: s.KeyHash, Grant: s.Grant, Via: string(s.Kind)}, nil
+	}
+	var grant *eventhook.Grant
+	if c.OpenID != nil {
+		grant = c.OpenID.Grant(s)
+	}
+	if grant == nil {
+		return api.Session{}, &client.Problem{Status: http.StatusUnauthorized}
+	}
+	return api.Session{Grant: grant, Via: string(s.Kind)}, nil
 }
 
 // newRequest returns the request with a client for the API. It reads who is signed in. The error is
 // a *client.Problem with status 401 if the session's key is no longer valid.
 func (c *Console) newRequest(r *http.Request, s session.Session, token string,
 	memory *api.HeldMemory) (*request, error) {
-	ctx := api.WithSession(r.Context(), api.Session{KeyHash: s.KeyHash, Grant: s.Grant,
-		Via: string(s.Kind), Memory: memory})
-	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token)}
-	var err error
+	granted, err := c.permissions(s)
+	if err != nil {
+		return nil, err
+	}
+	granted.Memory = memory
+	ctx := api.WithSession(r.Context(), granted)
+	in := &request{Request: r.WithContext(ctx), tenant: r.PathValue("tenant"), session: s, csrf: c.Sessions.CSRFToken(token), jar: c.Jar}
 	if in.api, err = c.inProcess(in.Request, nil); err != nil {
 		return nil, err
 	}

@@ -130,6 +130,9 @@ func (r *request) test(s subject, member string, expression any) (result, error)
 	return result{ExpressionResult: got}, nil
 }
 
+// everyType is the API's reason for one condition without event types: it says nothing about the condition.
+const everyType = "the route takes events of every type, and its filters hold"
+
 func checkOf(name string, r result) check {
 	switch {
 	case r.fault != "":
@@ -137,7 +140,7 @@ func checkOf(name string, r result) check {
 	case r.Error != nil:
 		return check{name, "warning", "fails", *r.Error}
 	case r.Matched != nil && *r.Matched:
-		return check{name, "ok", "holds", r.Reason}
+		return check{name, "ok", "holds", strings.TrimPrefix(r.Reason, everyType)}
 	}
 	return check{name, "failed", "does not hold", r.Reason}
 }

@@ -34,6 +34,14 @@ type endpointForm struct {
 	Endpoint client.Subscription
 }
 
+// Count returns the number of the types.
+func (f endpointForm) Count() (n int) {
+	for _, c := range f.Types {
+		n += len(c.Types)
+	}
+	return n
+}
+
 func (p *Portal) newEndpoint(r *request) (view, error) {
 	types, err := r.offeredTypes()
 	if err != nil {

@@ -102,8 +102,8 @@ func TestActsCallTheAPIAndLeadBack(t *testing.T) {
 func TestReplayShowsAnEstimateBeforeItStarts(t *testing.T) {
 	f := newFixture(t)
 	page := "/portal/endpoints/" + own + "/replay"
-	f.get(page).is(http.StatusOK).shows(`value="2026-01-30T14:02"`).lacks("Send again<")
-	f.get(page+"?since=2026-01-31T10:00&what=failed").is(http.StatusOK).shows("1 stored delivery", "an estimate", "Send again<")
+	f.get(page).is(http.StatusOK).shows(`value="2026-01-30T14:02"`).lacks("Start the replay<")
+	f.get(page+"?since=2026-01-31T10:00&what=failed").is(http.StatusOK).shows("<strong>1 delivery</strong>", "an estimate", "Start the replay<")
 	if got := f.called("GET " + T + "/subscriptions/" + own + "/deliveries").Query; !strings.Contains(got, "status=dead") || !strings.Contains(got, "created_after=2026-01-31T10") {
 		t.Errorf("query of the estimate, got %q", got)
 	}
@@ -139,6 +139,25 @@ func TestPartsAreRefreshedOnlyWhileSomethingIsInProgress(t *testing.T) {
 	f.get("/portal/endpoints/" + own).lacks("data-refresh")
 	f.answer("GET "+T+"/subscriptions/"+own+"/replays", client.ReplayPage{Items: []client.Replay{{ID: ownReplay, Status: "running", Estimated: 10, Sent: 4}}})
 	f.get("/portal/endpoints/"+own).shows("data-refresh", "/replays/"+ownReplay+"/cancel")
+}
+
+func TestPageOfADeliveryShowsNoHeadersOfTheNextAttempt(t *testing.T) {
+	f := newFixture(t)
+	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", client.DeliveryRequest{BodyBase64: []byte(`{}`),
+		Headers: map[string]string{"Webhook-Id": "1", "Webhook-Timestamp": "2", "X-Acme-Attempt": "3"}})
+	f.get("/portal/deliveries/"+ownDelivery).is(http.StatusOK).shows("Webhook-Id").lacks("Webhook-Timestamp", "X-Acme-Attempt")
+}
+
+func TestRefreshOfADeliveryReadsNoRequest(t *testing.T) {
+	f := newFixture(t)
+	r := f.request(http.MethodGet, "/portal/deliveries/"+ownDelivery, nil)
+	r.Header.Set("HX-Request", "true")
+	f.do(r).is(http.StatusOK)
+	for _, c := range f.api.calls {
+		if strings.HasSuffix(c.Call, "/request") {
+			t.Errorf("the page called %s", c.Call)
+		}
+	}
 }
 
 func TestDeliveryWithoutStoredContentIsShown(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -68,7 +69,8 @@ func newFixtureOf(t *testing.T, look branding.Config) *fixture {
 	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}, browser: map[string]*http.Cookie{}, now: today,
 		tenants: &fakeTenants{tenant: eventhook.Tenant{ID: eventhook.NewID[eventhook.Tenant](today), Slug: "acme", Status: eventhook.TenantActive}}}
 	now := func() time.Time { return f.now }
-	sessions := session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now})
+	sessions := session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now,
+		Client: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }})
 	f.portal = portal.New(portal.Config{API: f.api, Sessions: sessions, Tenants: f.tenants, LinkKey: linkKey, Branding: look, Log: slog.New(slog.DiscardHandler), Now: now})
 	f.prepareCustomer()
 	return f

@@ -3,6 +3,7 @@ package portal_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,12 +64,20 @@ func (f *fixture) open(method, path string) reply {
 	return f.post(path, url.Values{"name": {"x"}, "url": {"https://x.example"}, "event_types": {"order.created"}, "version": {"3"}, "since": {"2026-01-31T00:00"}})
 }
 
+// csrfToken matches the tokens of forms, which differ on each page.
+var csrfToken = regexp.MustCompile(`"[\w-]{86}"`)
+
+// without returns a page without an address and without tokens.
+func (r reply) without(path string) string {
+	return csrfToken.ReplaceAllString(strings.ReplaceAll(r.body, path, ""), `""`)
+}
+
 func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 	f := newFixture(t)
 	f.prepareForeign()
 	unknown := f.get("/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff").is(http.StatusNotFound)
 	checked := 0
-	for _, pattern := range portal.Patterns() {
+	for _, pattern := range portal.PagePatterns() {
 		if !strings.Contains(pattern, "{endpoint}") && !strings.Contains(pattern, "{delivery}") {
 			continue
 		}
@@ -76,7 +85,7 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 			f.api.calls = nil
 			method, path := withIDs(pattern, id)
 			page := f.open(method, path).is(http.StatusNotFound).lacks("Foreign")
-			if got, want := strings.ReplaceAll(page.body, path, ""), strings.ReplaceAll(unknown.body, "/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff", ""); got != want {
+			if got, want := page.without(path), unknown.without("/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff"); got != want {
 				t.Errorf("%s %s (%s) differs from the page of an unknown id:\n%s", method, path, name, got)
 			}
 			for _, c := range f.api.calls {
@@ -95,7 +104,8 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 func TestLinkForReadingChangesNothing(t *testing.T) {
 	f := newFixtureOf(t, branding.Config{})
 	f.enter(f.link(true))
-	for _, pattern := range portal.Patterns() {
+	f.get("/portal/nothing").is(http.StatusNotFound)
+	for _, pattern := range portal.PagePatterns() {
 		method, path := withIDs(pattern, own)
 		path = strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1)
 		f.api.calls = nil
@@ -109,7 +119,7 @@ func TestLinkForReadingChangesNothing(t *testing.T) {
 				t.Errorf("%s called %v, want no call", pattern, f.api.calls)
 			}
 		default:
-			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<")
+			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<", "Start the replay<", "Replay…", "Recover<")
 			if page.status != http.StatusOK && page.status != http.StatusSeeOther {
 				t.Errorf("%s: status %d, want a page", pattern, page.status)
 			}
@@ -122,7 +132,7 @@ func TestPortalCallsTheAPIOfItsTenantWithItsGrantOnly(t *testing.T) {
 	for _, isReadOnly := range []bool{false, true} {
 		f := newFixtureOf(t, branding.Config{})
 		f.enter(f.link(isReadOnly))
-		for _, pattern := range portal.Patterns() {
+		for _, pattern := range portal.PagePatterns() {
 			if method, path := withIDs(pattern, own); method == http.MethodGet {
 				f.open(method, strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1))
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // maxForm limits the body of a form in bytes.
@@ -21,7 +22,7 @@ func (p *Portal) handler(page page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, token, err := p.session(w, r)
 		if err != nil {
-			p.fail(w, &request{Request: r}, err)
+			p.refuseSession(w, r, err)
 			return
 		}
 		var memory api.HeldMemory // of the answers of the API, until the page is written
@@ -63,6 +64,18 @@ func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
 		p.render(w, r.Request, cmp.Or(v.Page, page.template), cmp.Or(v.Status, http.StatusOK), p.shell(r, v))
 	}
 }
+
+// refuseSession says why a request has no session. A page that refreshes a part of itself is loaded
+// again, so that it says so, too.
+func (p *Portal) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
+	if _, isEnd := errors.AsType[*client.Problem](err); isEnd && isForPart(r) {
+		w.Header().Set("HX-Refresh", "true")
+	}
+	p.fail(w, &request{Request: r}, err)
+}
+
+// isForPart reports whether a page asks for the present form of one of its parts.
+func isForPart(r *http.Request) bool { return r.Header.Get("Hx-Request") != "" }
 
 // The reasons why a request has no session that is valid.
 var (
@@ -113,7 +126,7 @@ type problemPage struct {
 
 // fail renders the page of an error: what failed, what to do, and the request id.
 func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
-	problem, ok := errors.AsType[*client.Problem](err)
+	problem, ok := errors.AsType[*client.Problem](problemOf(err))
 	if !ok {
 		if r.Context().Err() != nil {
 			return // the browser left
@@ -123,8 +136,18 @@ func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
 			Detail: "This page could not be built. Reload it in a few seconds."})
 		return
 	}
+	web.SetRetryAfter(w.Header(), problem.RetryAfter)
 	p.renderProblem(w, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
 		RequestID: problem.RequestID, Faults: problem.Errors})
+}
+
+// problemOf turns a limit of the sessions into the problem that the API has for its own limits. It
+// returns every other error unchanged.
+func problemOf(err error) error {
+	if limit, ok := errors.AsType[*eventhook.Error](err); ok && limit.Kind == eventhook.KindRateLimited {
+		return &client.Problem{Status: http.StatusTooManyRequests, Detail: limit.Message, RetryAfter: limit.RetryAfter}
+	}
+	return err
 }
 
 func problemTitle(p *client.Problem) string {

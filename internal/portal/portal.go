@@ -63,11 +63,9 @@ type Config struct {
 	LinkKey  []byte
 	Branding branding.Config // must be valid
 	Logo     branding.Logo
-	// IsHTTPS reports whether the browser used TLS although the request arrived without it, as in
-	// session.Config. nil: never.
-	IsHTTPS func(*http.Request) bool
-	Log     *slog.Logger
-	Now     func() time.Time
+	Jar      session.Jar // for the cookies besides those of sessions
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Portal serves the pages. Create it with New. It is safe for concurrent use.
@@ -76,29 +74,36 @@ type Portal struct {
 	assets    *web.Assets
 	templates templates
 	mux       *http.ServeMux
+	patterns  []string // of the mux
 }
 
 // New returns a portal. It panics if a template is invalid, because templates are part of the
 // program.
 func New(c Config) *Portal {
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
-	}
 	files := map[string][]byte{"portal.css": slices.Concat(styles, c.Branding.CSS())}
 	if c.Logo.Name != "" {
 		files[c.Logo.Name] = c.Logo.Content
 	}
 	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), mux: http.NewServeMux()}
 	p.templates = parseTemplates(p.assets, c.Now)
-	p.mux.Handle("GET "+Root+"/static/", p.assets)
-	p.mux.HandleFunc("GET "+Root+"/enter", p.enter)
-	p.mux.HandleFunc("GET "+Root+"/entered", p.entered)
+	p.handle("GET "+Root+"/static/", p.assets)
+	p.handle("GET "+Root+"/enter", web.GetOnly(p.enter))
+	p.handle("GET "+Root+"/entered", http.HandlerFunc(p.entered))
 	for _, page := range pages() {
-		p.mux.Handle(page.pattern, p.handler(page))
+		p.handle(page.pattern, p.handler(page))
 	}
-	p.mux.Handle(Root+"/", p.handler(page{handle: (*Portal).nothing}))
+	p.handle(Root+"/", p.handler(page{handle: (*Portal).nothing, isOwn: true}))
 	return p
 }
+
+func (p *Portal) handle(pattern string, h http.Handler) {
+	p.mux.Handle(pattern, h)
+	p.patterns = append(p.patterns, pattern)
+}
+
+// Patterns returns the patterns of all routes, as http.ServeMux takes them. Tests check that each route
+// keeps its promises.
+func (p *Portal) Patterns() []string { return slices.Clone(p.patterns) }
 
 // ServeHTTP serves the paths under Root.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ type templates map[string]*template.Template
 // parseTemplates parses every page together with the layout and the components. Files whose names
 // begin with an underscore are parts that all pages can use.
 func parseTemplates(assets *web.Assets, now func() time.Time) templates {
-	shared := web.Components(assets, now).Funcs(template.FuncMap{"deliveryStatus": deliveryStatus, "cell": cellOf})
+	shared := web.Components(assets, now).Funcs(template.FuncMap{"deliveryStatus": deliveryStatus, "cell": cellOf, "response": responseOf})
 	shared = template.Must(shared.ParseFS(pageFiles, "pages/_*.html"))
 	all := templates{}
 	names, _ := fs.Glob(pageFiles, "pages/*.html") // the pattern is valid
@@ -49,7 +49,7 @@ type shell struct {
 
 func (p *Portal) shell(r *request, v view) shell {
 	s := shell{Title: v.Title, Name: p.Branding.Title(), Logo: p.Logo.Name, Data: v.Data, Root: Root,
-		URL: r.URL.RequestURI(), CSRF: r.csrf, Theme: themeOf(r.Request), Notice: v.Notice, Section: "endpoints"}
+		URL: r.URL.RequestURI(), CSRF: r.csrf, Theme: p.themeOf(r.Request), Notice: v.Notice, Section: "endpoints"}
 	if strings.HasPrefix(r.URL.Path, Root+"/types") {
 		s.Section = "types"
 	}

@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"errors"
 	"html/template"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -56,6 +58,26 @@ func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) 
 	z.Reset(w)
 	_, _ = z.Write(page)
 	_ = z.Close()
+}
+
+// SetRetryAfter sets the header Retry-After to a time in whole seconds, rounded up. It does nothing for 0.
+func SetRetryAfter(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+}
+
+// GetOnly returns a handler for a pattern with the method GET that answers HEAD with 405, because the
+// handler changes something, for example starts a session.
+func GetOnly(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Allow", http.MethodGet)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		handle(w, r)
+	}
 }
 
 // HostOf returns the host of a request if it can be part of a URL, else localhost.

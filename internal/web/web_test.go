@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,37 @@ func TestTreeOfABeginning(t *testing.T) {
 func TestStatusOfASenderIsText(t *testing.T) {
 	if got := string(Status(attack)); strings.Contains(got, "<script") || !strings.Contains(got, `class="status muted"`) {
 		t.Errorf("status, got %s", got)
+	}
+}
+
+func TestStatusesOfTheAPIAreWords(t *testing.T) {
+	if got := string(StatusAs("running", "in_progress")); !strings.Contains(got, ">in progress<") || !strings.Contains(got, `title="in_progress"`) {
+		t.Errorf("status, got %s", got)
+	}
+	for _, c := range []struct{ state, circuit, want string }{
+		{"active", "closed", "active"}, {"active", "", "active"}, {"active", "half_open", "circuit half open"}, {"disabled", "open", "disabled"},
+	} {
+		if got := string(Subscription(c.state, c.circuit)); !strings.Contains(got, "</span>"+c.want+"</span>") {
+			t.Errorf("subscription %s, circuit %q: got %s, want %s", c.state, c.circuit, got, c.want)
+		}
+	}
+}
+
+func TestLogarithmicAxis(t *testing.T) {
+	for _, c := range []struct {
+		lowest, highest float64
+		marks           []float64
+	}{
+		{8, 1200, []float64{1, 10, 100, 1000, 10_000}}, {12, 90, []float64{10, 100}}, {100, 100, []float64{100, 1000}},
+		{0, 0, []float64{1, 10}}, {1, 1e8, []float64{1, 100, 1e4, 1e6, 1e8}},
+	} {
+		a := logAxis(c.lowest, c.highest)
+		if !slices.Equal(a.marks, c.marks) {
+			t.Errorf("%g to %g: got the marks %v, want %v", c.lowest, c.highest, a.marks, c.marks)
+		}
+		if low, high := a.share(0), a.share(c.marks[len(c.marks)-1]); low != 0 || high != 1 {
+			t.Errorf("%g to %g: got the shares %g and %g, want 0 and 1", c.lowest, c.highest, low, high)
+		}
 	}
 }
 
