@@ -42,8 +42,7 @@ func TestPageHoldsTheMemoryOfItsCalls(t *testing.T) {
 		return w.Code
 	}
 	beside := 0
-	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now,
-		IsHTTPS: func(*http.Request) bool { return false }})
+	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now})
 	f := &fixture{T: t, console: console.New(console.Config{Sessions: sessions, Log: slog.New(slog.DiscardHandler), Now: now,
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			router.ServeHTTP(w, r)
