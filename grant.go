@@ -3,8 +3,8 @@ package eventhook
 import "slices"
 
 // Grant is the permissions of a person who has signed in without an API key: with OpenID
-// Connect, or with a link to the portal. Nothing revokes a Grant: it ends with the session
-// that has it.
+// Connect, or with a link to the portal. The Grant of a link lasts as long as the session. The
+// console computes that of OpenID Connect for each request, from the configuration.
 type Grant struct {
 	// Name identifies the person in the audit log. Persons with different names have
 	// different request budgets.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
@@ -238,7 +239,7 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 			by.reservation, err = s.reserveRequest(ctx, by)
 		}
 		if err == nil {
-			defer by.reservation.release()
+			defer func() { by.reservation.release(humaecho.Unwrap(ctx).Response().Size) }()
 			err = by.reservation.meterBody(ctx)
 		}
 		if err == nil {

@@ -50,3 +50,14 @@ func (p *Page) Clipboard() string {
 	p.WaitFor(`document.querySelector("#browsertest-paste").value`)
 	return Eval[string](p, `(e => { e.remove(); return e.value })(document.querySelector("#browsertest-paste"))`)
 }
+
+// Attack is text that sets window.attacked if a page shows it as markup.
+const Attack = `"><img src=x onerror="window.attacked=1"><script>window.attacked=1</script>{{.}}`
+
+// Unharmed fails the test if the page shows Attack as markup.
+func (p *Page) Unharmed() {
+	p.t.Helper()
+	if Eval[bool](p, `window.attacked === 1 || document.querySelector('img[src="x"]') !== null`) {
+		p.t.Errorf("%s: the text of a sender is markup", p.URL())
+	}
+}

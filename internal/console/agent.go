@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
-	"github.com/eventhook/eventhook/internal/web"
 )
 
 var agentPages = []page{
@@ -38,12 +37,14 @@ type agentKey struct {
 	Rotated         *client.KeyRotated
 }
 
-// serverURL returns the URL at which the browser reaches the gateway.
+// serverURL returns the URL of the gateway for programs: that of the sources, without their path.
 func serverURL(r *request) string {
-	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		return "https://" + web.HostOf(r.Request)
+	if ingest, err := r.ingestURL(""); err == nil {
+		if server, _, ok := strings.Cut(ingest, "/api/tenants/"); ok {
+			return server
+		}
 	}
-	return "http://" + web.HostOf(r.Request)
+	return r.origin()
 }
 
 func (r *request) agentPath(id string) string { return r.base() + "/agents/" + url.PathEscape(id) }

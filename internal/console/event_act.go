@@ -73,7 +73,12 @@ func (c *Console) retryEffect(r *request) (view, error) {
 		}
 		return redirect(r.eventPath(), "The delivery is due now, with all its retries.")
 	}
-	if _, err := r.api.RetryWork(r.detached(), r.tenant, r.PostFormValue("execution")); err != nil {
+	id := r.PostFormValue("execution")
+	if id == "" {
+		return view{}, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: "The form names neither a delivery nor an execution to retry."}
+	}
+	if _, err := r.api.RetryWork(r.detached(), r.tenant, id); err != nil {
 		return view{}, err
 	}
 	return redirect(r.eventPath(), "The execution is due now, with all its attempts.")

@@ -35,7 +35,7 @@ type eventList struct {
 	IsFiltered, HasMore bool
 	// ReprocessHref is the page that reprocesses all events of the filters; "" if the API cannot.
 	ReprocessHref string
-	// Filters is the query of the page, to which the acts return.
+	// Filters is the query of the list to which the acts return.
 	Filters string
 }
 
@@ -59,7 +59,8 @@ func (c *Console) events(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses, Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: r.URL.RawQuery}
+	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses,
+		Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: filtersOf(r.URL.Query()).Encode()}
 	for _, id := range r.URL.Query()["selected"] {
 		list.Selected[id] = true
 	}
@@ -81,7 +82,10 @@ func (c *Console) reprocessEvents(r *request) (view, error) {
 	if err := r.ParseForm(); err != nil {
 		return view{}, err
 	}
-	ids := r.PostForm["selected"]
+	ids, err := r.chosen()
+	if err != nil {
+		return view{}, err
+	}
 	body := client.EventReprocess{EventIDs: ids}
 	if r.PostForm.Get("mode") == "again" {
 		mode := client.EventReprocessMode("again")

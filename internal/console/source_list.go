@@ -95,9 +95,13 @@ func (r *request) ingestURL(slug string) (string, error) {
 			return before + "/" + slug, nil
 		}
 	}
-	scheme := "http"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
+	return r.origin() + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
+}
+
+// origin returns the URL at which the browser reaches the gateway.
+func (r *request) origin() string {
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		return "https://" + web.HostOf(r.Request)
 	}
-	return scheme + "://" + web.HostOf(r.Request) + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
+	return "http://" + web.HostOf(r.Request)
 }

@@ -23,10 +23,16 @@ var typePages = []page{
 // maxTypes limits the catalogue in a page.
 const maxTypes = 1000
 
+// typeRow is an event type in the list, without its schema.
+type typeRow struct {
+	client.EventType
+	HasSchema bool
+}
+
 // typeGroup has the event types of a category.
 type typeGroup struct {
 	Category string
-	Types    []client.EventType
+	Types    []typeRow
 }
 
 // typeList is the data of the catalogue.
@@ -40,10 +46,10 @@ type typeList struct {
 	HasOwn       bool // the tenant has described a type
 }
 
-var typeVisibilities = []string{"tenant", "admin"}
+var typeVisibilities = []string{"portal", "tenant", "admin"}
 
 func (c *Console) types(r *request) (view, error) {
-	const pageSize = 200
+	const pageSize = 50 // schemas are large
 	limit, read := int64(pageSize), 0
 	list := typeList{Filter: form{Values: r.URL.Query()}, Visibilities: typeVisibilities}
 	list.IsFiltered = r.filter("name") != nil || r.filter("category") != nil || r.filter("visibility") != nil
@@ -74,7 +80,9 @@ func (l *typeList) add(t client.EventType) {
 	if i < 0 {
 		i, l.Groups = len(l.Groups), append(l.Groups, typeGroup{Category: t.Category})
 	}
-	l.Groups[i].Types = append(l.Groups[i].Types, t)
+	row := typeRow{t, t.Schema != nil}
+	row.Schema = nil
+	l.Groups[i].Types = append(l.Groups[i].Types, row)
 }
 
 // byCategory orders groups by category. The gateway's own types are last.

@@ -20,6 +20,7 @@ var frequentStatements = map[string]struct {
 }{
 	"claim events":           {claimEventsSQL, 4},
 	"read payloads":          {readPayloadsSQL, 1},
+	"start of a payload":     {readPayloadStartSQL, 2},
 	"routed event":           {routedEventSQL, 2},
 	"release events":         {releaseEventsSQL, 4},
 	"claim keys":             {claimKeysSQL.sql, len(claimKeysSQL.params)},

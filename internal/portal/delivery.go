@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var deliveryPages = []page{
@@ -19,8 +20,8 @@ type deliveryDetail struct {
 	client.DeliveryDetail
 	Endpoint client.Subscription
 	Headers  map[string]string // of the request
-	Body     []byte            // of the request; nil if it is not stored or not text
-	Size     int
+	Body     web.Shown         // of the request; empty if it is not stored or not text
+	Size     int64
 	IsBinary bool
 	// Missing is why the request cannot be shown; "" if it can.
 	Missing string
@@ -45,7 +46,9 @@ func (p *Portal) deliveryPage(r *request) (view, error) {
 
 // readRequest reads the request as the endpoint gets it, with the settings of today.
 func (d *deliveryDetail) readRequest(r *request) error {
-	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
+	most := int64(web.TextLimit)
+	params := client.GetDeliveryRequestParams{MaxBytes: &most}
+	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID, params)
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
 		d.Missing = "The content of this event is no longer stored, or cannot be composed now."
@@ -55,9 +58,9 @@ func (d *deliveryDetail) readRequest(r *request) error {
 		return err
 	}
 	maps.DeleteFunc(sent.Headers, func(name, _ string) bool { return isOfAttempt(name) })
-	d.Headers, d.Size = sent.Headers, len(sent.BodyBase64)
-	if d.IsBinary = !utf8.Valid(sent.BodyBase64); !d.IsBinary {
-		d.Body = sent.BodyBase64
+	d.Headers, d.Size = sent.Headers, sent.BodySize
+	if d.IsBinary = !utf8.Valid(web.WholeRunes(sent.BodyBase64)); !d.IsBinary {
+		d.Body = web.Show(sent.BodyBase64, sent.BodySize)
 	}
 	return nil
 }

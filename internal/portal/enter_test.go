@@ -1,6 +1,7 @@
 package portal_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/portallink"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 func TestLinkStartsASessionUntilItExpires(t *testing.T) {
@@ -45,6 +47,15 @@ func TestLinkThatIsNotValidSaysToAskForANewOne(t *testing.T) {
 			t.Errorf("%s: status %d with cookie %q, want a refusal without one", link, page.status, page.header.Get("Set-Cookie"))
 		}
 	}
+}
+
+func TestHeadStartsNoSession(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	page := f.do(f.request(http.MethodHead, f.link(false), nil)).is(http.StatusMethodNotAllowed)
+	if page.header.Get("Allow") != "GET" || page.header.Get("Set-Cookie") != "" {
+		t.Errorf("headers, got %v, want no cookie", page.header)
+	}
+	f.get(f.link(false)).redirects("/portal/entered")
 }
 
 func TestBrowserWithoutCookiesIsTold(t *testing.T) {
@@ -116,8 +127,32 @@ func TestThemeLeadsBackToThePortalOnly(t *testing.T) {
 	f := newFixture(t)
 	f.post("/portal/theme", url.Values{"theme": {"dark"}, "next": {"/portal/types?x=1"}}).redirects("/portal/types?x=1")
 	f.get("/portal/types").shows(`data-theme="dark"`)
-	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", ""} {
+	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", "/portal/../console", "/portal/x/..%2f..%2fevil", ""} {
 		f.post("/portal/theme", url.Values{"theme": {"evil"}, "next": {next}}).redirects("/portal")
 	}
 	f.get("/portal/types").lacks("data-theme=")
+}
+
+func TestRandomCookiesAreLimitedByAddress(t *testing.T) {
+	f := newFixture(t)
+	get := func(token string) reply {
+		r := f.request(http.MethodGet, "/portal", nil)
+		r.Header.Set("Cookie", session.SecurePrefix+"eventhook_portal="+token)
+		return f.do(r)
+	}
+	for n := range 20 {
+		get(fmt.Sprintf("%043d", 4*n)).is(http.StatusUnauthorized)
+	}
+	if got := get(fmt.Sprintf("%043d", 400)).is(http.StatusTooManyRequests).shows("Too busy", "Try again in a minute").header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After, got %q, want 1", got)
+	}
+	f.get("/portal").is(http.StatusOK)
+}
+
+func TestLinkStartsFewSessionsPerSecond(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	for range 50 {
+		f.get(f.link(false)).redirects("/portal/entered")
+	}
+	f.get(f.link(false)).is(http.StatusTooManyRequests).shows("Too many people signed in from your address")
 }

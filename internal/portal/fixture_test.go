@@ -72,9 +72,9 @@ func newFixtureOf(t *testing.T, look branding.Config) *fixture {
 	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}, browser: map[string]*http.Cookie{}, now: today,
 		tenants: &fakeTenants{tenant: eventhook.Tenant{ID: eventhook.NewID[eventhook.Tenant](today), Slug: "acme", Status: eventhook.TenantActive}}}
 	now := func() time.Time { return f.now }
-	f.sessions = session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now})
-	f.portal = portal.New(portal.Config{API: f.api, Sessions: f.sessions, Tenants: f.tenants, LinkKey: linkKey, Branding: look, Log: slog.New(slog.DiscardHandler), Now: now,
-		Client: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }})
+	client := func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }
+	f.sessions = session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now, Client: client})
+	f.portal = portal.New(portal.Config{API: f.api, Sessions: f.sessions, Tenants: f.tenants, LinkKey: linkKey, Branding: look, Log: slog.New(slog.DiscardHandler), Now: now, Client: client})
 	f.prepareCustomer()
 	return f
 }

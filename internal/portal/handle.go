@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/session"
 	"github.com/eventhook/eventhook/internal/web"
 )
@@ -24,7 +25,9 @@ func (p *Portal) handler(page page) http.Handler {
 			p.refuseSession(w, r, err)
 			return
 		}
-		in, err := p.newRequest(r, s, token)
+		var memory api.HeldMemory // of the answers of the API, until the page is written
+		defer memory.Release()
+		in, err := p.newRequest(r, s, token, &memory)
 		if err != nil {
 			p.fail(w, &request{Request: r}, err)
 			return

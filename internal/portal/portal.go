@@ -65,9 +65,7 @@ type Config struct {
 	LinkKey  []byte
 	Branding branding.Config // must be valid
 	Logo     branding.Logo
-	// IsHTTPS reports whether the browser used TLS although the request arrived without it, as in
-	// session.Config. nil: never.
-	IsHTTPS func(*http.Request) bool
+	Jar      session.Jar // for the cookies besides those of sessions
 	// Client returns the client address of a request.
 	Client func(*http.Request) netip.Addr
 	Log    *slog.Logger
@@ -87,9 +85,6 @@ type Portal struct {
 // New returns a portal. It panics if a template is invalid, because templates are part of the
 // program.
 func New(c Config) *Portal {
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
-	}
 	files := map[string][]byte{"portal.css": slices.Concat(styles, c.Branding.CSS())}
 	if c.Logo.Name != "" {
 		files[c.Logo.Name] = c.Logo.Content
@@ -97,7 +92,7 @@ func New(c Config) *Portal {
 	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), limits: newLimits(), mux: http.NewServeMux()}
 	p.templates = parseTemplates(p.assets, c.Now)
 	p.handle("GET "+Root+"/static/", p.assets)
-	p.handle("GET "+Root+"/enter", http.HandlerFunc(p.enter))
+	p.handle("GET "+Root+"/enter", web.GetOnly(p.enter))
 	p.handle("GET "+Root+"/entered", http.HandlerFunc(p.entered))
 	for _, page := range pages() {
 		p.handle(page.pattern, p.handler(page))

@@ -44,6 +44,11 @@ func (g *Gateway) Tenant(t testing.TB, slug string) *Tenant {
 	if _, err := g.Admin.CreateRoute(ctx, slug, Source, route); err != nil {
 		t.Fatal(err)
 	}
+	return g.Of(t, slug)
+}
+
+// Of returns a tenant that exists.
+func (g *Gateway) Of(t testing.TB, slug string) *Tenant {
 	return &Tenant{Slug: slug, Client: g.Admin, gateway: g, t: t}
 }
 

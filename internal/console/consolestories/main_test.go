@@ -1,5 +1,4 @@
-// Package consolestories_test runs the console in a browser: every page with checks of accessibility,
-// layout, budgets and hostile text, and the stories of the people who use it.
+// Package consolestories_test runs the stories of the people who use the console in a browser.
 package consolestories_test
 
 import (
@@ -9,7 +8,3 @@ import (
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
-
-const attack = gatewaytest.Attack
-
-var isAttacked = gatewaytest.CheckSafe

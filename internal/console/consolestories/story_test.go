@@ -1,18 +1,17 @@
 package consolestories_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 	"github.com/eventhook/eventhook/internal/cli/send"
 )
 
 // The acts of a person at a page.
 var (
-	click   = (*browsertest.Page).ClickName
 	confirm = gatewaytest.Confirm
 	pasted  = gatewaytest.Copied
 )
@@ -31,3 +30,19 @@ func push(t *testing.T, url, secret string, body string) int {
 	must(t, answer.Body.Close())
 	return answer.StatusCode
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must1[V any](v V, err error) V {
+	if err != nil {
+		panic(fmt.Sprint(err))
+	}
+	return v
+}
+
+func ref[V any](v V) *V { return &v }

@@ -102,7 +102,7 @@ func (f *frames) hasPartitionedCookies(t *testing.T, p *browsertest.Page) {
 				"partitioned by https://localhost", c.Name, c, c.PartitionKey)
 		}
 	}
-	if !found["eventhook_portal"] || !found["eventhook_portal_theme"] {
+	if !found["__Secure-eventhook_portal"] || !found["__Secure-eventhook_portal_theme"] {
 		t.Errorf("the browser has the cookies %v, want those of the session and the theme", found)
 	}
 }

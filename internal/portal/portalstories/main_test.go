@@ -6,10 +6,11 @@ package portalstories_test
 import (
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/browsertest"
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
 // attack is hostile text of a sender.
-const attack = gatewaytest.Attack
+const attack = browsertest.Attack

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/internal/browsertest"
-	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
 	"github.com/eventhook/eventhook/internal/portal"
 )
 
@@ -94,7 +93,7 @@ func open(t *testing.T, p *browsertest.Page, url string) {
 // senders. The page is then in the variant Phone.
 func check(t *testing.T, p *browsertest.Page) {
 	t.Helper()
-	gatewaytest.CheckSafe(t, p)
+	p.Unharmed()
 	for _, v := range []browsertest.Variant{browsertest.Light, browsertest.Dark, browsertest.Phone} {
 		p.View(v)
 		p.Axe()

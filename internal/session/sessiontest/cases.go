@@ -35,6 +35,9 @@ var Cases = map[string]func(*testing.T, Subject){
 	"a link keeps its newest sessions":                   newestOfLink,
 }
 
+// anyone is the actor of a request without an address and ids.
+var anyone = eventhook.Actor{}
+
 func hash(text string) []byte {
 	h := sha256.Sum256([]byte(text))
 	return h[:]
@@ -71,13 +74,15 @@ func foundUntilDeleted(t *testing.T, s Subject) {
 	ctx := t.Context()
 	byKey := s.session(session.Console, time.Hour)
 	byKey.KeyHash = hash("key")
-	for _, want := range []session.Session{byKey, s.full()} {
-		must(t, s.Store.CreateWebSession(ctx, hash("token"), want))
+	person := s.session(session.Console, time.Hour)
+	person.Person = &session.Person{Issuer: "https://login.example", Claim: "groups", Values: []string{"pay"}}
+	for _, want := range []session.Session{byKey, person, s.full()} {
+		must(t, s.Store.CreateWebSession(ctx, hash("token"), want, anyone))
 		got, err := s.Store.WebSession(ctx, hash("token"))
 		must(t, err)
 		same(t, "the session", got, want)
-		must(t, s.Store.DeleteWebSession(ctx, hash("token")))
-		must(t, s.Store.DeleteWebSession(ctx, hash("token")))
+		must(t, s.Store.DeleteWebSession(ctx, hash("token"), anyone))
+		must(t, s.Store.DeleteWebSession(ctx, hash("token"), anyone))
 		_, err = s.Store.WebSession(ctx, hash("token"))
 		same(t, "the error after the end", eventhook.KindOf(err), eventhook.KindNotFound)
 	}
@@ -85,7 +90,7 @@ func foundUntilDeleted(t *testing.T, s Subject) {
 
 func touched(t *testing.T, s Subject) {
 	ctx, n := t.Context(), s.session(session.Console, time.Hour)
-	must(t, s.Store.CreateWebSession(ctx, hash("token"), n))
+	must(t, s.Store.CreateWebSession(ctx, hash("token"), n, anyone))
 	later := n.CreatedAt.Add(2 * time.Minute)
 	for _, at := range []time.Time{later, n.CreatedAt.Add(time.Minute)} {
 		must(t, s.Store.TouchWebSession(ctx, hash("token"), at))
@@ -139,7 +144,7 @@ func swept(t *testing.T, s Subject) {
 	ctx := t.Context()
 	for name, n := range map[string]session.Session{"old": s.session(session.Console, time.Hour), "idle": s.session(session.Console, session.MaxAge),
 		"portal": s.session(session.Portal, session.MaxAge), "active": s.session(session.Console, session.MaxAge)} {
-		must(t, s.Store.CreateWebSession(ctx, hash(name), n))
+		must(t, s.Store.CreateWebSession(ctx, hash(name), n, anyone))
 	}
 	must(t, s.Store.CreateWebLink(ctx, hash("old"), s.full(), s.Now().Add(time.Hour)))
 	must(t, s.Store.CreateWebLink(ctx, hash("new"), s.full(), s.Now().Add(24*time.Hour)))
@@ -171,12 +176,12 @@ func newestOfLink(t *testing.T, s Subject) {
 		return n
 	}
 	one, two := eventhook.NewID[eventhook.PortalLink](s.Now()), eventhook.NewID[eventhook.PortalLink](s.Now())
-	must(t, s.Store.CreateWebSession(ctx, hash("of another link"), of(two)))
-	must(t, s.Store.CreateWebSession(ctx, hash("of no link"), s.full()))
+	must(t, s.Store.CreateWebSession(ctx, hash("of another link"), of(two), anyone))
+	must(t, s.Store.CreateWebSession(ctx, hash("of no link"), s.full(), anyone))
 	const more = 3
 	for i := range session.MaxOfLink + more {
 		s.Advance(time.Second)
-		must(t, s.Store.CreateWebSession(ctx, hash(fmt.Sprint(i)), of(one)))
+		must(t, s.Store.CreateWebSession(ctx, hash(fmt.Sprint(i)), of(one), anyone))
 	}
 	for i := range session.MaxOfLink + more {
 		_, err := s.Store.WebSession(ctx, hash(fmt.Sprint(i)))

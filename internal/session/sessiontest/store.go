@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type Store struct {
 	sessions map[string]session.Session
 	links    map[string]link
 	touches  int
+	audit    []string
 }
 
 type link struct {
@@ -35,10 +37,11 @@ func NewStore(now func() time.Time) *Store {
 }
 
 // CreateWebSession implements session.Store.
-func (s *Store) CreateWebSession(_ context.Context, tokenHash []byte, n session.Session) error {
+func (s *Store) CreateWebSession(_ context.Context, tokenHash []byte, n session.Session, by eventhook.Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deleteFormer(n.LinkID())
+	s.record(session.ActionStarted, n, by)
 	s.sessions[string(tokenHash)] = n
 	return nil
 }
@@ -88,11 +91,38 @@ func (s *Store) Touches() int {
 }
 
 // DeleteWebSession implements session.Store.
-func (s *Store) DeleteWebSession(_ context.Context, tokenHash []byte) error {
+func (s *Store) DeleteWebSession(_ context.Context, tokenHash []byte, by eventhook.Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n, ok := s.sessions[string(tokenHash)]; ok {
+		s.record(session.ActionEnded, n, by)
+	}
 	delete(s.sessions, string(tokenHash))
 	return nil
+}
+
+// RecordRefusal implements session.Store. The store knows no keys.
+func (s *Store) RecordRefusal(_ context.Context, n session.Session, by eventhook.Actor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.KeyHash == nil {
+		s.record(session.ActionRefused, n, by)
+	}
+	return nil
+}
+
+// record adds an entry. The caller holds the lock.
+func (s *Store) record(action string, n session.Session, by eventhook.Actor) {
+	if n.Kind == session.Console {
+		s.audit = append(s.audit, strings.TrimSpace(action+" "+n.Name+" "+by.SourceIP))
+	}
+}
+
+// Audit returns the audit entries as action, name and address.
+func (s *Store) Audit() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.audit)
 }
 
 // CreateWebLink implements session.Store.
