@@ -7232,4 +7232,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "9744ea2ad2b9e3398df0860b21eb90d446c3e04e5d85c16cfcb5ff91d99bd7e9"
+const generatedFrom = "ebd313b7e8e06d8a4dfb6b18ea2cea241b547e0de7d2d055c2652ad98afbd607"
