@@ -414,6 +414,7 @@ func TestPagesHoldTheirAnswers(t *testing.T) {
 		}
 		synctest.Wait() // one reads, three wait for its slot
 		s.unblock <- struct{}{}
+		synctest.Wait()
 		all.want("when the first answer is too large for the others", map[int]int{200: 1, 429: 3})
 		for i := range pages {
 			pages[i].Release()
