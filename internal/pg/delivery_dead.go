@@ -190,7 +190,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	for _, a := range announcements {
 		db.notifyAnnounced(a)
 	}
-	db.observer.OutagesRecovered(recovered)
+	db.recoveriesBegan(recovered)
 	for _, s := range disabled {
 		db.observer.SubscriptionsDisabled(reasons[s.ID].by, 1)
 		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason,

@@ -181,7 +181,7 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 	}
 	defer conn.Release()
 	if done, err = db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true); err == nil {
-		db.observer.OutagesRecovered(done.recovered)
+		db.recoveriesBegan(done.recovered)
 	}
 	return done, err
 }
