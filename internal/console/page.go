@@ -12,7 +12,10 @@ type page struct {
 	pattern string
 	// template is the name of the file in pages/, without .html; "" for acts that always redirect.
 	template string
-	handle   func(*Console, *request) (view, error)
+	// needs is the scope that the API demands for the act of the page, or needsAdmin. A person
+	// without it gets the page of a problem. "" is for pages to read; the API decides about them.
+	needs  string
+	handle func(*Console, *request) (view, error)
 	// serve writes the response itself, for example a file, in place of handle.
 	serve func(*Console, *request, http.ResponseWriter) error
 	// isLive is true for pages whose parts with the attribute data-live-part are refreshed when
@@ -21,6 +24,9 @@ type page struct {
 	// section is the entry of the navigation that the page belongs to; "" derives it from the path.
 	section string
 }
+
+// needsAdmin is the member needs of a page whose act only the admin key may do.
+const needsAdmin = "admin"
 
 // pages lists all pages and acts.
 func pages() []page {
