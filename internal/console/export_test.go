@@ -8,3 +8,12 @@ func Needs() map[string]string {
 	}
 	return needs
 }
+
+// Scopes returns the scopes of which one opens each page and act of a tenant, by its pattern.
+func Scopes() map[string][]string {
+	scopes := map[string][]string{}
+	for _, p := range pages() {
+		scopes[p.pattern] = p.scopes()
+	}
+	return scopes
+}

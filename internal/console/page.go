@@ -13,8 +13,11 @@ type page struct {
 	// template is the name of the file in pages/, without .html; "" for acts that always redirect.
 	template string
 	// needs is the scope that the API demands for the act of the page, or needsAdmin. A person
-	// without it gets the page of a problem. "" is for pages to read; the API decides about them.
-	needs  string
+	// without it gets the page of a problem. "" is for pages to read.
+	needs string
+	// reads are the scopes of which one opens a page of a tenant to read; nil is the scope read. An
+	// admin reads each page.
+	reads  []string
 	handle func(*Console, *request) (view, error)
 	// serve writes the response itself, for example a file, in place of handle.
 	serve func(*Console, *request, http.ResponseWriter) error
@@ -23,6 +26,17 @@ type page struct {
 	isLive bool
 	// section is the entry of the navigation that the page belongs to; "" derives it from the path.
 	section string
+}
+
+// scopes returns the scopes of which a person needs one to open the page of a tenant.
+func (p page) scopes() []string {
+	switch {
+	case p.needs != "":
+		return []string{p.needs}
+	case p.reads != nil:
+		return p.reads
+	}
+	return []string{"read"}
 }
 
 // needsAdmin is the member needs of a page whose act only the admin key may do.

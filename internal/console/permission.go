@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/eventhook/eventhook/client"
 )
@@ -38,14 +39,15 @@ func (r *request) refusal(p page) error {
 	if err := r.findTenant(p); err != nil {
 		return err
 	}
+	scopes := p.scopes()
 	switch {
-	case p.needs == "" || r.can(p.needs):
+	case p.needs == "" && (r.tenant == "" || r.isAdmin()), slices.ContainsFunc(scopes, r.can):
 		return nil
 	case p.needs == needsAdmin:
 		return &client.Problem{Status: http.StatusForbidden, Detail: "You lack the permissions of the admin key"}
 	}
 	return &client.Problem{Status: http.StatusForbidden,
-		Detail: "You lack the scope " + p.needs + " for the tenant " + r.tenant}
+		Detail: "You lack the scope " + strings.Join(scopes, " or ") + " for the tenant " + r.tenant}
 }
 
 // findTenant returns why the tenant of a page cannot be shown to the person, or nil. It asks the API

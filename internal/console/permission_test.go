@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eventhook/eventhook/client"
@@ -65,6 +67,28 @@ func TestKeysOfOtherTenantsSeeNoPageOfATenant(t *testing.T) {
 			f.get("/console/new-tenant").is(http.StatusForbidden)
 		})
 	}
+}
+
+func TestPagesOfATenantNeedTheScopeToRead(t *testing.T) {
+	all := console.Scopes()
+	isRead := func(pattern, needs string) bool { return needs == "" && strings.Contains(pattern, "/t/{tenant}") }
+	eachPattern(t, isRead, func(t *testing.T, pattern, _ string) {
+		scopes := all[pattern]
+		for _, scope := range scopes {
+			f, _ := newDocumented(t, keyOf("acme", scope))
+			if page := f.open(pattern); page.status != http.StatusSeeOther {
+				page.is(http.StatusOK)
+			}
+		}
+		others := slices.DeleteFunc([]string{"read", "manage", "publish", "work", "deliver"},
+			func(other string) bool { return slices.Contains(scopes, other) })
+		f, api := newDocumented(t, keyOf("acme", others...))
+		f.open(pattern).is(http.StatusForbidden).
+			shows("No permission", "You lack the scope "+strings.Join(scopes, " or ")+" for the tenant acme.")
+		if len(api.calls) > 0 {
+			t.Errorf("calls, got %v, want none", api.calls)
+		}
+	})
 }
 
 func TestFormsActWithThePermissionOfTheirPage(t *testing.T) {
