@@ -10,12 +10,16 @@ import (
 
 var agentPages = []page{
 	{pattern: "GET /console/t/{tenant}/agents", template: "agents", handle: (*Console).agents},
-	{pattern: "GET /console/t/{tenant}/new-agent", template: "agent_new", handle: (*Console).newAgent, section: "Agents"},
-	{pattern: "POST /console/t/{tenant}/new-agent", template: "agent_new", handle: (*Console).createAgent, section: "Agents"},
+	{pattern: "GET /console/t/{tenant}/new-agent", needs: "manage",
+		template: "agent_new", handle: (*Console).newAgent, section: "Agents"},
+	{pattern: "POST /console/t/{tenant}/new-agent", needs: "manage",
+		template: "agent_new", handle: (*Console).createAgent, section: "Agents"},
 	{pattern: "GET /console/t/{tenant}/agents/{id}", template: "agent", handle: (*Console).agent},
-	{pattern: "POST /console/t/{tenant}/agents/{id}", template: "agent", handle: (*Console).updateAgent},
-	{pattern: "POST /console/t/{tenant}/agents/{id}/rotate-key", template: "agent_key", handle: (*Console).rotateAgentKey},
-	{pattern: "POST /console/t/{tenant}/agents/{id}/delete", handle: (*Console).deleteAgent},
+	{pattern: "POST /console/t/{tenant}/agents/{id}", needs: "manage",
+		template: "agent", handle: (*Console).updateAgent},
+	{pattern: "POST /console/t/{tenant}/agents/{id}/rotate-key", needs: "manage",
+		template: "agent_key", handle: (*Console).rotateAgentKey},
+	{pattern: "POST /console/t/{tenant}/agents/{id}/delete", needs: "manage", handle: (*Console).deleteAgent},
 }
 
 // agentList is the data of the list of agents.

@@ -229,7 +229,8 @@ func TestActTakesTheRowsOfOnePage(t *testing.T) {
 
 func TestRetryWithoutIdIsABadRequest(t *testing.T) {
 	f := newFixture(t)
-	f.post(eventPage+"/retry", nil).is(http.StatusBadRequest).shows("names neither a delivery nor an execution")
+	f.post(eventPage+"/retry-delivery", nil).is(http.StatusBadRequest).shows("names no delivery to retry")
+	f.post(eventPage+"/retry-execution", nil).is(http.StatusBadRequest).shows("names no execution to retry")
 	f.post("/console/t/acme/deliveries/chosen", url.Values{"selected": {""}}).is(http.StatusNotFound)
 }
 

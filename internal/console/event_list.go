@@ -10,14 +10,20 @@ import (
 var eventPages = []page{
 	{pattern: "GET /console/t/{tenant}/events", template: "events", handle: (*Console).events, isLive: true},
 	{pattern: "GET /console/t/{tenant}/events/search", template: "event_search", handle: (*Console).searchEvents},
-	{pattern: "GET /console/t/{tenant}/events/reprocess", template: "event_reprocess", handle: (*Console).planReprocess},
-	{pattern: "POST /console/t/{tenant}/events/reprocess", handle: (*Console).reprocessEvents},
-	{pattern: "POST /console/t/{tenant}/events/reprocess/all", template: "event_reprocess", handle: (*Console).reprocessMatching},
+	{pattern: "GET /console/t/{tenant}/events/reprocess", needs: "manage",
+		template: "event_reprocess", handle: (*Console).planReprocess},
+	{pattern: "POST /console/t/{tenant}/events/reprocess", needs: "manage", handle: (*Console).reprocessEvents},
+	{pattern: "POST /console/t/{tenant}/events/reprocess/all", needs: "manage",
+		template: "event_reprocess", handle: (*Console).reprocessMatching},
 	{pattern: "GET /console/t/{tenant}/events/{id}", template: "event", handle: (*Console).event, isLive: true},
 	{pattern: "GET /console/t/{tenant}/events/{id}/payload", serve: (*Console).servePayload},
-	{pattern: "POST /console/t/{tenant}/events/{id}/reprocess", handle: (*Console).reprocessEvent},
-	{pattern: "POST /console/t/{tenant}/events/{id}/send", template: "event", handle: (*Console).sendEvent, isLive: true},
-	{pattern: "POST /console/t/{tenant}/events/{id}/retry", handle: (*Console).retryEffect},
+	{pattern: "POST /console/t/{tenant}/events/{id}/reprocess", needs: "manage", handle: (*Console).reprocessEvent},
+	{pattern: "POST /console/t/{tenant}/events/{id}/send", needs: "manage",
+		template: "event", handle: (*Console).sendEvent, isLive: true},
+	{pattern: "POST /console/t/{tenant}/events/{id}/retry-delivery", needs: "manage",
+		handle: (*Console).retryDeliveryOfEvent},
+	{pattern: "POST /console/t/{tenant}/events/{id}/retry-execution", needs: "work",
+		handle: (*Console).retryExecutionOfEvent},
 }
 
 // eventStatuses are the values of the filter for the status.

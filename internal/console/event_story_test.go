@@ -161,8 +161,8 @@ func TestEffectsAreRetried(t *testing.T) {
 	f := newFixture(t)
 	f.answer("POST "+T+"/deliveries/"+deliveryID+"/retry", client.DeliveryDetail{})
 	f.answer("POST "+T+"/work/"+taskID+"/retry", client.Execution{})
-	f.post(eventPage+"/retry", url.Values{"delivery": {deliveryID}}).redirects(eventPage)
-	f.post(eventPage+"/retry", url.Values{"execution": {taskID}}).redirects(eventPage)
+	f.post(eventPage+"/retry-delivery", url.Values{"delivery": {deliveryID}}).redirects(eventPage)
+	f.post(eventPage+"/retry-execution", url.Values{"execution": {taskID}}).redirects(eventPage)
 }
 
 func TestReaderOfAnEventSeesNoAct(t *testing.T) {

@@ -56,6 +56,7 @@ func newFixtureOf(t *testing.T, who client.Identity) *fixture {
 	f.sessions = session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: f.store, Now: f.clock.Now,
 		Client: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }})
 	f.answer("GET /api/identity", who)
+	f.answer("GET /api/admin/tenants/acme", client.Tenant{Slug: "acme", Name: "Acme"})
 	f.config = console.Config{API: f.api, Sessions: f.sessions, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now, Version: "test"}
 	f.console = console.New(f.config)
 	f.signInAs(session.Session{KeyHash: make([]byte, 32), Name: "ci"})

@@ -19,8 +19,8 @@ import (
 // maxForm limits the body of a form in bytes. The largest form has a pasted payload.
 const maxForm = 4 << 20
 
-// handler returns the HTTP handler of a page. It reads the session, checks the CSRF token of acts,
-// calls the page's handler and renders its view or its error.
+// handler returns the HTTP handler of a page. It reads the session, checks the CSRF token of acts
+// and the permission of the person, calls the page's handler and renders its view or its error.
 func (c *Console) handler(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, token, err := c.session(r)
@@ -43,6 +43,10 @@ func (c *Console) handler(p page) http.Handler {
 		in, err := c.newRequest(r, s, token, &memory)
 		if err != nil {
 			c.fail(w, p, &request{Request: r, tenant: r.PathValue("tenant")}, err)
+			return
+		}
+		if err := in.refusal(p); err != nil {
+			c.fail(w, p, in, err)
 			return
 		}
 		c.answer(w, p, in)
@@ -182,7 +186,7 @@ func problemTitle(p *client.Problem) string {
 func problemHint(status int) string {
 	switch status {
 	case http.StatusForbidden:
-		return "Sign in with a key that has this scope, or ask the team that runs the gateway for one."
+		return "Sign in with a key that has this permission, or ask the team that runs the gateway for one."
 	case http.StatusNotFound:
 		return "Check the address. What it named was deleted, is past its retention, or belongs to another tenant."
 	case http.StatusConflict, http.StatusPreconditionFailed:

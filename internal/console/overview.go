@@ -49,7 +49,8 @@ func (c *Console) overviewAll(r *request) (view, error) {
 	page := newOverview(r, found.WindowSeconds, found.Queues, trafficOf(found.Series, found.Totals, found.StepSeconds))
 	page.AsOf, page.Tenants, page.MoreTenants = found.AsOf, found.Tenants, found.TenantsCount-int64(len(found.Tenants))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant)), IsAdmin: true})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant)),
+			IsAdmin: true, CanManage: r.can(needsAdmin)})
 	}
 	return view{Title: "All tenants", Data: page}, nil
 }
@@ -64,7 +65,8 @@ func (c *Console) overview(r *request) (view, error) {
 	page.Sources, page.MoreSources = found.Sources, found.SourcesCount-int64(len(found.Sources))
 	page.Subscriptions, page.MoreSubscriptions = found.Subscriptions, found.SubscriptionsCount-int64(len(found.Subscriptions))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base(), IsAdmin: r.isAdmin()})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base(),
+			IsAdmin: r.isAdmin(), CanManage: r.can("manage")})
 	}
 	return view{Title: "Overview", Data: page}, nil
 }
@@ -95,6 +97,8 @@ type attention struct {
 	client.AttentionItem
 	Base    string
 	IsAdmin bool // who may open the page of the tenant
+	// CanManage is true for a person who may do what the item asks for.
+	CanManage bool
 }
 
 // Cause is the reason of an item in the words of the pages; "" if the summary has it.
@@ -111,18 +115,19 @@ func (a attention) Cause() string {
 
 // Act is what a person does first about an attention item.
 func (a attention) Act() string {
-	switch a.Type {
-	case client.AttentionItemTypeSubscriptionDisabled, client.AttentionItemTypeCircuitOpen:
-		return "Recover"
-	case client.AttentionItemTypeRequestsRefused:
+	switch {
+	case a.Type == client.AttentionItemTypeRequestsRefused:
 		return "See why"
-	case client.AttentionItemTypeDeliveriesDead:
+	case a.Type == client.AttentionItemTypeDeliveriesDead:
 		return "See causes"
-	case client.AttentionItemTypeHandshakeWaiting:
-		return "Finish set-up"
-	default:
+	case !a.CanManage:
 		return "Open"
+	case a.Type == client.AttentionItemTypeSubscriptionDisabled, a.Type == client.AttentionItemTypeCircuitOpen:
+		return "Recover"
+	case a.Type == client.AttentionItemTypeHandshakeWaiting:
+		return "Finish set-up"
 	}
+	return "Open"
 }
 
 // Href is the page on which a person deals with an attention item; "" if the person may open none.

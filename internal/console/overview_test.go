@@ -83,6 +83,23 @@ func TestEachAttentionItemLeadsToThePageToActOn(t *testing.T) {
 	admin.get("/console/t/acme").is(http.StatusOK).shows(hrefs...).shows(`href="/console/tenants/acme"`)
 }
 
+func TestReadersOpenWhatOthersRecover(t *testing.T) {
+	overview := client.Overview{AsOf: today, WindowSeconds: 3600, StepSeconds: 60, Attention: []client.AttentionItem{
+		{Type: client.AttentionItemTypeCircuitOpen, ResourceType: "subscription", ResourceID: "s1"},
+		{Type: client.AttentionItemTypeHandshakeWaiting, ResourceType: "source", ResourceID: "github"}}}
+	for who, acts := range map[*client.Identity][]string{
+		ref(keyOf("acme", "read", "manage")): {"Recover<", "Finish set-up<"},
+		ref(keyOf("acme", "read")):           {"Open<"},
+	} {
+		f := newFixtureOf(t, *who)
+		f.answer("GET "+T+"/overview", overview)
+		page := f.get("/console/t/acme").is(http.StatusOK).shows(acts...)
+		if len(acts) == 1 {
+			page.lacks("Recover<", "Finish set-up<")
+		}
+	}
+}
+
 func TestSectionsWithoutATenantLeadToTheTenantOfTheKey(t *testing.T) {
 	newFixture(t).get("/console/events?status=dead").redirects("/console/t/acme/events?status=dead")
 	newFixtureOf(t, client.Identity{Type: "admin"}).get("/console/events").redirects("/console/tenants")

@@ -51,7 +51,7 @@ type shell struct {
 func (c *Console) shell(p page, r *request, v view) shell {
 	s := shell{Title: v.Title, Version: c.Version, Data: v.Data, Root: Root, Tenant: r.tenant, URL: r.URL.RequestURI(), CSRF: r.csrf,
 		Theme: themeOf(r.Request), Notice: v.Notice, Name: r.identity.Name, IsAdmin: r.isAdmin(), Section: sectionOf(p),
-		CanManage: r.can("manage"), CanPublish: r.can("publish"), CanWork: r.can("work"), CanDeliver: r.can("deliver"), CanAdminister: r.identity.Type == "admin"}
+		CanManage: r.can("manage"), CanPublish: r.can("publish"), CanWork: r.can("work"), CanDeliver: r.can("deliver"), CanAdminister: r.can(needsAdmin)}
 	s.Navigation = navigation(r, s.Section)
 	if r.tenant != "" {
 		s.Base = r.base()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/eventhook/eventhook"
@@ -85,20 +84,6 @@ func tenantBase(tenant string) string { return Root + "/t/" + url.PathEscape(ten
 // isAdmin reports whether the person has the permissions of an admin key, at least to read.
 func (r *request) isAdmin() bool {
 	return r.identity.Type == "admin" || r.identity.Type == "admin_read"
-}
-
-// can reports whether the person may use a scope on the tenant of the page. The API decides; this
-// only hides acts that it would refuse.
-func (r *request) can(scope string) bool {
-	if r.identity.Type == "admin" || r.identity.Type == "admin_read" && scope == "read" {
-		return true
-	}
-	for _, t := range r.identity.Tenants {
-		if t.Slug == r.tenant {
-			return slices.Contains(t.Scopes, scope)
-		}
-	}
-	return slices.Contains(r.identity.Scopes, scope)
 }
 
 // filter returns a query parameter for a filter of the API; nil if it is absent or empty.

@@ -140,11 +140,15 @@ func (c *Console) newRoute(r *request) (view, error) {
 	return r.openEditor("", url.Values{"priority": {"0"}, "is_enabled": {"true"}, "targets": {"1"}, "targets[0].type": {"task"}}, nil)
 }
 
+// editRoute shows a route in the editor, or without a form to a person who may not change it.
 func (c *Console) editRoute(r *request) (view, error) {
 	var raw []byte
 	route, err := r.api.GetRoute(r.Context(), r.tenant, r.PathValue("slug"), r.PathValue("id"), client.KeepBody(&raw))
 	if err != nil {
 		return view{}, err
+	}
+	if !r.can("manage") {
+		return r.showRoute(route, raw)
 	}
 	values, err := valuesOfRoute(route, raw)
 	if err != nil {

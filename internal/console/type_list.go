@@ -11,13 +11,18 @@ import (
 
 var typePages = []page{
 	{pattern: "GET /console/t/{tenant}/types", template: "types", handle: (*Console).types},
-	{pattern: "GET /console/t/{tenant}/new-type", template: "type_edit", handle: (*Console).newType, section: "Event types"},
-	{pattern: "POST /console/t/{tenant}/new-type", template: "type_edit", handle: (*Console).saveType, section: "Event types"},
+	{pattern: "GET /console/t/{tenant}/new-type", needs: "manage",
+		template: "type_edit", handle: (*Console).newType, section: "Event types"},
+	{pattern: "POST /console/t/{tenant}/new-type", needs: "manage",
+		template: "type_edit", handle: (*Console).saveType, section: "Event types"},
 	{pattern: "GET /console/t/{tenant}/types/{name}", template: "type", handle: (*Console).eventType},
-	{pattern: "GET /console/t/{tenant}/types/{name}/edit", template: "type_edit", handle: (*Console).editType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/edit", template: "type_edit", handle: (*Console).saveType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/delete", handle: (*Console).deleteType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/publish", template: "type", handle: (*Console).publishTest},
+	{pattern: "GET /console/t/{tenant}/types/{name}/edit", needs: "manage",
+		template: "type_edit", handle: (*Console).editType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/edit", needs: "manage",
+		template: "type_edit", handle: (*Console).saveType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/delete", needs: "manage", handle: (*Console).deleteType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/publish", needs: "publish",
+		template: "type", handle: (*Console).publishTest},
 }
 
 // maxTypes limits the catalogue in a page.

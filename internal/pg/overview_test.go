@@ -187,10 +187,14 @@ func TestAQuotaThatIsNearlyUsedNeedsAPerson(t *testing.T) {
 	same(t, "90 %", len(f.overview().Attention), 0)
 	f.countTenant(f.db, 2, today, 1, 1)
 	want := eventhook.Attention{Type: eventhook.AttentionQuota, ResourceType: "tenant", ResourceID: "acme", Name: "Acme", Count: 91,
-		Reason: "max_events_per_day", Summary: "91 % of the quota max_events_per_day is used."}
+		Reason: "max_events_per_day", Summary: "The tenant has used 91 % of its events per day."}
 	f.wantAttention(want)
 	f.countTenant(f.db, 2, today, 9, 1)
-	want.Count, want.IsCritical, want.Summary = 100, true, "100 % of the quota max_events_per_day is used."
+	want.Count, want.IsCritical, want.Summary = 100, true, "The tenant has used 100 % of its events per day."
+	f.wantAttention(want)
+	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = NULL, max_storage_bytes = 210 WHERE slug = 'acme'`)
+	want.Count, want.IsCritical, want.Reason = 96, false, "max_storage_bytes"
+	want.Summary = "The tenant has used 96 % of its storage."
 	f.wantAttention(want)
 }
 

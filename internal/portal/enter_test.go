@@ -99,17 +99,27 @@ func TestActsNeedTheTokenOfTheSessionAndItsOwnSite(t *testing.T) {
 	f.do(r).redirects("/portal/endpoints/" + own)
 }
 
+// policy is the Content-Security-Policy of each page, without the origins that may embed it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors "
+
+func TestHtmxEvaluatesNoTextInThePortal(t *testing.T) {
+	newFixture(t).get("/portal").is(http.StatusOK).shows(`<meta name="htmx-config" content='` +
+		`{"includeIndicatorStyles":false,"allowEval":false,"historyCacheSize":0,"defaultSettleDelay":0}'>`)
+}
+
 func TestPortalCanBeEmbeddedByTheConfiguredOriginsOnly(t *testing.T) {
 	f := newFixture(t)
 	alone := f.get("/portal").header
-	if policy := alone.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || alone.Get("X-Frame-Options") != "DENY" {
+	if got := alone.Get("Content-Security-Policy"); got != policy+"'none'" || alone.Get("X-Frame-Options") != "DENY" {
 		t.Errorf("headers without origins, got %v, want no frame", alone)
 	}
 	f = newFixtureOf(t, branding.Config{FrameAncestors: []string{"https://app.example.com"}})
 	f.enter(f.link(false))
 	embedded := f.get("/portal").header
-	if policy := embedded.Get("Content-Security-Policy"); !strings.HasSuffix(policy, "frame-ancestors https://app.example.com") || embedded.Get("X-Frame-Options") != "" ||
-		embedded.Get("Cross-Origin-Resource-Policy") != "cross-origin" || embedded.Get("Cross-Origin-Opener-Policy") != "" {
+	if got := embedded.Get("Content-Security-Policy"); got != policy+"https://app.example.com" ||
+		embedded.Get("X-Frame-Options") != "" || embedded.Get("Cross-Origin-Resource-Policy") != "cross-origin" ||
+		embedded.Get("Cross-Origin-Opener-Policy") != "" {
 		t.Errorf("headers with an origin, got %v, want a frame of it", embedded)
 	}
 }

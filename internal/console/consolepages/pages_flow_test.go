@@ -38,6 +38,7 @@ func (s *scene) routes(at string) []shown {
 			p.ClickName("Backtest the last 1 000 events")
 			p.WaitText("#backtest", "Would have matched")
 		}},
+		{name: "route-of-a-reader", path: at + "/" + s.route, template: "route", scopes: []string{"read"}},
 		{name: "route-changes", path: at + "/" + s.route, steps: func(p *browsertest.Page) {
 			p.Fill("#f-priority", "20")
 			p.ClickName("Review changes")
