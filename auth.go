@@ -17,6 +17,10 @@ const (
 
 var authTypes = []string{AuthBasic, AuthOAuth2, AuthMTLS, AuthAWS}
 
+// NoToken begins the error of an attempt for which a token endpoint issued no token. The rest of the
+// error names the host of the endpoint, which customers must not see.
+const NoToken = "no OAuth 2 token" //nolint:gosec // the text of an error
+
 // Auth is how the gateway authenticates its requests to one receiver. The type determines
 // which of the other members are set. An Auth prints and logs as [redacted], but marshals
 // with its secrets: store it as the Secret that Seal returns.

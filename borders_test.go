@@ -58,12 +58,12 @@ var allowedImports = map[string][]string{
 	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "ingest/consume", "route", "outbound", "outbound/agents", "outbound/replay", "internal/portallink", "internal/wake", "internal/session"},
 	"internal/api":        {root, "consumers", "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/panics"},
 	"internal/tracing":    {root, "internal/effects", "ingest", "outbound", "outbound/send"},
-	"internal/session":    {root},
-	"internal/openid":     {root, "internal/session"},
+	"internal/session":    {root, "internal/clients", "internal/panics"},
+	"internal/openid":     {root, "internal/clients", "internal/panics", "internal/session"},
 	"internal/web":        {"client"},
 	"internal/branding":   {root},
-	"internal/portal":     {root, "client", "internal/api", "internal/branding", "internal/portallink", "internal/session", "internal/web"},
-	"internal/console":    {root, "client", "internal/api", "internal/panics", "internal/session", "internal/web"},
+	"internal/portal":     {root, "client", "internal/api", "internal/branding", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/session", "internal/web"},
+	"internal/console":    {root, "client", "internal/api", "internal/session", "internal/web"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "ingest", "outbound", "targets", "internal/panics"},
 	"internal/effects":    {root},
 	"internal/backoff":    nil,
@@ -107,7 +107,7 @@ var allowedImports = map[string][]string{
 	"internal/redistest":  {"internal/servertest"},
 
 	"internal/browsertest":             nil,
-	"internal/browsertest/gatewaytest": {"client", "ingest", "internal/browsertest", "internal/cli/send", "internal/pgtest", "internal/seal", "bench/seed"},
+	"internal/browsertest/gatewaytest": {root, "client", "ingest", "internal/browsertest", "internal/certfile/certfiletest", "internal/cli/send", "internal/pgtest", "internal/portallink", "internal/seal", "bench/seed"},
 
 	"internal/tracing/collectortest": nil,
 

@@ -179,6 +179,7 @@ type DeliveryFilter struct {
 	EventID        EventID
 	Status         DeliveryStatus
 	EventType      string    // a type, or a pattern: see TypePrefix
+	Scope          string    // of a customer: the scope of the event is this one or lies below it; see InScope
 	CreatedAfter   time.Time // compared with the creation time of the event
 	CreatedBefore  time.Time
 	Before         DeliveryID

@@ -36,6 +36,8 @@ type (
 	ReplayID       = ID[Replay]
 	DestinationID  = ID[Destination]
 
+	PortalLinkID = ID[PortalLink]
+
 	InstanceID = ID[Instance]
 	HolderID   = ID[Holder]
 )

@@ -62,8 +62,16 @@ type ReplayRequest struct {
 type ReplayFilter struct {
 	SubscriptionID SubscriptionID
 	Status         ReplayStatus // "" matches every status
-	Before         ReplayID
-	Limit          int
+	// CreatedAfter excludes replays that were created until then, and recoveries of outages that had
+	// begun by then.
+	CreatedAfter time.Time
+	Before       ReplayID
+	Limit        int
+}
+
+// Includes reports whether CreatedAfter does not exclude a replay.
+func (f ReplayFilter) Includes(r Replay) bool {
+	return r.CreatedAt.After(f.CreatedAfter) && (r.Kind != ReplayRecovery || r.Since.After(f.CreatedAfter))
 }
 
 // Limits of replays.

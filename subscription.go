@@ -47,9 +47,12 @@ type Subscription struct {
 	// SecretsLost means that the secrets are sealed with a key that the gateway does
 	// not have. The secrets are empty and nothing can be sent.
 	SecretsLost bool
-	Version     int64 // incremented by every update
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	// NarrowedAt is when scope_filter was last changed to exclude events that matched before; nil:
+	// never. Older deliveries may be of other scopes.
+	NarrowedAt *time.Time
+	Version    int64 // incremented by every update
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
 }
 
 // SubscriptionSettings holds the settings of a subscription besides its event types

@@ -1,6 +1,9 @@
 package eventhook
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // CheckScope returns why a text cannot be the scope of a customer, or "".
 func CheckScope(scope string) string {
@@ -21,9 +24,33 @@ func (s SubscriptionSettings) IsVisibleTo(scope string) bool {
 		return false
 	}
 	for _, pattern := range s.ScopeFilter {
-		if pattern != scope && !strings.HasPrefix(pattern, scope+"/") {
+		if !InScope(pattern, scope) {
 			return false
 		}
 	}
 	return true
+}
+
+// InScope reports whether a scope, or a pattern of scopes, is of a customer: it is the customer's
+// scope or begins with that and a slash.
+func InScope(scope, customer string) bool {
+	return scope == customer || strings.HasPrefix(scope, customer+"/")
+}
+
+// NarrowsScope reports whether a change of the scope_filter excludes events that matched before.
+func NarrowsScope(from, to []string) bool {
+	if len(from) == 0 {
+		return len(to) > 0
+	}
+	return len(to) > 0 && slices.ContainsFunc(from, func(pattern string) bool { return !slices.Contains(to, pattern) })
+}
+
+// TestScope returns the scope of a test event for the subscription, which matches its
+// scope_filter or lies above a pattern of it; "" if the filter allows every event. A
+// customer that sees the subscription sees its tests.
+func (s SubscriptionSettings) TestScope() string {
+	if len(s.ScopeFilter) == 0 {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(s.ScopeFilter[0], "*"), "/")
 }

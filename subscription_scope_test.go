@@ -36,3 +36,42 @@ func TestACustomerSeesOnlySubscriptionsOfItsScope(t *testing.T) {
 		}
 	}
 }
+
+func TestAChangeOfTheScopeFilterNarrowsItIfAPatternIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		from, to []string
+		want     bool
+	}{
+		{nil, nil, false},
+		{nil, []string{"a"}, true},
+		{[]string{"a"}, nil, false},
+		{[]string{"a"}, []string{"a", "b"}, false},
+		{[]string{"a", "b"}, []string{"b", "a"}, false},
+		{[]string{"a", "b"}, []string{"b"}, true},
+		{[]string{"a"}, []string{"b"}, true},
+		{[]string{"a/*"}, []string{"a/b"}, true},
+	} {
+		if got := eventhook.NarrowsScope(c.from, c.to); got != c.want {
+			t.Errorf("%q to %q: got %t, want %t", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// A customer that sees a subscription sees its tests.
+func TestTheScopeOfATestIsThatOfTheCustomer(t *testing.T) {
+	for _, c := range []struct {
+		filter []string
+		want   string
+	}{
+		{nil, ""}, {[]string{"*"}, ""}, {[]string{"customer-4"}, "customer-4"}, {[]string{"customer-4/*"}, "customer-4"},
+		{[]string{"customer-4/eu/*", "customer-4"}, "customer-4/eu"},
+	} {
+		s := eventhook.SubscriptionSettings{ScopeFilter: c.filter}
+		if got := s.TestScope(); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.filter, got, c.want)
+		}
+		if s.IsVisibleTo("customer-4") && !eventhook.InScope(s.TestScope(), "customer-4") {
+			t.Errorf("%q: the customer sees the subscription and no test", c.filter)
+		}
+	}
+}

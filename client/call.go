@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,13 +51,16 @@ type operationPath struct {
 	err  error
 }
 
-// path inserts names into the path of an operation. An empty name or a dot segment is an error,
-// because the resulting URL would name another resource.
+// ErrName is the error of a call for a resource whose name is empty, . or .., as no resource has such a
+// name. The call is not made, because its URL would name another resource.
+var ErrName = errors.New("is not the name of a resource")
+
+// path inserts names into the path of an operation. The error is ErrName.
 func path(format string, names ...any) operationPath {
 	for i, name := range names {
 		text := fmt.Sprint(name)
 		if text == "" || text == "." || text == ".." {
-			return operationPath{err: fmt.Errorf("%q is not the name of a resource", text)}
+			return operationPath{err: fmt.Errorf("%q %w", text, ErrName)}
 		}
 		names[i] = url.PathEscape(text)
 	}

@@ -1720,6 +1720,11 @@ type DeliveryRequest struct {
 	// BodyBase64 Body of the request in base64. The auth_header is redacted in it.
 	BodyBase64 []byte `json:"body_base64"`
 
+	// BodySize Size of the whole body in bytes.
+	//
+	// Examples: 1229
+	BodySize int64 `json:"body_size"`
+
 	// Headers Headers of the request, without its signatures and credentials.
 	Headers map[string]string `json:"headers"`
 
@@ -1832,7 +1837,10 @@ type EventDetail struct {
 	ActionsCount int64 `json:"actions_count"`
 
 	// Body The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period.
-	Body interface{} `json:"body"`
+	Body json.RawMessage `json:"body"`
+
+	// BodyLeftOut True if the body is omitted because it is larger than max_body_bytes permits.
+	BodyLeftOut *bool `json:"body_left_out,omitempty"`
 
 	// BodySize Size of the body in bytes.
 	BodySize int64 `json:"body_size"`
@@ -2241,7 +2249,7 @@ type Execution struct {
 	IdempotencyKey *string `json:"idempotency_key"`
 
 	// Input Input; not included in lists.
-	Input interface{} `json:"input,omitempty"`
+	Input *json.RawMessage `json:"input,omitempty"`
 
 	// Kind Kind of the task or workflow.
 	Kind string `json:"kind"`
@@ -2250,7 +2258,7 @@ type Execution struct {
 	MaxAttempts int64 `json:"max_attempts"`
 
 	// Output Output of a completed execution.
-	Output interface{} `json:"output,omitempty"`
+	Output *json.RawMessage `json:"output,omitempty"`
 
 	// Priority Priority in the queue, -100 to 100.
 	Priority int64 `json:"priority"`
@@ -2260,7 +2268,7 @@ type Execution struct {
 	Queue    string    `json:"queue"`
 
 	// State State stored by the last suspend.
-	State interface{} `json:"state,omitempty"`
+	State *json.RawMessage `json:"state,omitempty"`
 
 	// Status pending: waiting to be claimed. running: claimed by a worker. completed: ended with success. failed: a retry is scheduled. dead: no attempts are left, or the failure cannot be retried. suspended: waiting for promises. cancelled: ended by a user.
 	Status ExecutionStatus `json:"status"`
@@ -2710,6 +2718,9 @@ type PortalLinkCreate struct {
 	// ExpiresInSeconds Lifetime of the link; default 3600.
 	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
+	// MaxEndpoints How many subscriptions the scope may have for the customer to add another one; default 20. Subscriptions that you create count, and are not limited.
+	MaxEndpoints *int64 `json:"max_endpoints,omitempty"`
+
 	// ReadOnly Whether the customer can change nothing.
 	ReadOnly *bool `json:"read_only,omitempty"`
 
@@ -2740,7 +2751,7 @@ type Promise struct {
 	Status PromiseStatus `json:"status"`
 
 	// Value Value of a resolved promise, else null.
-	Value interface{} `json:"value"`
+	Value json.RawMessage `json:"value"`
 
 	// WorkflowExecutionID Workflow execution for which the promise was created; null if none was given.
 	WorkflowExecutionID *string `json:"workflow_execution_id"`
@@ -5374,6 +5385,12 @@ type ListDeadGroupsParams struct {
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
+// GetDeliveryRequestParams defines parameters for GetDeliveryRequest.
+type GetDeliveryRequestParams struct {
+	// MaxBytes Return at most this many bytes of the body: the first ones of a larger body.
+	MaxBytes *int64 `form:"max_bytes,omitempty" json:"max_bytes,omitempty"`
+}
+
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
 	// Limit Maximum number of items of a page.
@@ -5462,6 +5479,18 @@ type StreamEventsParams struct {
 
 	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// GetEventParams defines parameters for GetEvent.
+type GetEventParams struct {
+	// MaxBodyBytes Leave out a body with more bytes, or with more than six times as many bytes as JSON; body_left_out is then true. 0 leaves each body out.
+	MaxBodyBytes *int64 `form:"max_body_bytes,omitempty" json:"max_body_bytes,omitempty"`
+}
+
+// GetEventPayloadParams defines parameters for GetEventPayload.
+type GetEventPayloadParams struct {
+	// MaxBytes Return at most this many bytes: the first ones of a larger body.
+	MaxBytes *int64 `form:"max_bytes,omitempty" json:"max_bytes,omitempty"`
 }
 
 // ListOwnKeysParams defines parameters for ListOwnKeys.
@@ -6417,8 +6446,14 @@ func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, opti
 // GetDeliveryRequest calls GET /api/tenants/{tenant}/eventhook/deliveries/{id}/request.
 //
 // Get the request of a delivery to a subscription. Returns the request that the subscriber gets, composed with the current settings of the subscription, without its signatures and credentials, for development with eventhook listen. Sends nothing. 409 if the delivery is not to a subscription that exists, or if the data of its event is past the retention period. Requires a key with the scope read, or the admin key.
-func (c *Client) GetDeliveryRequest(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryRequest, error) {
-	return callJSON[DeliveryRequest](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s/request", tenant, id), query: nil, header: nil}, options)
+func (c *Client) GetDeliveryRequest(ctx context.Context, tenant string, id string, params GetDeliveryRequestParams, options ...CallOption) (DeliveryRequest, error) {
+	return callJSON[DeliveryRequest](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s/request", tenant, id), query: params.query(), header: nil}, options)
+}
+
+func (params GetDeliveryRequestParams) query() url.Values {
+	values := url.Values{}
+	set(values, "max_bytes", params.MaxBytes)
+	return values
 }
 
 // RetryDelivery calls POST /api/tenants/{tenant}/eventhook/deliveries/{id}/retry.
@@ -6595,8 +6630,14 @@ func (params StreamEventsParams) header() url.Values {
 // GetEvent calls GET /api/tenants/{tenant}/eventhook/events/{id}.
 //
 // Get an event with its headers, body, actions and deliveries. Requires a key with the scope read, or the admin key.
-func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventDetail, error) {
-	return callJSON[EventDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s", tenant, id), query: nil, header: nil}, options)
+func (c *Client) GetEvent(ctx context.Context, tenant string, id string, params GetEventParams, options ...CallOption) (EventDetail, error) {
+	return callJSON[EventDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s", tenant, id), query: params.query(), header: nil}, options)
+}
+
+func (params GetEventParams) query() url.Values {
+	values := url.Values{}
+	set(values, "max_body_bytes", params.MaxBodyBytes)
+	return values
 }
 
 // GetEventPayload calls GET /api/tenants/{tenant}/eventhook/events/{id}/payload.
@@ -6604,8 +6645,14 @@ func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options
 // Get the payload of an event. Returns the exact bytes of the event's body. Requires a key with the scope read, or the admin key.
 //
 // The caller must close the body of the response.
-func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, options ...CallOption) (*http.Response, error) {
-	return callStream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: nil, header: nil}, options)
+func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, params GetEventPayloadParams, options ...CallOption) (*http.Response, error) {
+	return callStream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: params.query(), header: nil}, options)
+}
+
+func (params GetEventPayloadParams) query() url.Values {
+	values := url.Values{}
+	set(values, "max_bytes", params.MaxBytes)
+	return values
 }
 
 // TestEvent calls POST /api/tenants/{tenant}/eventhook/events/{id}/test.
@@ -6686,7 +6733,7 @@ func (params GetOverviewParams) query() url.Values {
 
 // CreatePortalLink calls POST /api/tenants/{tenant}/eventhook/portal-links.
 //
-// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Requires a key with the scope manage, or the admin key.
+// Create a link to the customer portal. The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It shows deliveries whose event has this scope or one below it, also of a subscription whose scope_filter was another one before. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. Its newest 20 sessions are valid. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreatePortalLink(ctx context.Context, tenant string, body PortalLinkCreate, options ...CallOption) (PortalLink, error) {
 	return callJSON[PortalLink](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/portal-links", tenant), query: nil, header: nil, body: body}, options)
 }

@@ -119,10 +119,15 @@ func TestKeepBodyAndHeader(t *testing.T) {
 }
 
 func TestNumbersKeepAllDigits(t *testing.T) {
-	a := newFakeGateway(t, respond(200, `{"id":"1","body":{"n":9007199254740993}}`))
-	got, err := a.GetEvent(t.Context(), "shop", "1")
-	if diff := cmp.Diff(map[string]any{"n": json.Number("9007199254740993")}, got.Body); diff != "" || err != nil {
-		t.Errorf("the body (-want +got), %v:\n%s", err, diff)
+	a := newFakeGateway(t, respond(200, `{"output":{"n":9007199254740993}}`))
+	got, err := a.TestExpressionFrom(t.Context(), "shop", json.RawMessage(`{}`))
+	if diff := cmp.Diff(map[string]any{"n": json.Number("9007199254740993")}, got.Output); diff != "" || err != nil {
+		t.Errorf("a member of type any (-want +got), %v:\n%s", err, diff)
+	}
+	a = newFakeGateway(t, respond(200, `{"id":"1","body":{"n":9007199254740993}}`))
+	e, err := a.GetEvent(t.Context(), "shop", "1", client.GetEventParams{})
+	if want := `{"n":9007199254740993}`; string(e.Body) != want || err != nil {
+		t.Errorf("the body, got %s and %v, want %s", e.Body, err, want)
 	}
 }
 

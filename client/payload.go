@@ -11,7 +11,7 @@ import (
 func (c *Client) Payload(ctx context.Context, tenant, id string, options ...CallOption) (contentType string, body []byte, err error) {
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
-	resp, err := c.GetEventPayload(ctx, tenant, id, options...)
+	resp, err := c.GetEventPayload(ctx, tenant, id, GetEventPayloadParams{}, options...)
 	if err != nil {
 		return "", nil, err
 	}

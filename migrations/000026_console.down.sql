@@ -10,6 +10,9 @@ ALTER TABLE eventhook.audit_log ADD CONSTRAINT audit_log_actor_type_check
     CHECK (actor_type IN ('admin', 'admin_on_behalf_of', 'api_key', 'operator', 'system')) NOT VALID;
 ALTER TABLE eventhook.audit_log DROP COLUMN via;
 
+-- Scopes of customers
+ALTER TABLE eventhook.subscription DROP COLUMN narrowed_at;
+
 -- Event types of the portal
 UPDATE eventhook.event_type SET visibility = 'tenant' WHERE visibility = 'portal';
 ALTER TABLE eventhook.event_type DROP CONSTRAINT event_type_visibility_check;

@@ -34,6 +34,15 @@ CREATE TABLE eventhook.web_link (
 );
 CREATE INDEX web_link_expires ON eventhook.web_link (expires_at);
 
+-- Sessions by the link to the portal that started them; NULL for others.
+ALTER TABLE eventhook.web_session ADD COLUMN link_id uuid;
+CREATE INDEX web_session_link ON eventhook.web_session (link_id, created_at) WHERE link_id IS NOT NULL;
+
+-- narrowed_at is when scope_filter was last changed to exclude events that matched before; NULL:
+-- never. Nothing is known about subscriptions that exist already, so they get the present time.
+ALTER TABLE eventhook.subscription ADD COLUMN narrowed_at timestamptz DEFAULT now();
+ALTER TABLE eventhook.subscription ALTER COLUMN narrowed_at DROP DEFAULT;
+
 -- Event types that customers can choose in the portal.
 ALTER TABLE eventhook.event_type DROP CONSTRAINT event_type_visibility_check;
 ALTER TABLE eventhook.event_type ADD CONSTRAINT event_type_visibility_check CHECK (visibility IN ('portal', 'tenant', 'admin')) NOT VALID;

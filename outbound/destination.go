@@ -27,6 +27,8 @@ type Destination struct {
 	// Ready is false, and ForAgents says whether agents may send now.
 	Labels    []string
 	ForAgents bool
+	// Scopes is the scope_filter of a subscription.
+	Scopes    []string
 	Transport Transport
 }
 
@@ -99,8 +101,14 @@ func SubscriptionDestination(s *eventhook.Subscription, transport Transport) Des
 		Destination: schedulerDestination(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(),
 		DisableGone: true, ChangedAt: s.UpdatedAt,
 		Held: s.HoldsDeliveries() && !s.SecretsLost, Transport: transport,
-		Labels: s.TargetLabels, ForAgents: isUsable(s) && s.IsForAgents(),
+		Labels: s.TargetLabels, ForAgents: isUsable(s) && s.IsForAgents(), Scopes: s.ScopeFilter,
 	}
+}
+
+// excludes reports whether the scope_filter of a subscription does not match the event of a delivery to it.
+// A test event is for its subscription, whatever the filter.
+func (to Destination) excludes(d *eventhook.Delivery) bool {
+	return !isTest(d) && !match.Scope(to.Scopes, d.Event)
 }
 
 // schedulerDestination returns the part of a subscription's configuration that the

@@ -83,7 +83,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	if !to.Ready {
 		return r, nil
 	}
-	if reason := rules.Unsendable(j.Delivery); reason != "" {
+	if reason := rules.Unsendable(to, j.Delivery); reason != "" {
 		r.Settled = true
 		return r, rules.Unsent(to, j.Delivery, reason)
 	}

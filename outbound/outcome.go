@@ -34,20 +34,26 @@ func (r OutcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 	return d.EventID.Time().Add(r.MaxAge)
 }
 
-// Unsendable returns the reason why a delivery becomes dead without being sent, or "" if it
-// can be sent.
-func (r OutcomeRules) Unsendable(d *eventhook.Delivery) string {
+// Unsendable returns the reason why a delivery to a destination becomes dead without being sent, or
+// "" if it can be sent.
+func (r OutcomeRules) Unsendable(to Destination, d *eventhook.Delivery) string {
 	switch {
 	case r.isStale(d):
 		return "not sent: it is older than " + age(r.MaxAge)
 	case !hasData(d):
 		return dataExpired
+	case to.excludes(d):
+		return otherScope
 	}
 	return ""
 }
 
 // dataExpired is why a delivery without its event's data is dead.
 const dataExpired = "not sent: the event's data is past its retention"
+
+// otherScope is why a delivery is dead whose event is of another scope than its subscription has now.
+// The subscription may have got another owner, who must not receive the event.
+const otherScope = "not sent: the scope_filter of the subscription no longer matches the scope of the event"
 
 func hasData(d *eventhook.Delivery) bool {
 	return d.Event != nil && (d.Event.Body != nil || d.Event.BodySize == 0)
@@ -59,8 +65,8 @@ func (r OutcomeRules) isStale(d *eventhook.Delivery) bool { return !r.Now.Before
 // reason of Unsendable.
 func (r OutcomeRules) Unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
 	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason,
-		DeadInRow: to.DeadInRow,
-		IsTest:    isTest(d), IsStale: r.isStale(d)}
+		DeadInRow:   to.DeadInRow,
+		IsUncounted: isTest(d) || reason == otherScope, IsStale: r.isStale(d)}
 }
 
 // age formats a duration without its zero parts, such as 24h or 1h30m.
@@ -81,11 +87,11 @@ func age(d time.Duration) string {
 // terminal status of the policy, or a failed transform. A test is dead after its first failure.
 // The dispatcher sends a test only if the Tester did not settle it, or if it was replayed.
 func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
-	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsUncounted: isTest(d)}
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""
-	case o.IsTest:
+	case o.IsUncounted:
 	case a.StatusCode == http.StatusGone:
 		if to.DisableGone {
 			o.Disable = answeredGone
@@ -103,7 +109,7 @@ func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook
 // counts as no retry.
 func (r OutcomeRules) Repeat(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	return &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryFailed, DueAt: r.Now, RetryCount: d.RetryCount, LastError: a.Error,
-		DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+		DeadInRow: to.DeadInRow, IsUncounted: isTest(d)}
 }
 
 // retry schedules the next attempt, unless the retries are used up or the delivery would be

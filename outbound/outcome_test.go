@@ -94,7 +94,7 @@ func TestAReplayedTestDelivery(t *testing.T) {
 		{"does not disable the subscription", respondsWith(410)(), dead},
 	} {
 		o := outbound.Settle(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
-		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
+		if o.Status != c.status || !o.IsUncounted || o.Disable != "" || !o.DueAt.IsZero() {
 			t.Errorf("%s: got %+v", c.claim, o)
 		}
 	}

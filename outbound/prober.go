@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -187,9 +188,11 @@ func (p *Prober) try(ctx context.Context, one *Probe) (result ProbeResult, err e
 	if err != nil || missed == nil {
 		return ProbeEmpty, err
 	}
-	if !hasData(missed.Delivery) {
-		return ProbeRejected, p.reject(ctx, &DeliverySettlement{Delivery: missed.Delivery, Status: eventhook.DeliveryDead,
-			RetryCount: missed.RetryCount, LastError: dataExpired, DeadInRow: to.DeadInRow, IsProbe: missed.WasDead})
+	rules := OutcomeRules{Now: p.Now(), MaxAge: math.MaxInt64} // the age does not matter
+	if reason := rules.Unsendable(to, missed.Delivery); reason != "" {
+		unsent := rules.Unsent(to, missed.Delivery, reason)
+		unsent.IsProbe = missed.WasDead
+		return ProbeRejected, p.reject(ctx, unsent)
 	}
 	a := to.Transport.Send(ctx, missed.Delivery, missed.Attempts+1)
 	if a.ErrorClass != eventhook.ErrorBusy {

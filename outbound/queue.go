@@ -20,9 +20,10 @@ type DeliverySettlement struct {
 	// DeadInRow is the number of consecutive dead deliveries after which the
 	// subscription is disabled; 0: never.
 	DeadInRow int
-	// IsTest marks the delivery of a test event. Its outcome does not count for
-	// DeadInRow, and the store creates no system event for it.
-	IsTest bool
+	// IsUncounted marks the delivery of a test event, and one that its subscription excludes
+	// since a change of its scope_filter. The outcome counts neither for DeadInRow nor in
+	// statistics, and the store creates no system event for it.
+	IsUncounted bool
 	// IsProbe marks a delivery that was dead before its probe. If it is dead again, this
 	// does not count for DeadInRow, and the store creates no system event for it.
 	IsProbe bool

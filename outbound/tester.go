@@ -97,6 +97,9 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 	if kind, ok := eventhook.FindSystemEventType(testType); ok {
 		e.Envelope.Category = kind.Category
 	}
+	if scope := s.TestScope(); scope != "" {
+		e.Envelope.Scope = marshal(scope)
+	}
 	if by.Type != "" {
 		e.Envelope.Actor = marshal(testActor{by.Type, textOf(by.KeyID), by.Name})
 	}
@@ -149,7 +152,7 @@ func (t *Tester) settle(ctx context.Context, d *eventhook.Delivery, a eventhook.
 	const timeout = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	settlement := &DeliverySettlement{Delivery: d, Attempt: &a, Status: eventhook.DeliverySuccess, LastError: a.Error, IsTest: true}
+	settlement := &DeliverySettlement{Delivery: d, Attempt: &a, Status: eventhook.DeliverySuccess, LastError: a.Error, IsUncounted: true}
 	if !a.Succeeded() {
 		settlement.Status = eventhook.DeliveryDead
 	}

@@ -109,7 +109,7 @@ func TestATestIsStoredSentAndSettled(t *testing.T) {
 		if lease := sent.Delivery.Lease; lease.Token != 1 || lease.Until.Before(eventTime.Add(s.Timeout()+30*time.Second)) {
 			t.Errorf("%s: got a lease until %s", claim, lease.Until)
 		}
-		if settled.Delivery != sent.Delivery || !settled.IsTest || settled.Status != c.status || settled.DeadInRow != 0 || settled.Disable != "" || settled.LastError != a.Error {
+		if settled.Delivery != sent.Delivery || !settled.IsUncounted || settled.Status != c.status || settled.DeadInRow != 0 || settled.Disable != "" || settled.LastError != a.Error {
 			t.Errorf("%s: settled as %+v", claim, settled)
 		}
 	}
@@ -122,6 +122,13 @@ func TestTheDataOfATestEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := o.sent[0].Delivery.Event
+	if e.Envelope.Scope != nil {
+		t.Errorf("got the scope %s, want none without a scope_filter", e.Envelope.Scope)
+	}
+	s.ScopeFilter = []string{"customer-4/*"}
+	if _, _, err := o.tester().Test(t.Context(), s, engineer); err != nil || string(o.sent[1].Delivery.Event.Envelope.Scope) != `"customer-4"` {
+		t.Errorf("got the scope %s, %v, want that of the scope_filter", o.sent[1].Delivery.Event.Envelope.Scope, err)
+	}
 	var got struct {
 		Type     string         `json:"event_type"`
 		Category string         `json:"category"`

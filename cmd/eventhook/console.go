@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/clients"
 	"github.com/eventhook/eventhook/internal/console"
 	"github.com/eventhook/eventhook/internal/openid"
 	"github.com/eventhook/eventhook/internal/session"
@@ -20,19 +24,33 @@ import (
 // registerConsole adds the web console to a router. Its pages call the API in this process; on an
 // instance without the role api, this API has no address of its own.
 func (g *gateway) registerConsole(e *echo.Echo) {
-	c := console.Config{API: g.apiInProcess(e), Sessions: g.sessions, Log: g.log, Now: now, Version: version}
+	c := console.Config{API: g.apiInProcess(e), Sessions: g.sessions, Jar: g.jar(), Log: g.log, Now: now, Version: version}
 	if g.config.Console.OpenID.Issuer != "" {
-		c.OpenID = openid.New(g.config.Console.OpenID, g.config.PublicURL, g.log, now)
+		c.OpenID = openid.New(g.config.Console.OpenID, openid.Deps{PublicURL: g.config.PublicURL, Key: g.keys.ring.Derive("openid-attempts"), Jar: g.jar(),
+			Client: g.client, Log: g.log, Now: now})
 	}
 	pages := echo.WrapHandler(console.New(c))
 	e.Any(console.Root, pages)
 	e.Any(console.Root+"/*", pages)
 }
 
-// isHTTPS reports whether the browser used TLS, as a proxy in front of the gateway says. A false
-// claim only adds the attribute Secure to the cookies of its sender.
-func isHTTPS(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+// jar returns the cookies of console and portal.
+func (g *gateway) jar() session.Jar {
+	return session.Jar{IsHTTPS: strings.HasPrefix(g.config.PublicURL, "https://")}
+}
+
+// newSessions returns the sessions of the console or the portal.
+func (g *gateway) newSessions(kind session.Kind, cookies session.Cookie) *session.Sessions {
+	return session.New(session.Config{Kind: kind, Cookies: cookies, Store: g.db, Jar: g.jar(), Client: g.client, Actor: g.actor, Now: now})
+}
+
+// client returns the client address of a request.
+func (g *gateway) client(r *http.Request) netip.Addr { return g.handler.Sender(r) }
+
+// actor returns the address and the ids of a request for the audit log.
+func (g *gateway) actor(r *http.Request) eventhook.Actor {
+	trace, _, _ := ingest.TraceOf(r.Header)
+	return eventhook.Actor{SourceIP: clients.Text(g.client(r)), RequestID: eventhook.SanitizeLabel(r.Header.Get(ingest.RequestIDHeader)), TraceID: trace}
 }
 
 // signInLinkTTL is how long the sign-in link that make run prints can be used.
@@ -50,7 +68,7 @@ func (g *gateway) announceConsole(w io.Writer, isPrivate bool) {
 		return
 	}
 	hash := sha256.Sum256([]byte(g.keys.admin[0].Reveal()))
-	code, err := g.sessions.NewLink(context.Background(), session.Session{Kind: session.Console, KeyHash: hash[:], Name: "admin"}, signInLinkTTL)
+	code, err := g.sessions.NewLink(context.Background(), session.Session{Kind: session.Console, KeyHash: hash[:], Name: "admin key"}, signInLinkTTL)
 	if err != nil {
 		g.log.Warn("no sign-in link can be made; sign in to the console with the admin key", "error", err)
 		_, _ = fmt.Fprintf(w, "  console           %s\n", address)

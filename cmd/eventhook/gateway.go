@@ -166,7 +166,7 @@ func (g *gateway) wire() error {
 	if g.certificate != nil {
 		g.metrics.WatchCertificate(g.certificate.ExpiresAt)
 	}
-	g.sessions = session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: g.db, IsHTTPS: isHTTPS, Now: now})
+	g.sessions = g.newSessions(session.Console, session.ConsoleCookies())
 	g.keyUses = api.NewKeyUses()
 	g.heartbeats = api.NewAgentHeartbeats(g.db, now)
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, now)

@@ -16,10 +16,8 @@ func (g *gateway) portalLinkKey() []byte { return g.keys.ring.Derive("portal-lin
 // registerPortal adds the portal to a router. Its pages call the API in this process, as those of the
 // console do.
 func (g *gateway) registerPortal(e *echo.Echo) {
-	sessions := session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: g.db,
-		IsHTTPS: isHTTPS, Now: now})
-	pages := echo.WrapHandler(portal.New(portal.Config{API: g.apiInProcess(e), Sessions: sessions, Tenants: g.db,
-		LinkKey: g.portalLinkKey(), Branding: g.config.Portal, Logo: g.logo, IsHTTPS: isHTTPS, Log: g.log, Now: now}))
+	pages := echo.WrapHandler(portal.New(portal.Config{API: g.apiInProcess(e), Sessions: g.newSessions(session.Portal, session.PortalCookies()), Tenants: g.db,
+		LinkKey: g.portalLinkKey(), Branding: g.config.Portal, Logo: g.logo, Jar: g.jar(), Client: g.handler.Sender, Log: g.log, Now: now}))
 	e.Any(portal.Root, pages)
 	e.Any(portal.Root+"/*", pages)
 }

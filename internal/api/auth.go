@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
@@ -160,6 +161,7 @@ type requirement struct {
 	isAccept bool            // publishes events, or starts work
 	isRead   bool            // changes nothing at all
 	isOwn    bool            // tells the caller about itself: every valid key may call it
+	isOpen   bool            // customers may call it
 }
 
 func requirementOf(ctx huma.Context) requirement {
@@ -170,7 +172,8 @@ func requirementOf(ctx huma.Context) requirement {
 	isChange := isAccept || op.Method != http.MethodGet && scope == eventhook.ScopeManage
 	isRead := op.Method == http.MethodGet || scope == eventhook.ScopeRead
 	isOwn, _ := op.Metadata[ownKey].(bool)
-	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead, isOwn}
+	isOpen := slices.Contains(customerOperations, op.OperationID)
+	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead, isOwn, isOpen}
 }
 
 // permit returns the tenant on which an identity may run an operation; zero for
@@ -236,7 +239,7 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 			by.reservation, err = s.reserveRequest(ctx, by)
 		}
 		if err == nil {
-			defer by.reservation.release()
+			defer func() { by.reservation.release(humaecho.Unwrap(ctx).Response().Size) }()
 			err = by.reservation.meterBody(ctx)
 		}
 		if err == nil {

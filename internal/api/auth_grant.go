@@ -11,6 +11,8 @@ func (k *keyring) permitGrant(ctx context.Context, g eventhook.Grant, n requirem
 	none := eventhook.TenantID{}
 	scopes, hasTenant := g.Tenants[n.tenant]
 	switch {
+	case g.Customer != nil && !n.isOpen:
+		return none, errNotForCustomers
 	case n.isOwn:
 		return none, nil
 	case g.MayAdminister(n.isRead):

@@ -17,13 +17,14 @@ import (
 type caller struct {
 	tenant      eventhook.TenantID
 	admin       bool
-	key         eventhook.KeyID // zero for the admin key
-	keyName     string          // of the admin key, too
-	keyHash     keyHash         // of the key or the grant that authenticated the request
-	isGrant     bool            // a session without a key
-	via         string          // of the session
-	holder      *identity       // of the key or the grant; nil unless the operation tells the caller about itself
-	agent       eventhook.Agent // id and labels of the agent of the key; zero for other keys
+	key         eventhook.KeyID     // zero for the admin key
+	keyName     string              // of the admin key, too
+	keyHash     keyHash             // of the key or the grant that authenticated the request
+	isGrant     bool                // a session without a key
+	customer    *eventhook.Customer // of the grant; nil for callers that are no customers
+	via         string              // of the session
+	holder      *identity           // of the key or the grant; nil unless the operation tells the caller about itself
+	agent       eventhook.Agent     // id and labels of the agent of the key; zero for other keys
 	address     netip.Addr
 	requestID   string
 	trace       string       // W3C trace id of the request; "" if it had none
@@ -42,7 +43,7 @@ func (c *caller) identify(h identity, from credential, n requirement) {
 	}
 	switch {
 	case h.grant != nil:
-		c.isGrant, c.keyName, c.admin = true, h.grant.Name, h.grant.MayAdminister(n.isRead)
+		c.isGrant, c.keyName, c.admin, c.customer = true, h.grant.Name, h.grant.MayAdminister(n.isRead), h.grant.Customer
 	case h.admin != nil:
 		c.keyName, c.admin = h.admin.name, true
 	default:

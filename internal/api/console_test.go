@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -127,7 +128,7 @@ func TestSubscriptionsOfAScopeAreListed(t *testing.T) {
 func TestPortalLinks(t *testing.T) {
 	r := setUp(t)
 	manage, _ := r.key("acme", eventhook.ScopeManage)
-	a := r.call(manage, "POST", T("acme")+"/portal-links", object{"scope": "customer-42", "expires_in_seconds": 60, "read_only": true}).want(http.StatusCreated)
+	a := r.call(manage, "POST", T("acme")+"/portal-links", object{"scope": "customer-42", "expires_in_seconds": 60, "read_only": true, "max_endpoints": 7}).want(http.StatusCreated)
 	if got := a.Header().Get("Cache-Control"); got != "no-store" {
 		t.Errorf("got Cache-Control %q, want no-store", got)
 	}
@@ -138,22 +139,28 @@ func TestPortalLinks(t *testing.T) {
 		t.Fatalf("got the URL %s", text)
 	}
 	l, err := portallink.Open([]byte(portalKey), token, r.clock.Now().Add(59*time.Second))
-	if err != nil || l.TenantID != r.acme || l.Scope != "customer-42" || !l.IsReadOnly || link["expires_at"] != l.ExpiresAt.Format(time.RFC3339) {
+	if err != nil || l.TenantID != r.acme || l.Scope != "customer-42" || !l.IsReadOnly || l.MaxEndpoints != 7 || link["expires_at"] != l.ExpiresAt.Format(time.RFC3339) {
 		t.Errorf("got %+v, %v, want a link of acme until %v", l, err, link["expires_at"])
 	}
 	if got := r.list(T("acme") + "/audit?action=portal_link.created"); len(got.Items) != 1 {
 		t.Errorf("got the audit entries %v, want one", got.Items)
 	}
 	hour := r.call(manage, "POST", T("acme")+"/portal-links", object{"scope": "a"}).want(http.StatusCreated).object()
+	_, token, _ = strings.Cut(fmt.Sprint(hour["url"]), "code=")
+	if l, err := portallink.Open([]byte(portalKey), token, r.clock.Now()); err != nil || l.MaxEndpoints != eventhook.DefaultMaxEndpoints || l.IsReadOnly {
+		t.Errorf("got %+v, %v, want the defaults", l, err)
+	}
 	if want := r.clock.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339); hour["expires_at"] != want {
 		t.Errorf("got the expiry time %v, want %s by default", hour["expires_at"], want)
 	}
-	for at, body := range map[string]object{"body.scope": {"scope": "*"}, "body.expires_in_seconds": {"scope": "a", "expires_in_seconds": 59}} {
+	for at, body := range map[string]object{"body.scope": {"scope": "*"}, "body.expires_in_seconds": {"scope": "a", "expires_in_seconds": 59},
+		"body.max_endpoints": {"scope": "a", "max_endpoints": 0}} {
 		if got := r.admin("POST", T("acme")+"/portal-links", body).want(http.StatusUnprocessableEntity).problem().locations(); !cmp.Equal(got, []string{at}) {
 			t.Errorf("%v: got the faults at %v, want %s", body, got, at)
 		}
 	}
 	r.admin("POST", T("acme")+"/portal-links", object{"scope": "a", "expires_in_seconds": 2592001}).want(http.StatusUnprocessableEntity)
+	r.admin("POST", T("acme")+"/portal-links", object{"scope": "a", "max_endpoints": eventhook.MaxEndpointsLimit + 1}).want(http.StatusUnprocessableEntity)
 	read, _ := r.key("acme", eventhook.ScopeRead)
 	r.call(read, "POST", T("acme")+"/portal-links", object{"scope": "a"}).want(http.StatusForbidden)
 }

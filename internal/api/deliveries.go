@@ -13,7 +13,7 @@ import (
 // DeliveryStore reads and retries deliveries. A delivery that does not exist or belongs
 // to another tenant is KindNotFound.
 type DeliveryStore interface {
-	// Deliveries returns deliveries, newest first. It ignores the event type.
+	// Deliveries returns deliveries, newest first. It ignores the event type and the scope.
 	Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error)
 	// ScanDeliveries returns deliveries like Deliveries, for any filter, and those of all
 	// tenants if tenant is zero. It may return fewer than the limit.
@@ -74,6 +74,11 @@ type DeliveryAttempt struct {
 	Error           *string   `json:"error" doc:"Why the attempt failed; null on success."`
 	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success."`
 	ResponseExcerpt *string   `json:"response_excerpt" doc:"The first bytes of the response body, at most 1 KiB."`
+}
+
+func (c caller) viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]string) Delivery {
+	d.LastError = c.forCaller(d.LastError)
+	return viewDelivery(d, names)
 }
 
 func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]string) Delivery {
@@ -202,6 +207,7 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 	if err != nil {
 		return nil, err
 	}
+	f.Scope = by.scope()
 	found, err := s.findDeliveries(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
@@ -210,7 +216,7 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 	if err != nil {
 		return nil, err
 	}
-	show := func(d eventhook.Delivery) Delivery { return viewDelivery(d, names) }
+	show := func(d eventhook.Delivery) Delivery { return by.viewDelivery(d, names) }
 	return scannedPage(pages, found.Deliveries, found.Next, q.Limit, show,
 		func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
 }
@@ -218,7 +224,7 @@ func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, 
 // findDeliveries reads a page of deliveries: through an index, or by a scan if the filter has none.
 func (s *server) findDeliveries(ctx context.Context, tenant eventhook.TenantID,
 	f eventhook.DeliveryFilter) (found eventhook.DeliveryScan, err error) {
-	if f.EventType != "" {
+	if f.EventType != "" || f.Scope != "" {
 		return s.Deliveries.ScanDeliveries(ctx, tenant, f)
 	}
 	found.Deliveries, err = s.Deliveries.Deliveries(ctx, tenant, f)
@@ -261,11 +267,7 @@ func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
 type deliveryAnswer struct{ Body DeliveryDetail }
 
 func (s *server) getDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
-	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
-	if err != nil {
-		return nil, err
-	}
-	d, attempts, err := s.Deliveries.Delivery(ctx, by.tenant, id)
+	d, attempts, err := s.findDelivery(ctx, by, in)
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +275,9 @@ func (s *server) getDelivery(ctx context.Context, by caller, in *DeliveryPath) (
 	if err != nil {
 		return nil, err
 	}
-	out := DeliveryDetail{viewDelivery(d, names), []DeliveryAttempt{}}
+	out := DeliveryDetail{by.viewDelivery(d, names), []DeliveryAttempt{}}
 	for _, a := range attempts {
+		a.Error = by.forCaller(a.Error)
 		out.Attempts = append(out.Attempts, viewAttempt(a))
 	}
 	return &deliveryAnswer{out}, nil

@@ -88,9 +88,13 @@ func TestTheRequestOfADeliveryIsShown(t *testing.T) {
 	path := T("acme") + deliveries + "/" + d.ID.String() + "/request"
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()
 	body := base64.StdEncoding.EncodeToString([]byte("billing " + string(e.Body)))
-	want := object{"method": "POST", "headers": object{"Webhook-Id": e.ID.String(), "X-Two": "a, b"}, "body_base64": body}
+	want := object{"method": "POST", "headers": object{"Webhook-Id": e.ID.String(), "X-Two": "a, b"}, "body_base64": body, "body_size": 15.0}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want["body_base64"] = base64.StdEncoding.EncodeToString([]byte("bill"))
+	if diff := cmp.Diff(want, r.admin("GET", path+"?max_bytes=4", nil).want(http.StatusOK).object()); diff != "" {
+		t.Errorf("the beginning (-want +got):\n%s", diff)
 	}
 	r.admin("GET", T("acme")+deliveries+"/"+e.ID.String()+"/request", nil).want(http.StatusNotFound)
 	r.admin("GET", T("acme")+deliveries+"/1/request", nil).want(http.StatusBadRequest)

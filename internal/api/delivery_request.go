@@ -15,6 +15,12 @@ type deliveryRequest struct {
 	Method     string            `json:"method" example:"POST"`
 	Headers    map[string]string `json:"headers" doc:"Headers of the request, without its signatures and credentials."`
 	BodyBase64 []byte            `json:"body_base64" doc:"Body of the request in base64. The auth_header is redacted in it."`
+	BodySize   int               `json:"body_size" example:"1229" doc:"Size of the whole body in bytes."`
+}
+
+type deliveryRequestRequest struct {
+	DeliveryPath
+	MaxBytes int `query:"max_bytes" minimum:"1" maximum:"33554432" default:"33554432" doc:"Return at most this many bytes of the body: the first ones of a larger body."`
 }
 
 type deliveryRequestAnswer struct{ Body deliveryRequest }
@@ -28,12 +34,16 @@ func (s *server) registerDeliveryRequest(api huma.API) {
 
 var errNoSubscription = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is not to a subscription, or its subscription is deleted."}
 
-func (s *server) getDeliveryRequest(ctx context.Context, by caller, in *DeliveryPath) (*deliveryRequestAnswer, error) {
+func (s *server) getDeliveryRequest(ctx context.Context, by caller,
+	in *deliveryRequestRequest) (*deliveryRequestAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
 	if err != nil {
 		return nil, err
 	}
 	d, err := s.Deliveries.DeliveryToSend(ctx, by.tenant, id)
+	if err == nil {
+		err = s.checkDelivery(ctx, by, d)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -56,7 +66,8 @@ func (s *server) getDeliveryRequest(ctx context.Context, by caller, in *Delivery
 	if err != nil {
 		return nil, err
 	}
-	out := deliveryRequest{Method: http.MethodPost, Headers: map[string]string{}, BodyBase64: body}
+	out := deliveryRequest{Method: http.MethodPost, Headers: map[string]string{},
+		BodyBase64: body[:min(len(body), in.MaxBytes)], BodySize: len(body)}
 	for name, values := range header {
 		out.Headers[name] = strings.Join(values, ", ")
 	}

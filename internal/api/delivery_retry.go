@@ -14,11 +14,7 @@ var (
 )
 
 func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
-	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
-	if err != nil {
-		return nil, err
-	}
-	d, _, err := s.Deliveries.Delivery(ctx, by.tenant, id)
+	d, _, err := s.findDelivery(ctx, by, in)
 	if err == nil && !d.IsOfRoute() {
 		err = s.checkNotDisabled(ctx, by, d.SubscriptionID)
 	}
@@ -29,7 +25,7 @@ func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath)
 		return nil, errAlreadyQueued
 	}
 	restarted, err := s.Deliveries.RestartDeliveries(ctx, by.actor(), by.tenant, eventhook.DeliverySelection{
-		IDs: []eventhook.DeliveryID{id}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead, eventhook.DeliverySuccess}})
+		IDs: []eventhook.DeliveryID{d.ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead, eventhook.DeliverySuccess}})
 	switch {
 	case err != nil:
 		return nil, err

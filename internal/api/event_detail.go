@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -10,8 +11,12 @@ import (
 
 type eventAnswer struct{ Body eventDetail }
 
-func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*eventAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, by, in.ID, shownWeight)
+func (s *server) getEvent(ctx context.Context, by caller, in *eventRequest) (*eventAnswer, error) {
+	e, err := s.event(ctx, by, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p, body, err := s.shownPayload(ctx, by, &e, in.MaxBodyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +28,8 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 	if err != nil {
 		return nil, err
 	}
-	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p),
+	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers),
+		Body: body, BodyLeftOut: body == nil && p.Headers != nil,
 		Actions: []actionView{}, ActionsCount: count,
 		Outcome: string(outcome.Outcome), Failures: []failureView{}}
 	d.Method, d.PathSuffix, d.Query = webhookRequest(&e, p)
@@ -42,6 +48,23 @@ func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*event
 		return nil, err
 	}
 	return &eventAnswer{d}, nil
+}
+
+// shownPayload reads the headers of an event, and its body as JSON. body is nil if it is larger than
+// most permits: it is not read, or not kept.
+func (s *server) shownPayload(ctx context.Context, by caller, e *eventhook.Event,
+	most int) (p eventhook.Payload, body json.RawMessage, err error) {
+	if e.BodySize > most {
+		p, err = s.payloadOf(ctx, by, e, 0, shownWeight)
+		return p, nil, err
+	}
+	if p, err = s.payloadOf(ctx, by, e, most, shownWeight); err != nil {
+		return p, nil, err
+	}
+	if body = bodyJSON(e.ContentType, p); len(body) > max(shownWeight*most, len("null")) {
+		body = nil
+	}
+	return p, body, nil
 }
 
 // webhookRequest returns the method, the path suffix and the query of a webhook. method is nil for other

@@ -29,6 +29,9 @@ type EventStore interface {
 	// EventOutcome returns the outcome of an event and the states of the effects of its actions.
 	EventOutcome(ctx context.Context, e *eventhook.Event, actions []eventhook.Action) (eventhook.EventOutcome, error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
+	// PayloadStart returns the payload of an event with at most size bytes of its body: the first ones
+	// of a longer body. Headers is nil if the payload is past the retention period.
+	PayloadStart(ctx context.Context, id eventhook.EventID, size int) (eventhook.Payload, error)
 	// RoutedEvent returns an event with its payload in the form that routes evaluate.
 	// Headers is nil if the payload is past the retention period.
 	RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (*eventhook.Event, error)
@@ -82,6 +85,7 @@ type eventDetail struct {
 	Verification     *verificationView `json:"verification,omitempty" doc:"How the request was verified; absent if the event is no webhook, if its payload is past the retention period, or if an earlier version stored it."`
 	ReceivedInMinute *int64            `json:"received_in_minute" example:"42" doc:"How many webhooks the source stored in the minute of this one, duplicates included. Instances write the count every 2 seconds. Null if the event is no webhook, and after 25 hours."`
 	Body             json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
+	BodyLeftOut      bool              `json:"body_left_out,omitempty" doc:"True if the body is omitted because it is larger than max_body_bytes permits."`
 	// An event can have thousands of actions and deliveries.
 	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
@@ -144,6 +148,16 @@ type EventPath struct {
 	ID string `path:"id" format:"uuid" doc:"Event id."`
 }
 
+type eventRequest struct {
+	EventPath
+	MaxBodyBytes int `query:"max_body_bytes" minimum:"0" maximum:"33554432" default:"33554432" doc:"Leave out a body with more bytes, or with more than six times as many bytes as JSON; body_left_out is then true. 0 leaves each body out."`
+}
+
+type payloadRequest struct {
+	EventPath
+	MaxBytes int `query:"max_bytes" minimum:"0" maximum:"33554432" default:"33554432" doc:"Return at most this many bytes: the first ones of a larger body."`
+}
+
 func (s *server) registerEvents(api huma.API) {
 	const tag = "events"
 	register(s, api, operation{id: "list-events", method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
@@ -196,26 +210,28 @@ func (s *server) deliveriesOf(ctx context.Context, by caller, id eventhook.Event
 	return views, count, err
 }
 
-// eventWithPayload reads an event and its payload. It reserves memory first: weight
-// bytes for each byte of the body.
-func (s *server) eventWithPayload(ctx context.Context, by caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
+// event reads an event.
+func (s *server) event(ctx context.Context, by caller, id string) (eventhook.Event, error) {
 	eventID, err := eventhook.ParseID[eventhook.Event](id)
 	if err != nil {
-		return eventhook.Event{}, eventhook.Payload{}, err
+		return eventhook.Event{}, err
 	}
-	e, err := s.Events.Event(ctx, by.tenant, eventID)
-	if err == nil {
-		err = by.reservation.reserve(int64(e.BodySize) * weight)
+	return s.Events.Event(ctx, by.tenant, eventID)
+}
+
+// payloadOf reads the payload of an event with at most size bytes of its body. It reserves memory
+// first: weight bytes for each byte.
+func (s *server) payloadOf(ctx context.Context, by caller, e *eventhook.Event,
+	size int, weight int64) (eventhook.Payload, error) {
+	size = min(size, e.BodySize)
+	if err := by.reservation.reserve(int64(size) * weight); err != nil {
+		return eventhook.Payload{}, err
 	}
-	if err != nil {
-		return e, eventhook.Payload{}, err
-	}
-	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{e.PayloadID()})
-	p := payloads[e.PayloadID()]
+	p, err := s.Events.PayloadStart(ctx, e.PayloadID(), size)
 	if !e.PayloadOf.IsZero() && p.Headers != nil { // the stored headers belong to the webhook that led to this event
 		p.Headers = []byte("Content-Type: " + e.ContentType)
 	}
-	return e, p, err
+	return p, err
 }
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
@@ -250,8 +266,12 @@ type payloadAnswer struct {
 	Body        []byte
 }
 
-func (s *server) getPayload(ctx context.Context, by caller, in *EventPath) (*payloadAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, by, in.ID, copiedWeight)
+func (s *server) getPayload(ctx context.Context, by caller, in *payloadRequest) (*payloadAnswer, error) {
+	e, err := s.event(ctx, by, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.payloadOf(ctx, by, &e, in.MaxBytes, copiedWeight)
 	if err != nil {
 		return nil, err
 	}

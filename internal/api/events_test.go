@@ -170,6 +170,65 @@ func TestEventShowsBodyAndHeaders(t *testing.T) {
 	}
 }
 
+// readSizes is a store that records how many bytes of a body each read asks for.
+type readSizes struct {
+	api.EventStore
+	last *int
+}
+
+func (s readSizes) PayloadStart(ctx context.Context, id eventhook.EventID, size int) (eventhook.Payload, error) {
+	*s.last = size
+	return s.EventStore.PayloadStart(ctx, id, size)
+}
+
+func TestLargeBodyIsLeftOut(t *testing.T) {
+	read := 0
+	r := setUp(t, func(d *api.Deps) { d.Events = readSizes{d.Events, &read} })
+	text := strings.Repeat("x", 996)
+	for _, c := range []struct {
+		claim, headers, body, query, want string
+	}{
+		{"of the largest size", "", `{"a":"` + text[:10] + `"}`, "?max_body_bytes=18", `{"a":"` + text[:10] + `"}`},
+		{"a byte larger", "", `{"a":"` + text[:11] + `"}`, "?max_body_bytes=18", "left out"},
+		{"any body", "", `{}`, "?max_body_bytes=0", "left out"},
+		{"an empty body", "", "", "?max_body_bytes=0", "null"},
+		{"without a limit", "", `{"a":1}`, "", `{"a":1}`},
+		{"small, and large as JSON", "Content-Encoding: gzip\r\n", gzipped(`{"a":"` + text + `"}`), "?max_body_bytes=100", "left out"},
+		{"compressed", "Content-Encoding: gzip\r\n", gzipped(`{"a":"` + text + `"}`), "?max_body_bytes=1000", `{"a":"` + text + `"}`},
+	} {
+		e := r.event(func(e *eventhook.Event) { e.Headers, e.Body = []byte("X-A: b\r\n"+c.headers), []byte(c.body) })
+		var got struct {
+			Body        json.RawMessage
+			BodyLeftOut bool `json:"body_left_out"`
+			BodySize    int  `json:"body_size"`
+			Headers     map[string]string
+		}
+		r.admin("GET", T("acme")+"/events/"+e.ID.String()+c.query, nil).want(http.StatusOK).into(&got)
+		body := string(got.Body)
+		if body == "null" && got.BodyLeftOut {
+			body = "left out"
+		}
+		if body != c.want || got.BodySize != len(c.body) || got.Headers["X-A"] != "b" {
+			t.Errorf("%s: got the body %s of %d bytes and headers %v, want %s of %d bytes", c.claim, body, got.BodySize, got.Headers, c.want, len(c.body))
+		}
+		if got.BodyLeftOut && c.headers == "" && read != 0 {
+			t.Errorf("%s: %d bytes are read, want none", c.claim, read)
+		}
+	}
+}
+
+func TestBeginningOfAPayload(t *testing.T) {
+	r := setUp(t)
+	e := r.event(func(e *eventhook.Event) { e.Body = []byte("0123456789") })
+	path := T("acme") + "/events/" + e.ID.String() + "/payload"
+	for query, want := range map[string]string{"?max_bytes=4": "0123", "?max_bytes=0": "", "?max_bytes=10": "0123456789", "?max_bytes=33554432": "0123456789"} {
+		if a := r.admin("GET", path+query, nil).want(http.StatusOK); a.Body.String() != want || a.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: got %q of the type %s, want %q", query, a.Body, a.Header().Get("Content-Type"), want)
+		}
+	}
+	r.admin("GET", path+"?max_bytes=-1", nil).want(http.StatusUnprocessableEntity)
+}
+
 func TestEventShowsItsRequest(t *testing.T) {
 	r := setUp(t)
 	type request struct {
@@ -261,6 +320,10 @@ func TestPayloadIsNotRenderedByBrowsers(t *testing.T) {
 // pastRetention is a store without payloads.
 type pastRetention struct{ api.EventStore }
 
+func (pastRetention) PayloadStart(context.Context, eventhook.EventID, int) (eventhook.Payload, error) {
+	return eventhook.Payload{}, nil
+}
+
 func (pastRetention) Payloads(context.Context, []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
 	return nil, nil
 }
@@ -274,6 +337,9 @@ func TestEventOutlivesItsPayload(t *testing.T) {
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()
 	if got["body"] != nil || len(got["headers"].(map[string]any)) != 0 {
 		t.Errorf("got the body %v and headers %v, want null and no headers", got["body"], got["headers"])
+	}
+	if got := r.admin("GET", path+"?max_body_bytes=0", nil).want(http.StatusOK).object(); got["body"] != nil || got["body_left_out"] != nil {
+		t.Errorf("without its body, got %v and body_left_out %v, want null and nothing: there is no body", got["body"], got["body_left_out"])
 	}
 	r.admin("GET", path+"/payload", nil).want(http.StatusNotFound)
 	if x := r.work(work.Effect.Execution.ID.String()); x["input"] != nil {

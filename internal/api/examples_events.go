@@ -70,7 +70,7 @@ func deliveryExamples() map[string]example {
 	waiting.Status, waiting.RetryCount, waiting.CompletedAt, waiting.NextAttemptAt = "pending", 0, nil, new(exampleTime(40))
 	return map[string]example{
 		"list-deliveries":      {query: "status=dead&subscription_id=" + exampleSubscriptionID, response: examplePage(exampleDelivery())},
-		"get-delivery-request": {response: deliveryRequest{"POST", map[string]string{"Content-Type": "application/json", "Webhook-Id": exampleEventID}, []byte(`{"event_type":"push"}`)}},
+		"get-delivery-request": {response: deliveryRequest{"POST", map[string]string{"Content-Type": "application/json", "Webhook-Id": exampleEventID}, []byte(`{"event_type":"push"}`), 21}},
 		"get-delivery":         {response: DeliveryDetail{exampleDelivery(), []DeliveryAttempt{timedOut, exampleAttempt()}}},
 		"retry-delivery":       {response: DeliveryDetail{waiting, []DeliveryAttempt{timedOut, exampleAttempt()}}},
 		"retry-deliveries":     {request: `{"filter": {"subscription_id": "` + exampleSubscriptionID + `", "status": ["dead"]}, "limit": 100, "expected_count": 1}`, response: DeliveriesRetried{1, []string{exampleDeliveryID}}},

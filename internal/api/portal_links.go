@@ -25,6 +25,7 @@ type PortalLinkCreate struct {
 	Scope            string `json:"scope" example:"customer-42" doc:"The customer's scope. The link shows the subscriptions all of whose scope_filter patterns are this scope or begin with it and a slash."`
 	ExpiresInSeconds *int   `json:"expires_in_seconds,omitempty" nullable:"true" minimum:"60" maximum:"2592000" doc:"Lifetime of the link; default 3600."`
 	ReadOnly         bool   `json:"read_only,omitempty" doc:"Whether the customer can change nothing."`
+	MaxEndpoints     *int   `json:"max_endpoints,omitempty" nullable:"true" minimum:"1" maximum:"1000" doc:"How many subscriptions the scope may have for the customer to add another one; default 20. Subscriptions that you create count, and are not limited."`
 }
 
 // PortalLink is a link to the portal.
@@ -36,7 +37,11 @@ type PortalLink struct {
 func (s *server) registerPortalLinks(api huma.API) {
 	register(s, api, operation{id: "create-portal-link", method: http.MethodPost, path: base + "/portal-links", scope: eventhook.ScopeManage,
 		tag: "subscriptions", skipsShape: true, status: http.StatusCreated, summary: "Create a link to the customer portal",
-		about: "The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. It can be opened several times until it expires, and cannot be revoked, except by closing the tenant."}, s.createPortalLink)
+		about: "The link lets a tenant's customer manage the subscriptions of one scope, and nothing else. " +
+			"It shows deliveries whose event has this scope or one below it, " +
+			"also of a subscription whose scope_filter was another one before. " +
+			"It can be opened several times until it expires, and cannot be revoked, except by closing the tenant. " +
+			"Its newest 20 sessions are valid."}, s.createPortalLink)
 }
 
 type portalLinkRequest struct {
@@ -64,7 +69,7 @@ func (s *server) createPortalLink(ctx context.Context, by caller, in *portalLink
 	}
 	lifetime := time.Duration(valueOr(body.ExpiresInSeconds, defaultSeconds)) * time.Second
 	l := portallink.New(by.tenant, body.Scope, s.Now(), lifetime)
-	l.IsReadOnly = body.ReadOnly
+	l.IsReadOnly, l.MaxEndpoints = body.ReadOnly, valueOr(body.MaxEndpoints, l.MaxEndpoints)
 	if err := s.PortalLinks.RecordPortalLink(ctx, by.actor(), l); err != nil {
 		return nil, err
 	}

@@ -83,24 +83,25 @@ func newBudget(l Limits) *budget {
 }
 
 // reservation is the share of the budgets that one request holds. Only the goroutine
-// that serves the request may use it.
+// that serves the request may use it, until it has released it.
 type reservation struct {
 	*server
-	header           http.Header // of the response
-	tenant           eventhook.TenantID
-	key              eventhook.KeyID // zero: the admin key
-	counted          bool            // is counted as a request in flight
+	header           http.Header        // of the response
+	tenant           eventhook.TenantID // see caller.budgetTenant
+	key              eventhook.KeyID    // zero: the admin key
+	counted          bool               // is counted as a request in flight
 	bytes            int64
-	releaseLargeSlot func() // nil without a large body
+	releaseLargeSlot func()      // nil without a large body
+	held             *HeldMemory // keeps the memory after the response; nil: nothing does
 }
 
 // reserveRequest counts a request in flight and reserves its memory without the
 // body. The reservation must be released. The error is KindRateLimited or
 // KindUnavailable.
 func (s *server) reserveRequest(ctx huma.Context, by caller) (*reservation, error) {
-	h := &reservation{server: s, header: headerOf(ctx), key: by.budgetKey()}
-	if !by.admin {
-		h.tenant = by.tenant
+	h := &reservation{server: s, header: headerOf(ctx), key: by.budgetKey(), tenant: by.budgetTenant()}
+	if session, ok := SessionOf(ctx.Context()); ok {
+		h.held = session.Memory
 	}
 	b := s.budget
 	b.mu.Lock()
@@ -134,6 +135,23 @@ func (h *reservation) releaseForWait() {
 	h.counted, h.bytes = false, 0
 }
 
+// answerWeight is the memory for each byte of an answer that a page uses: the answer, its copy, the
+// decoded values, and their text in the page.
+const answerWeight = 4
+
+// countOut ends a request in flight. Its memory, and that of its answer, stays reserved.
+func (h *reservation) countOut(answer int64) {
+	b := h.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	requests, bytes := 0, max(answer*answerWeight-h.bytes, 0)
+	if h.counted {
+		requests = -1
+	}
+	b.add(h, requests, bytes)
+	h.counted, h.bytes = false, h.bytes+bytes
+}
+
 // reserve reserves n bytes for the request. The error is KindRateLimited if a limit
 // of the tenant or key is exceeded, and KindUnavailable if that of the instance is.
 // A tenant or key whose other requests hold nothing may exceed its limit with one
@@ -150,10 +168,11 @@ func (b *budget) reserve(h *reservation, n int64) error {
 	if isSmall := h.bytes+n <= b.Bytes/100; !isSmall {
 		available -= b.Bytes / smallRequestShare
 	}
+	ofTenant, ofKey := h.held.bytes(h)
 	switch {
-	case exceeds(b.tenants[h.tenant].bytes, h.bytes, n, b.TenantBytes):
+	case exceeds(b.tenants[h.tenant].bytes, h.bytes+ofTenant, n, b.TenantBytes):
 		return h.limitExceeded(refusedTenantBytes, "The concurrent requests of the tenant have reached their memory limit; try again, or send smaller requests.")
-	case !h.key.IsZero() && exceeds(b.keys[h.key].bytes, h.bytes, n, b.KeyBytes):
+	case !h.key.IsZero() && exceeds(b.keys[h.key].bytes, h.bytes+ofKey, n, b.KeyBytes):
 		return h.limitExceeded(refusedKeyBytes, "The concurrent requests of the key have reached their memory limit; try again, or send smaller requests.")
 	case b.bytes+n > available:
 		return h.countRefusal(refusedBytes, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
@@ -165,7 +184,7 @@ func (b *budget) reserve(h *reservation, n int64) error {
 }
 
 // exceeds reports whether n more bytes exceed a limit. held are the bytes of all
-// requests, own are the bytes of this request.
+// requests, own are the bytes of this request and of the others of its HeldMemory.
 func exceeds(held, own, n, limit int64) bool { return held > own && held+n > limit }
 
 // addUnchecked counts n bytes that are in memory already, without checking the
@@ -178,9 +197,14 @@ func (h *reservation) addUnchecked(n int64) {
 	h.bytes += n
 }
 
-// release releases the whole reservation.
-func (h *reservation) release() {
-	h.releaseForWait()
+// release releases the whole reservation, or hands its memory over to the HeldMemory of its session,
+// which uses an answer of so many bytes.
+func (h *reservation) release(answer int64) {
+	if h.held == nil {
+		h.releaseForWait()
+	} else if h.countOut(answer); !h.held.keep(h) {
+		h.releaseForWait()
+	}
 	if h.releaseLargeSlot != nil {
 		h.releaseLargeSlot() // after the bytes, so that the next large body finds them free
 	}

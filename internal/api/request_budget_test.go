@@ -36,6 +36,8 @@ type budgetHarness struct {
 	unblock chan struct{}
 	refused map[string]int
 	size    int // bytes of the body of every event
+	more    string
+	reads   []int // most bytes that each read of a body asked for
 }
 
 func newBudgetHarness(t *testing.T, limits api.Limits, change ...func(*api.Deps)) *budgetHarness {
@@ -98,8 +100,11 @@ func (s *budgetHarness) Event(_ context.Context, tenant eventhook.TenantID, id e
 	return eventhook.Event{ID: id, TenantID: tenant, BodySize: s.size}, nil
 }
 
-func (s *budgetHarness) Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
-	return map[eventhook.EventID]eventhook.Payload{ids[0]: {Headers: []byte("A: b"), Body: []byte("{}")}}, s.call(ctx, eventhook.TenantID{})
+func (s *budgetHarness) PayloadStart(ctx context.Context, _ eventhook.EventID, size int) (eventhook.Payload, error) {
+	s.mu.Lock()
+	s.reads = append(s.reads, size)
+	s.mu.Unlock()
+	return eventhook.Payload{Headers: []byte("A: b"), Body: []byte("{}" + s.more)}, s.call(ctx, eventhook.TenantID{})
 }
 
 func (s *budgetHarness) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
@@ -333,6 +338,94 @@ func TestStoredBodiesAreReturnedWithinTheBudget(t *testing.T) {
 		read.want("while it reads", map[int]int{})
 		s.release()
 		read.want("in the end", map[int]int{200: 1})
+	})
+}
+
+// TestPartsOfStoredBodiesCostTheirSize reads small parts of large events.
+func TestPartsOfStoredBodiesCostTheirSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 16})
+		s.size = eventhook.LargestMaxBodyBytes
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String()
+		s.start(4, key, "GET", path+"/payload?max_bytes=1000", nil).want("beginnings of payloads", map[int]int{})
+		if want := []int{1000, 1000, 1000, 1000}; !slices.Equal(s.reads, want) {
+			t.Errorf("bytes read, got %v, want %v", s.reads, want)
+		}
+		s.release()
+	})
+}
+
+// TestMemoryOfAPageIsHeldUntilItIsWritten reads payloads for a page, which uses the answers.
+func TestMemoryOfAPageIsHeldUntilItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{Bytes: 16 << 20, TenantBytes: 5 << 20, KeyBytes: 4 << 20, KeyRequests: 2})
+		s.size = 1 << 20
+		close(s.unblock) // calls of the store do not wait
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
+		read := func(memory *api.HeldMemory) int { return s.readAs(key, memory, path).Code }
+		var page api.HeldMemory
+		for i := range 3 { // 2 MiB each, beyond the limit of the key; but a page is one request
+			if got := read(&page); got != http.StatusOK {
+				t.Errorf("call %d of the page, answered %d, want 200", i+1, got)
+			}
+		}
+		if got := read(nil); got != http.StatusTooManyRequests {
+			t.Errorf("another request beside the page, answered %d, want 429", got)
+		}
+		page.Release()
+		for i := range 3 {
+			if got := read(&page); got != http.StatusOK {
+				t.Errorf("request %d after the page, answered %d, want 200", i+1, got)
+			}
+			if got := read(nil); got != http.StatusOK {
+				t.Errorf("request %d without a page, answered %d, want 200", i+1, got)
+			}
+		}
+	})
+}
+
+// readAs sends a request of a session for a page.
+func (s *budgetHarness) readAs(key string, memory *api.HeldMemory, path string) *httptest.ResponseRecorder {
+	hash := sha256.Sum256([]byte(key))
+	ctx := api.WithSession(s.t.Context(), api.Session{KeyHash: hash[:], Memory: memory})
+	a := httptest.NewRecorder()
+	s.router.ServeHTTP(a, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+	return a
+}
+
+// TestPagesHoldTheirAnswers reads answers that are larger than the memory reserved for them, such as
+// lists, for many pages at once.
+func TestPagesHoldTheirAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBudgetHarness(t, api.Limits{ListConns: 2, TenantBytes: 5 << 20, KeyBytes: 4 << 20})
+		s.more = strings.Repeat("x", 2<<20)
+		key := s.key("acme")
+		path := T("acme") + "/events/" + eventhook.NewID[eventhook.Event](noon).String() + "/payload"
+		pages, all := make([]api.HeldMemory, 4), answers{t: t}
+		for i := range pages {
+			all.wait.Go(func() {
+				a := s.readAs(key, &pages[i], path)
+				all.mu.Lock()
+				defer all.mu.Unlock()
+				all.list = append(all.list, a)
+			})
+		}
+		synctest.Wait() // one reads, three wait for its slot
+		s.unblock <- struct{}{}
+		synctest.Wait() // a second one may have its slot before the first answer is counted
+		close(s.unblock)
+		if got := all.statuses(); got[http.StatusOK] > 2 || got[http.StatusOK]+got[http.StatusTooManyRequests] != len(pages) {
+			t.Errorf("the first answer is too large for the others: answered %v, want at most two with 200, the others with 429", got)
+		}
+		for i := range pages {
+			pages[i].Release()
+		}
+		var page api.HeldMemory
+		if a := s.readAs(key, &page, path); a.Code != http.StatusOK {
+			t.Errorf("after the pages, answered %d, want 200", a.Code)
+		}
 	})
 }
 

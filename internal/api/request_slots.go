@@ -121,6 +121,9 @@ func runInClass[I, O any](ctx context.Context, by caller, c class, in *I, handle
 		return nil, err
 	}
 	defer release()
+	if err := by.reservation.reserve(0); err != nil { // others may have exceeded the limit meanwhile
+		return nil, err
+	}
 	if c != reads {
 		return handle(ctx, by, in)
 	}

@@ -22,6 +22,9 @@ type Session struct {
 	// Via is the program that sends the request: eventhook.ViaConsole or eventhook.ViaPortal.
 	// The audit log has it.
 	Via string
+	// Memory keeps the memory of the session's requests reserved after they are answered; nil
+	// releases it at once.
+	Memory *HeldMemory `json:"-"`
 }
 
 type sessionKey struct{}

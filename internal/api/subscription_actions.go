@@ -58,13 +58,16 @@ func (s *server) applyToSubscription(ctx context.Context, by caller, in *Subscri
 		return nil, err
 	}
 	x, err := s.Subscriptions.UpdateSubscription(ctx, by.actor(), by.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+		if !by.sees(have) {
+			return have, eventhook.NotFound("subscription")
+		}
 		err := change(&have)
 		return have, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.answerSubscription(ctx, x)
+	return s.answerSubscription(ctx, by, x)
 }
 
 // setStatus returns a change to a status.

@@ -95,7 +95,7 @@ func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*rep
 	if x.Status == eventhook.SubscriptionDisabled {
 		return nil, errNotEnabled
 	}
-	estimated, err := s.Replays.Estimate(ctx, x, want)
+	estimated, err := s.estimate(ctx, by, x, want)
 	if err == nil {
 		err = eventhook.CheckExpectedCount(body.ExpectedCount, int(estimated), "events")
 	}
@@ -160,8 +160,9 @@ func (s *server) listReplays(ctx context.Context, by caller, in *replaysQuery) (
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Replays.Replays(ctx, by.tenant,
-		eventhook.ReplayFilter{SubscriptionID: x.ID, Status: eventhook.ReplayStatus(in.Status), Before: before, Limit: in.Limit + 1})
+	f := by.replaysOf(x)
+	f.Status, f.Before, f.Limit = eventhook.ReplayStatus(in.Status), before, in.Limit+1
+	list, err := s.Replays.Replays(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,13 @@ func (s *server) findReplayed(ctx context.Context, by caller, in *ReplayPath) (x
 	if id, err = eventhook.ParseID[eventhook.Replay](in.ReplayID); err != nil {
 		return x, id, err
 	}
-	x, err = s.findSubscription(ctx, by, &in.SubscriptionPath)
+	if x, err = s.findSubscription(ctx, by, &in.SubscriptionPath); err != nil || by.customer == nil {
+		return x, id, err
+	}
+	r, err := s.Replays.Replay(ctx, by.tenant, x.ID, id)
+	if err == nil && !by.replaysOf(x).Includes(r) {
+		err = eventhook.NotFound("replay")
+	}
 	return x, id, err
 }
 

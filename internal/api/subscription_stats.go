@@ -25,11 +25,7 @@ type SubscriptionStats struct {
 type statsAnswer struct{ Body SubscriptionStats }
 
 func (s *server) getStats(ctx context.Context, by caller, in *SubscriptionPath) (*statsAnswer, error) {
-	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
-	if err != nil {
-		return nil, err
-	}
-	x, err := s.Subscriptions.SubscriptionStats(ctx, by.tenant, id)
+	x, err := s.readStats(ctx, by, in)
 	if err != nil {
 		return nil, err
 	}
@@ -39,4 +35,19 @@ func (s *server) getStats(ctx context.Context, by caller, in *SubscriptionPath) 
 		DeadLastHour:  x.DeadLastHour, DeadLast24h: x.DeadLast24h, MeanDurationMS: float64(x.MeanDuration) / float64(time.Millisecond),
 		Waiting: x.Waiting, OldestWaitingAt: optionalUTC(x.OldestAt), DeadInRow: x.DeadInRow,
 	}}, nil
+}
+
+func (s *server) readStats(ctx context.Context, by caller, in *SubscriptionPath) (eventhook.SubscriptionStats, error) {
+	if by.customer != nil {
+		x, err := s.findSubscription(ctx, by, in)
+		if err != nil {
+			return eventhook.SubscriptionStats{}, err
+		}
+		return s.Subscriptions.CustomerStats(ctx, x, by.scope())
+	}
+	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
+	if err != nil {
+		return eventhook.SubscriptionStats{}, err
+	}
+	return s.Subscriptions.SubscriptionStats(ctx, by.tenant, id)
 }

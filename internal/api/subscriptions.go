@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -26,9 +27,17 @@ type SubscriptionStore interface {
 	UpdateSubscriptions(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.SubscriptionSelection,
 		change func(eventhook.Subscription) (eventhook.Subscription, error)) (matched int, changed []eventhook.SubscriptionID, err error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
-	// SubscriptionOutage returns the current outage of a subscription, zero without one.
-	SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (eventhook.Outage, error)
+	// CreateCustomerSubscription is CreateSubscription by a customer of the tenant. The error
+	// is KindConflict if the scope of the customer has MaxEndpoints subscriptions.
+	CreateCustomerSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription,
+		of eventhook.Customer) (eventhook.Subscription, error)
+	// SubscriptionOutage returns the current outage of a subscription, zero without one. If scope
+	// is not "", it counts only missed deliveries of the customer with this scope.
+	SubscriptionOutage(ctx context.Context, of eventhook.Subscription, scope string) (eventhook.Outage, error)
 	SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error)
+	// CustomerStats returns statistics of a subscription that have only deliveries of the
+	// customer with a scope.
+	CustomerStats(ctx context.Context, of eventhook.Subscription, scope string) (eventhook.SubscriptionStats, error)
 }
 
 // Receivers checks and tests the URLs of subscriptions.
@@ -97,7 +106,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 	if body.Validate && want.IsForAgents() {
 		rules.Add("body.validate", "must not be given with target_labels: the gateway cannot test a receiver that an agent serves")
 	}
-	if err := combinedError(shape, rules); err != nil {
+	if err := cmp.Or(combinedError(shape, rules), by.checkCustomer(eventhook.Subscription{}, want)); err != nil {
 		return nil, err
 	}
 	if err := s.checkReceiver(ctx, want, eventhook.Subscription{}); err != nil {
@@ -108,7 +117,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 			return nil, err
 		}
 	}
-	created, err := s.Subscriptions.CreateSubscription(ctx, by.actor(), want)
+	created, err := s.createFor(ctx, by, want)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +178,9 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	if err != nil {
 		return nil, err
 	}
+	if by.customer != nil {
+		f.Scope = by.customer.Scope
+	}
 	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
@@ -183,19 +195,28 @@ type SubscriptionPath struct {
 	ID string `path:"id" format:"uuid" doc:"Subscription id."`
 }
 
-// findSubscription returns the subscription of a path.
+// findSubscription returns the subscription of a path. One that a customer may not see is
+// KindNotFound.
 func (s *server) findSubscription(ctx context.Context, by caller, in *SubscriptionPath) (eventhook.Subscription, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return eventhook.Subscription{}, err
 	}
-	return s.Subscriptions.Subscription(ctx, by.tenant, id)
+	x, err := s.Subscriptions.Subscription(ctx, by.tenant, id)
+	if err == nil && !by.sees(x) {
+		return eventhook.Subscription{}, eventhook.NotFound("subscription")
+	}
+	return x, err
 }
 
-func (s *server) answerSubscription(ctx context.Context, x eventhook.Subscription) (*subscriptionAnswer, error) {
-	o, err := s.Subscriptions.SubscriptionOutage(ctx, x)
+func (s *server) answerSubscription(ctx context.Context, by caller,
+	x eventhook.Subscription) (*subscriptionAnswer, error) {
+	o, err := s.Subscriptions.SubscriptionOutage(ctx, x, by.scope())
 	if err != nil {
 		return nil, err
+	}
+	if o.Recovery != nil && !by.replaysOf(x).Includes(*o.Recovery) {
+		o.Recovery = nil
 	}
 	answer := &subscriptionAnswer{etag(x.Version), s.viewSubscription(x).withOutage(o)}
 	return answer, s.warn(ctx, x.TenantID, &answer.Body)
@@ -211,7 +232,7 @@ func (s *server) getSubscription(ctx context.Context, by caller, in *Subscriptio
 	if err != nil {
 		return nil, err
 	}
-	return s.answerSubscription(ctx, x)
+	return s.answerSubscription(ctx, by, x)
 }
 
 type updateSubscriptionRequest struct {
@@ -234,7 +255,7 @@ func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSu
 		for range tries {
 			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
-				out, err = s.answerSubscription(ctx, x)
+				out, err = s.answerSubscription(ctx, by, x)
 				return err
 			}
 			if version != 0 || !errors.Is(err, eventhook.ErrStale) {
@@ -258,6 +279,9 @@ func (s *server) tryUpdateSubscription(ctx context.Context, by caller, in *updat
 	if err != nil {
 		return have, err
 	}
+	if err := by.checkCustomer(have, want); err != nil {
+		return have, err
+	}
 	if err := s.checkReceiver(ctx, want, have); err != nil {
 		return have, err
 	}
@@ -275,7 +299,15 @@ func (s *server) deleteSubscription(ctx context.Context, by caller, in *deleteSu
 	if err != nil {
 		return nil, err
 	}
+	var seen int64 // by a customer; another version may be of another customer
+	if by.customer != nil {
+		x, err := s.findSubscription(ctx, by, &in.SubscriptionPath)
+		if err != nil {
+			return nil, err
+		}
+		seen = x.Version
+	}
 	return nil, in.applyIfMatch(func(version int64) error {
-		return s.Subscriptions.DeleteSubscription(ctx, by.actor(), by.tenant, id, version)
+		return s.Subscriptions.DeleteSubscription(ctx, by.actor(), by.tenant, id, cmp.Or(version, seen))
 	})
 }

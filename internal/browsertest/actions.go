@@ -84,8 +84,31 @@ func (p *Page) Press(chords ...string) {
 		if key == "" {
 			p.t.Fatalf("press %q: the key is unknown", chord)
 		}
-		p.Do("press "+chord, chromedp.KeyEvent(key, chromedp.KeyModifiers(held...)))
+		p.Do("press "+chord, pressKey([]rune(key)[0], held))
 	}
+}
+
+// pressKey presses and releases a key. Unlike chromedp.KeyEvent it sends no event for the character: the
+// browser types the character unless the page prevents that.
+func pressKey(key rune, held []chromedp.Modifier) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		events := kb.Encode(key)
+		for _, e := range events {
+			for _, m := range held {
+				e.Modifiers |= int64(m)
+			}
+		}
+		down, up := events[0], events[len(events)-1]
+		if len(events) > 2 && down.Modifiers&^int64(chromedp.ModifierShift) == 0 { //nolint:mnd // down, character, up
+			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+		}
+		for _, e := range []*input.DispatchKeyEventParams{down, up} {
+			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // parseChord returns the code of the key, "" if it is unknown, and the modifiers.

@@ -40,6 +40,11 @@ const policy = "default-src 'self'; img-src 'self' data: http://foreign.example;
 // strict Content-Security-Policy.
 func serve(t *testing.T, page string) string {
 	t.Helper()
+	return serveWith(t, page, policy)
+}
+
+func serveWith(t *testing.T, page, policy string) string {
+	t.Helper()
 	bodies := map[string]struct{ kind, body string }{
 		"/":          {"text/html; charset=utf-8", page},
 		"/next":      {"text/html; charset=utf-8", strings.Replace(goodPage, "<h1>Good", "<h1>Next", 1)},

@@ -32,8 +32,16 @@ func New(t testing.TB) *Page {
 	if err != nil {
 		t.Fatalf("browsertest: %v", err)
 	}
+	p := open(browser, t, chromedp.WithNewBrowserContext())
+	p.View(Light)
+	return p
+}
+
+// open opens a page or a frame, which is closed when the test ends.
+func open(parent context.Context, t testing.TB, options ...chromedp.ContextOption) *Page {
+	t.Helper()
 	p := &Page{t: t, limit: actionLimit}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.observe))
+	ctx, cancel := chromedp.NewContext(parent, append(options, chromedp.WithListener(p.observe))...)
 	p.ctx = ctx
 	t.Cleanup(func() {
 		t.Helper()
@@ -44,7 +52,6 @@ func New(t testing.TB) *Page {
 	if _, err := chromedp.Call(ctx, audits.Enable, cdp.Empty{}); err != nil {
 		t.Fatalf("browsertest: open a page: %v", err)
 	}
-	p.View(Light)
 	return p
 }
 

@@ -44,6 +44,16 @@ func (p *problems) own(address string) {
 	p.origins = append(p.origins, origin(address))
 }
 
+// permit adds an origin to the test's own, also for the requests until now.
+func (p *problems) permit(origin string) {
+	p.own(origin)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found = slices.DeleteFunc(p.found, func(problem string) bool {
+		return strings.HasPrefix(problem, foreign+origin+"/")
+	})
+}
+
 // report returns the problems that are not allowed, and the allowed ones that did not occur.
 func (p *problems) report() []string {
 	p.mu.Lock()
@@ -86,6 +96,9 @@ func (p *problems) observe(event any) {
 	}
 }
 
+// foreign begins the text of a request to an origin that the test did not open.
+const foreign = "foreign request: "
+
 func (p *problems) add(format string, args ...any) {
 	p.found = append(p.found, fmt.Sprintf(format, args...))
 }
@@ -103,7 +116,7 @@ func (p *problems) addEntry(e *log.Entry) {
 func (p *problems) addForeign(address string) {
 	at := origin(address)
 	if at != "" && !slices.Contains(p.origins, at) {
-		p.add("foreign request: %s", address)
+		p.add("%s%s", foreign, address)
 	}
 }
 

@@ -45,12 +45,18 @@ func (p *Page) View(v Variant) {
 	}))
 }
 
+// maxShot is the maximum height of a screenshot in pixels.
+const maxShot = 1600
+
+// IsShooting reports whether Screenshot writes files, see `make screenshots`.
+func IsShooting() bool { return os.Getenv("UPDATE_SCREENSHOTS") != "" }
+
 // Screenshot writes docs/images/NAME-VARIANT.png for each variant, all three by default, if the
-// environment variable UPDATE_SCREENSHOTS is set; see `make screenshots`. The page is then in the
-// last variant.
+// environment variable UPDATE_SCREENSHOTS is set. A screenshot shows the whole page, up to a height of
+// maxShot. The page is then in the last variant.
 func (p *Page) Screenshot(name string, variants ...Variant) {
 	p.t.Helper()
-	if os.Getenv("UPDATE_SCREENSHOTS") == "" {
+	if !IsShooting() {
 		return
 	}
 	if len(variants) == 0 {
@@ -58,14 +64,21 @@ func (p *Page) Screenshot(name string, variants ...Variant) {
 	}
 	for _, v := range variants {
 		p.View(v)
+		whole := v
+		whole.Height = min(max(v.Height, Eval[int64](p, `document.documentElement.scrollHeight`)), maxShot)
+		p.View(whole)
 		p.write(filepath.Join(Root(p.t), "docs", "images", name+"-"+v.Name+".png"))
+		p.View(v)
 	}
 }
 
 // write writes what the window shows as a PNG.
 func (p *Page) write(file string) {
 	p.t.Helper()
-	image := run(p, "take a screenshot", chromedp.CaptureScreenshot())
+	image, err := compact(run(p, "take a screenshot", chromedp.CaptureScreenshot()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // a folder of the repository
 		p.t.Fatal(err)
 	}

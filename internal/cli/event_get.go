@@ -40,7 +40,7 @@ func (s *session) readEvent(ctx context.Context, id string, wait bool) (client.E
 	const maxWait, interval = 10 * time.Second, 100 * time.Millisecond
 	timeout := time.After(maxWait)
 	for {
-		e, err := s.GetEvent(ctx, s.tenant, id, s.keepBody())
+		e, err := s.GetEvent(ctx, s.tenant, id, client.GetEventParams{}, s.keepBody())
 		if err != nil || !wait || e.Status != client.EventStatusPending && e.Status != client.EventStatusProcessing {
 			return e, err
 		}

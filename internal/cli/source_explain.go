@@ -94,7 +94,7 @@ func (s *session) eventOf(ctx context.Context, arg, source string) (e client.Eve
 	if err != nil {
 		return e, err
 	}
-	if e, err = s.GetEvent(ctx, s.tenant, id); err != nil {
+	if e, err = s.GetEvent(ctx, s.tenant, id, client.GetEventParams{}); err != nil {
 		return e, err
 	}
 	if textOf(e.Source) != source {

@@ -6,17 +6,20 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
-	"github.com/eventhook/eventhook/internal/web"
 )
 
 var agentPages = []page{
 	{pattern: "GET /console/t/{tenant}/agents", template: "agents", handle: (*Console).agents},
-	{pattern: "GET /console/t/{tenant}/new-agent", template: "agent_new", handle: (*Console).newAgent, section: "Agents"},
-	{pattern: "POST /console/t/{tenant}/new-agent", template: "agent_new", handle: (*Console).createAgent, section: "Agents"},
+	{pattern: "GET /console/t/{tenant}/new-agent", needs: "manage",
+		template: "agent_new", handle: (*Console).newAgent, section: "Agents"},
+	{pattern: "POST /console/t/{tenant}/new-agent", needs: "manage",
+		template: "agent_new", handle: (*Console).createAgent, section: "Agents"},
 	{pattern: "GET /console/t/{tenant}/agents/{id}", template: "agent", handle: (*Console).agent},
-	{pattern: "POST /console/t/{tenant}/agents/{id}", template: "agent", handle: (*Console).updateAgent},
-	{pattern: "POST /console/t/{tenant}/agents/{id}/rotate-key", template: "agent_key", handle: (*Console).rotateAgentKey},
-	{pattern: "POST /console/t/{tenant}/agents/{id}/delete", handle: (*Console).deleteAgent},
+	{pattern: "POST /console/t/{tenant}/agents/{id}", needs: "manage",
+		template: "agent", handle: (*Console).updateAgent},
+	{pattern: "POST /console/t/{tenant}/agents/{id}/rotate-key", needs: "manage",
+		template: "agent_key", handle: (*Console).rotateAgentKey},
+	{pattern: "POST /console/t/{tenant}/agents/{id}/delete", needs: "manage", handle: (*Console).deleteAgent},
 }
 
 // agentList is the data of the list of agents.
@@ -38,12 +41,14 @@ type agentKey struct {
 	Rotated         *client.KeyRotated
 }
 
-// serverURL returns the URL at which the browser reaches the gateway.
+// serverURL returns the URL of the gateway for programs: that of the sources, without their path.
 func serverURL(r *request) string {
-	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		return "https://" + web.HostOf(r.Request)
+	if ingest, err := r.ingestURL(""); err == nil {
+		if server, _, ok := strings.Cut(ingest, "/api/tenants/"); ok {
+			return server
+		}
 	}
-	return "http://" + web.HostOf(r.Request)
+	return r.origin()
 }
 
 func (r *request) agentPath(id string) string { return r.base() + "/agents/" + url.PathEscape(id) }

@@ -8,7 +8,7 @@ import (
 )
 
 var auditPages = []page{
-	{pattern: "GET /console/t/{tenant}/audit", template: "audit", handle: (*Console).audit},
+	{pattern: "GET /console/t/{tenant}/audit", reads: []string{"manage"}, template: "audit", handle: (*Console).audit},
 	{pattern: "GET /console/audit", template: "audit", handle: (*Console).auditOfAll},
 }
 

@@ -23,19 +23,29 @@ import (
 // Root is the path of the console.
 const Root = "/console"
 
+// maxQuery limits the query of a page, which its links repeat, in bytes. The rows of a page can be
+// selected in it.
+const maxQuery = 16 << 10
+
 // Sessions keeps the sessions of browsers. *session.Sessions implements it.
 type Sessions interface {
 	// Start creates a session and sets its cookie.
 	Start(ctx context.Context, w http.ResponseWriter, r *http.Request, s session.Session) (session.Session, error)
 	// Read returns the session of a request and its token. The error is KindUnauthorized without one.
 	Read(r *http.Request) (session.Session, string, error)
+	// Peek is Read for a request that a page sends by itself, which does not extend the session.
+	Peek(r *http.Request) (session.Session, string, error)
+	// Watch returns a context that ends with the request and with the session of a token.
+	Watch(r *http.Request, token string) (ctx context.Context, stop context.CancelFunc)
 	// End deletes the session of a request, and its cookie.
 	End(ctx context.Context, w http.ResponseWriter, r *http.Request) error
 	CSRFToken(token string) string
 	CheckCSRF(r *http.Request, token string) error
 	// Redeem returns the session of a one-time link, once. The error is KindNotFound for a link that
 	// was used or has expired.
-	Redeem(ctx context.Context, code string) (session.Session, error)
+	Redeem(r *http.Request, code string) (session.Session, error)
+	// Refuse records that a known person or key was refused.
+	Refuse(r *http.Request, s session.Session) error
 }
 
 var _ Sessions = (*session.Sessions)(nil)
@@ -47,6 +57,7 @@ type Config struct {
 	Sessions Sessions
 	// OpenID signs people in with OpenID Connect; nil if it is not configured.
 	OpenID  OpenID
+	Jar     session.Jar // for the cookies besides those of sessions
 	Log     *slog.Logger
 	Now     func() time.Time
 	Version string
@@ -78,5 +89,11 @@ func New(c Config) *Console {
 // ServeHTTP serves the paths under Root.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Protect(w.Header(), web.Policy(nil))
+	if len(r.URL.RawQuery) > maxQuery {
+		r.URL.RawQuery = "" // the page of the error has the address, too
+		c.renderProblem(w, page{}, &request{Request: r}, problemPage{Title: "The address is too long",
+			Status: http.StatusRequestURITooLong, Detail: "Use shorter filters, or select fewer rows."})
+		return
+	}
 	c.mux.ServeHTTP(w, r)
 }

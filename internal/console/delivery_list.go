@@ -7,10 +7,11 @@ import (
 var deliveryPages = []page{
 	{pattern: "GET /console/t/{tenant}/deliveries", template: "deliveries", handle: (*Console).deliveries, isLive: true},
 	{pattern: "GET /console/t/{tenant}/deliveries/dead", template: "dead_letters", handle: (*Console).deadLetters},
-	{pattern: "POST /console/t/{tenant}/deliveries/retry", template: "delivery_retry", handle: (*Console).retryDeliveries},
-	{pattern: "POST /console/t/{tenant}/deliveries/chosen", handle: (*Console).retryChosen},
+	{pattern: "POST /console/t/{tenant}/deliveries/retry", needs: "manage",
+		template: "delivery_retry", handle: (*Console).retryDeliveries},
+	{pattern: "POST /console/t/{tenant}/deliveries/chosen", needs: "manage", handle: (*Console).retryChosen},
 	{pattern: "GET /console/t/{tenant}/deliveries/{id}", template: "delivery", handle: (*Console).delivery, isLive: true},
-	{pattern: "POST /console/t/{tenant}/deliveries/{id}/retry", handle: (*Console).retryDelivery},
+	{pattern: "POST /console/t/{tenant}/deliveries/{id}/retry", needs: "manage", handle: (*Console).retryDelivery},
 }
 
 // deliveryStatuses are the values of the filter for the status.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // deliveryPage is the data of a delivery's page.
@@ -39,7 +40,8 @@ type deliveryStep struct {
 type sentRequest struct {
 	Method  string
 	Headers []sentHeader
-	Body    []byte
+	Size    int64 // of the body
+	Body    web.Shown
 	// Curl is a command that sends the request; "" if the body cannot be part of a command.
 	Curl   string
 	IsText bool
@@ -76,14 +78,19 @@ func (r *request) sentRequest(d client.DeliveryDetail) (*sentRequest, string, er
 	if d.SubscriptionID == nil {
 		return nil, "The gateway shows the requests of deliveries to subscriptions. This delivery is to an http target of a route.", nil
 	}
-	found, err := r.api.GetDeliveryRequest(r.Context(), r.tenant, d.ID)
+	most := int64(shownPayload)
+	params := client.GetDeliveryRequestParams{MaxBytes: &most}
+	found, err := r.api.GetDeliveryRequest(r.Context(), r.tenant, d.ID, params)
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status != http.StatusUnauthorized {
 		return nil, cmp.Or(p.Detail, p.Title), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	s := &sentRequest{Method: found.Method, Body: found.BodyBase64, IsText: utf8.Valid(found.BodyBase64)}
+	s := &sentRequest{Method: found.Method, Size: found.BodySize}
+	if s.IsText = utf8.Valid(web.WholeRunes(found.BodyBase64)); s.IsText {
+		s.Body = web.Show(found.BodyBase64, found.BodySize)
+	}
 	for _, name := range slices.Sorted(maps.Keys(found.Headers)) {
 		s.Headers = append(s.Headers, sentHeader{name, found.Headers[name]})
 	}
@@ -91,7 +98,7 @@ func (r *request) sentRequest(d client.DeliveryDetail) (*sentRequest, string, er
 	if of, err := r.api.GetSubscription(r.Context(), r.tenant, *d.SubscriptionID); err == nil {
 		to = of.URL
 	}
-	s.Curl = s.curl(to)
+	s.Curl = s.curl(to, found.BodyBase64)
 	return s, "", nil
 }
 
@@ -100,29 +107,17 @@ const maxCurl = 16 << 10
 
 // curl returns a shell command that sends the request to a URL. The headers have no signatures
 // and no credentials.
-func (s *sentRequest) curl(to string) string {
-	if len(s.Body) > maxCurl || !s.IsText {
+func (s *sentRequest) curl(to string, body []byte) string {
+	if s.Size > maxCurl || !isCopyable(body) {
 		return ""
 	}
-	lines := []string{"curl --globoff --request " + shellWord(s.Method), "--url " + shellWord(to)}
+	lines := []string{"curl --globoff --request " + shellQuote(s.Method), "--url " + shellQuote(to)}
 	for _, h := range s.Headers {
 		if !strings.EqualFold(h.Name, "Content-Length") {
-			lines = append(lines, "--header "+shellWord(h.Name+": "+h.Value))
+			lines = append(lines, "--header "+shellQuote(h.Name+": "+h.Value))
 		}
 	}
-	return strings.Join(append(lines, "--data-raw "+shellWord(string(s.Body))), " \\\n  ")
-}
-
-// shellWord returns a word of a POSIX shell with a text. Control characters other than line breaks
-// and tabs become spaces, because a terminal would interpret them.
-func shellWord(text string) string {
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
-			return ' '
-		}
-		return c
-	}, text)
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return strings.Join(append(lines, "--data-raw "+shellQuote(string(body))), " \\\n  ")
 }
 
 // NextNumber is the number of the next attempt.

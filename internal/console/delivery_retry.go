@@ -121,7 +121,10 @@ func (c *Console) retryChosen(r *request) (view, error) {
 	if err := r.ParseForm(); err != nil {
 		return view{}, err
 	}
-	ids := r.PostForm["selected"]
+	ids, err := r.chosen()
+	if err != nil {
+		return view{}, err
+	}
 	var last error
 	done := 0
 	for _, id := range ids {

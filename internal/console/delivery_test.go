@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 // counted returns the refusal of an act whose expected_count is wrong, as the API writes it.
@@ -89,7 +90,7 @@ func TestRetryOfNothingSaysSo(t *testing.T) {
 func (r reply) notes(text string) reply {
 	r.Helper()
 	for _, cookie := range (&http.Response{Header: r.header}).Cookies() {
-		if notice, _ := url.QueryUnescape(cookie.Value); cookie.Name == "eventhook_notice" {
+		if notice, _ := url.QueryUnescape(cookie.Value); cookie.Name == session.SecurePrefix+"eventhook_notice" && cookie.Secure {
 			reply{r.T, r.status, r.header, notice}.shows(text)
 			return r
 		}

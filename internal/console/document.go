@@ -7,28 +7,26 @@ import (
 	"github.com/eventhook/eventhook/internal/web"
 )
 
-// maxRaw limits the raw form of a document in a page, in bytes.
-const maxRaw = 64 << 10
-
 // document is a JSON document in a page: as a tree and as text.
 type document struct {
 	Title string
-	JSON  []byte
-	Raw   string
-	IsCut bool // Raw is only the beginning
+	web.Shown
 }
 
-// documentOf returns a document of a value of the API; nil for a value that is absent.
-func documentOf(title string, value any) *document {
-	if value == nil {
+// documentOf returns a document of the API; nil for one that is absent or null.
+func documentOf(title string, raw json.RawMessage) *document {
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	raw := plainJSON(value)
-	d := &document{Title: title, JSON: raw, Raw: web.Pretty(raw)}
-	if len(d.Raw) > maxRaw {
-		d.Raw, d.IsCut = d.Raw[:maxRaw], true
+	return &document{title, web.Show(raw, int64(len(raw)))}
+}
+
+// optionalOf is documentOf for an optional document.
+func optionalOf(title string, raw *json.RawMessage) *document {
+	if raw == nil {
+		return nil
 	}
-	return d
+	return documentOf(title, *raw)
 }
 
 // plainJSON returns a value as JSON in which the characters of markup stay as they are: templates

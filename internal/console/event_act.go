@@ -65,15 +65,27 @@ func sentNotice(sent client.SubscriptionSent) string {
 	return "The event is being sent again with its delivery " + sent.DeliveryID + "."
 }
 
-// retryEffect retries a delivery or an execution of the event.
-func (c *Console) retryEffect(r *request) (view, error) {
-	if id := r.PostFormValue("delivery"); id != "" {
-		if _, err := r.api.RetryDelivery(r.detached(), r.tenant, id); err != nil {
-			return view{}, err
-		}
-		return redirect(r.eventPath(), "The delivery is due now, with all its retries.")
+// retryDeliveryOfEvent retries a delivery of the event.
+func (c *Console) retryDeliveryOfEvent(r *request) (view, error) {
+	id := r.PostFormValue("delivery")
+	if id == "" {
+		return view{}, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: "The form names no delivery to retry."}
 	}
-	if _, err := r.api.RetryWork(r.detached(), r.tenant, r.PostFormValue("execution")); err != nil {
+	if _, err := r.api.RetryDelivery(r.detached(), r.tenant, id); err != nil {
+		return view{}, err
+	}
+	return redirect(r.eventPath(), "The delivery is due now, with all its retries.")
+}
+
+// retryExecutionOfEvent retries an execution of the event.
+func (c *Console) retryExecutionOfEvent(r *request) (view, error) {
+	id := r.PostFormValue("execution")
+	if id == "" {
+		return view{}, &client.Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: "The form names no execution to retry."}
+	}
+	if _, err := r.api.RetryWork(r.detached(), r.tenant, id); err != nil {
 		return view{}, err
 	}
 	return redirect(r.eventPath(), "The execution is due now, with all its attempts.")

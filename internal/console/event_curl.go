@@ -1,8 +1,11 @@
 package console
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // curlCommand is a command that sends the request of an event again.
@@ -46,7 +49,7 @@ func curlOf(s *story, body []byte) *curlCommand {
 	}
 	switch {
 	case len(body) == 0:
-	case len(body) <= copiedBody && isText(body):
+	case len(body) <= copiedBody && isCopyable(body):
 		lines = append(lines, "--data-raw "+shellQuote(string(body)))
 	default:
 		c.File = true
@@ -61,11 +64,18 @@ func isConnectionHeader(name string) bool {
 	return slices.Contains(connectionHeaders, name) || strings.HasPrefix(name, "x-forwarded-")
 }
 
-// shellQuote returns a word of a POSIX shell that has exactly this text. Control characters other
-// than line breaks and tabs become spaces, because a terminal would interpret them.
+// isHidden reports whether a terminal would interpret a character, or show the text around it in
+// another order.
+func isHidden(c rune) bool { return isControl(c) || unicode.Is(unicode.Bidi_Control, c) }
+
+// isCopyable reports whether a body can be a word of a command without a change.
+func isCopyable(body []byte) bool { return utf8.Valid(body) && !bytes.ContainsFunc(body, isHidden) }
+
+// shellQuote returns a word of a POSIX shell with a text. Hidden characters become spaces, so that the
+// command does what it shows.
 func shellQuote(text string) string {
 	text = strings.Map(func(c rune) rune {
-		if isControl(c) {
+		if isHidden(c) {
 			return ' '
 		}
 		return c

@@ -10,14 +10,20 @@ import (
 var eventPages = []page{
 	{pattern: "GET /console/t/{tenant}/events", template: "events", handle: (*Console).events, isLive: true},
 	{pattern: "GET /console/t/{tenant}/events/search", template: "event_search", handle: (*Console).searchEvents},
-	{pattern: "GET /console/t/{tenant}/events/reprocess", template: "event_reprocess", handle: (*Console).planReprocess},
-	{pattern: "POST /console/t/{tenant}/events/reprocess", handle: (*Console).reprocessEvents},
-	{pattern: "POST /console/t/{tenant}/events/reprocess/all", template: "event_reprocess", handle: (*Console).reprocessMatching},
+	{pattern: "GET /console/t/{tenant}/events/reprocess", needs: "manage",
+		template: "event_reprocess", handle: (*Console).planReprocess},
+	{pattern: "POST /console/t/{tenant}/events/reprocess", needs: "manage", handle: (*Console).reprocessEvents},
+	{pattern: "POST /console/t/{tenant}/events/reprocess/all", needs: "manage",
+		template: "event_reprocess", handle: (*Console).reprocessMatching},
 	{pattern: "GET /console/t/{tenant}/events/{id}", template: "event", handle: (*Console).event, isLive: true},
 	{pattern: "GET /console/t/{tenant}/events/{id}/payload", serve: (*Console).servePayload},
-	{pattern: "POST /console/t/{tenant}/events/{id}/reprocess", handle: (*Console).reprocessEvent},
-	{pattern: "POST /console/t/{tenant}/events/{id}/send", template: "event", handle: (*Console).sendEvent, isLive: true},
-	{pattern: "POST /console/t/{tenant}/events/{id}/retry", handle: (*Console).retryEffect},
+	{pattern: "POST /console/t/{tenant}/events/{id}/reprocess", needs: "manage", handle: (*Console).reprocessEvent},
+	{pattern: "POST /console/t/{tenant}/events/{id}/send", needs: "manage",
+		template: "event", handle: (*Console).sendEvent, isLive: true},
+	{pattern: "POST /console/t/{tenant}/events/{id}/retry-delivery", needs: "manage",
+		handle: (*Console).retryDeliveryOfEvent},
+	{pattern: "POST /console/t/{tenant}/events/{id}/retry-execution", needs: "work",
+		handle: (*Console).retryExecutionOfEvent},
 }
 
 // eventStatuses are the values of the filter for the status.
@@ -35,7 +41,7 @@ type eventList struct {
 	IsFiltered, HasMore bool
 	// ReprocessHref is the page that reprocesses all events of the filters; "" if the API cannot.
 	ReprocessHref string
-	// Filters is the query of the page, to which the acts return.
+	// Filters is the query of the list to which the acts return.
 	Filters string
 }
 
@@ -59,7 +65,8 @@ func (c *Console) events(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses, Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: r.URL.RawQuery}
+	list := eventList{Events: found.Items, Filter: form{Values: r.URL.Query()}, Statuses: eventStatuses,
+		Pager: r.pager(found.NextCursor), Selected: map[string]bool{}, Filters: filtersOf(r.URL.Query()).Encode()}
 	for _, id := range r.URL.Query()["selected"] {
 		list.Selected[id] = true
 	}
@@ -81,7 +88,10 @@ func (c *Console) reprocessEvents(r *request) (view, error) {
 	if err := r.ParseForm(); err != nil {
 		return view{}, err
 	}
-	ids := r.PostForm["selected"]
+	ids, err := r.chosen()
+	if err != nil {
+		return view{}, err
+	}
 	body := client.EventReprocess{EventIDs: ids}
 	if r.PostForm.Get("mode") == "again" {
 		mode := client.EventReprocessMode("again")

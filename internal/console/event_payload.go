@@ -3,10 +3,11 @@ package console
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
+	"html/template"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -24,10 +25,10 @@ const (
 
 // payloadView is the body or the headers of an event, as the tab in the URL shows them.
 type payloadView struct {
-	Tab  string // tree, raw or headers
-	Tabs []payloadTab
-	// Body is the body as JSON, for the tree; nil if it has no such form.
-	Body []byte
+	Tab     string // tree, raw or headers
+	Tabs    []payloadTab
+	Tree    template.HTML // of the tab tree; "" if the body has none
+	IsLarge bool          // the body is too large for a tree
 	// Text is the text of the tab raw, indented if it is JSON.
 	Text     string
 	IsBinary bool // Text is a hexadecimal dump
@@ -43,32 +44,34 @@ type payloadTab struct {
 
 type header struct{ Name, Value string }
 
-// readPayload fills the payload and the curl command. raw is the API's answer for the event, which
-// keeps the order of the members of the body.
-func readPayload(r *request, s *story, raw []byte) error {
-	var body struct {
-		Body json.RawMessage `json:"body"`
+var payloadTabs = []string{"tree", "raw", "headers"}
+
+// payloadTab returns the tab in the URL; "" for the tree, or the raw form of a body without one.
+func (r *request) payloadTab() string {
+	if tab := r.URL.Query().Get("payload"); slices.Contains(payloadTabs, tab) {
+		return tab
 	}
-	if err := json.Unmarshal(raw, &body); err != nil {
-		return err
+	return ""
+}
+
+// treeBytes returns the size of the largest body that the page reads as JSON: 0 without a tree.
+func (r *request) treeBytes() *int64 {
+	if tab := r.payloadTab(); isForPart(r.Request) || tab != "" && tab != "tree" {
+		return new(int64(0))
 	}
-	p := &s.Payload
-	p.Headers = sortedHeaders(s.Headers)
-	if text := bytes.TrimSpace(body.Body); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
-		p.Body = text
-	}
-	p.choose(r)
+	return new(int64(shownPayload))
+}
+
+// readPayload fills the payload and the curl command.
+func readPayload(r *request, s *story) error {
 	exact, err := exactBody(r, s)
-	switch {
-	case client.StatusOf(err) == http.StatusNotFound:
-		p.IsGone = true
-	case refused(err):
-		return nil
-	case err != nil:
+	p := &s.Payload
+	p.IsGone, p.Headers = client.StatusOf(err) == http.StatusNotFound, sortedHeaders(s.Headers)
+	if err != nil && !refused(err) {
 		return err
 	}
-	p.show(exact)
-	if !p.IsGone {
+	p.choose(r, s, exact)
+	if err == nil {
 		s.Curl = curlOf(s, exact)
 	}
 	return nil
@@ -77,25 +80,41 @@ func readPayload(r *request, s *story, raw []byte) error {
 // exactBody returns the bytes that the page needs: all for a short body, the first ones for a long
 // one.
 func exactBody(r *request, s *story) ([]byte, error) {
-	response, err := r.api.GetEventPayload(r.Context(), r.tenant, s.ID)
+	most := int64(shownPayload + 1)
+	response, err := r.api.GetEventPayload(r.Context(), r.tenant, s.ID, client.GetEventPayloadParams{MaxBytes: &most})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return io.ReadAll(io.LimitReader(response.Body, shownPayload+1))
+	return io.ReadAll(io.LimitReader(response.Body, most))
 }
 
-// choose sets the tabs. Without a tab in the URL, the tree is shown if there is one.
-func (p *payloadView) choose(r *request) {
-	p.Tab = r.URL.Query().Get("payload")
-	if p.Tab != "tree" && p.Tab != "raw" && p.Tab != "headers" {
-		p.Tab = "raw"
-		if p.Body != nil {
-			p.Tab = "tree"
+// choose sets the tabs, and the content of the current one.
+func (p *payloadView) choose(r *request, s *story, exact []byte) {
+	if p.Tab = r.payloadTab(); p.Tab == "" || p.Tab == "tree" {
+		p.grow(s, exact)
+	}
+	if p.Tab == "" {
+		p.Tab = "tree"
+		if p.Tree == "" {
+			p.Tab = "raw"
 		}
 	}
-	for _, name := range []string{"tree", "raw", "headers"} {
+	if p.Tab == "raw" {
+		p.show(exact)
+	}
+	for _, name := range payloadTabs {
 		p.Tabs = append(p.Tabs, payloadTab{name, r.storyLink("payload", name) + "#payload", name == p.Tab})
+	}
+}
+
+// grow sets the tree of a body that is an object or a list as JSON. A body that the API left out has
+// a tree of its beginning.
+func (p *payloadView) grow(s *story, exact []byte) {
+	if p.IsLarge = s.BodyLeftOut != nil && *s.BodyLeftOut; p.IsLarge {
+		p.Tree = web.TreeOfStart(exact)
+	} else if body := bytes.TrimSpace(s.Body); len(body) > 0 && (body[0] == '{' || body[0] == '[') {
+		p.Tree = web.Tree(body)
 	}
 }
 
@@ -103,24 +122,15 @@ func (p *payloadView) choose(r *request) {
 func (p *payloadView) show(exact []byte) {
 	p.IsCut = len(exact) > shownPayload
 	if p.IsCut {
-		exact = wholeCharacters(exact[:shownPayload])
+		exact = web.WholeRunes(exact[:shownPayload])
 	}
 	if !isText(exact) {
 		p.IsBinary, p.IsCut = true, p.IsCut || len(exact) > shownBinary
 		p.Text = hex.Dump(exact[:min(len(exact), shownBinary)])
 		return
 	}
-	p.Text = web.Pretty(exact)
-}
-
-// wholeCharacters returns a cut text without the beginning of a character at its end.
-func wholeCharacters(b []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) && !utf8.FullRune(last) {
-			return b[:len(b)-i]
-		}
-	}
-	return b
+	text, isCut := web.Indent(exact, web.TextLimit)
+	p.Text, p.IsCut = text, p.IsCut || isCut
 }
 
 // isText reports whether bytes are UTF-8 without control characters other than line breaks and tabs.
@@ -142,16 +152,14 @@ func sortedHeaders(headers map[string]string) (sorted []header) {
 	return sorted
 }
 
-// writePayload sends a body as a file that no browser interprets.
-func writePayload(w http.ResponseWriter, id string, response *http.Response) error {
-	defer func() { _ = response.Body.Close() }()
-	name := "event-" + strings.Map(fileRune, id) + extensionOf(response.Header.Get("Content-Type"))
+// payloadFile sets the headers of a body that is sent as a file, which no browser interprets.
+func payloadFile(w http.ResponseWriter, id string, of http.Header) io.Writer {
+	name := "event-" + strings.Map(fileRune, id) + extensionOf(of.Get("Content-Type"))
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	_, _ = io.Copy(w, response.Body) // the browser may have left
-	return nil
+	return w
 }
 
 func fileRune(c rune) rune {

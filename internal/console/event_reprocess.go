@@ -167,14 +167,19 @@ func countOf(err error) (int64, bool) {
 
 // listPath returns the address of the list of events with the filters of a form or query.
 func (r *request) listPath(q url.Values) string {
+	if filters := filtersOf(q); len(filters) > 0 {
+		return r.base() + "/events?" + filters.Encode()
+	}
+	return r.base() + "/events"
+}
+
+// filtersOf returns the filters of the list that a form or query has.
+func filtersOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, name := range eventFilters {
 		if v := q.Get(name); v != "" {
 			out.Set(name, v)
 		}
 	}
-	if len(out) == 0 {
-		return r.base() + "/events"
-	}
-	return r.base() + "/events?" + out.Encode()
+	return out
 }

@@ -1,11 +1,11 @@
 package console
 
 import (
-	"encoding/json"
 	"net/url"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // searchWindow is how far back a search looks if its form names no time.
@@ -46,8 +46,9 @@ func (c *Console) searchEvents(r *request) (view, error) {
 	if filter == nil {
 		return v, nil
 	}
+	s.Sent = web.Pretty(plainJSON(filter))
 	if s.Later = laterSearch(r); s.Later != "" {
-		return v, s.show(filter)
+		return v, nil
 	}
 	err := s.run(r, filter)
 	if err != nil && s.Form.refuse(err) {
@@ -67,20 +68,10 @@ func laterSearch(r *request) string {
 	return withParameter(r.URL.RequestURI(), waits, "yes")
 }
 
-// show sets the text of the filter.
-func (s *eventSearch) show(filter map[string]any) error {
-	sent, err := json.MarshalIndent(filter, "", "  ")
-	s.Sent = string(sent)
-	return err
-}
-
 // run searches one part of the time span.
 func (s *eventSearch) run(r *request, filter map[string]any) error {
 	times, err := timesOf(s.Form.Values, "received_after", "received_before")
 	if err != nil {
-		return err
-	}
-	if err := s.show(filter); err != nil {
 		return err
 	}
 	cursor, limit := r.cursor()

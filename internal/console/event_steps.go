@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // Limits of a story, so that the page of an event with thousands of effects stays small.
@@ -23,24 +24,53 @@ type routing struct {
 	Fault string
 	// HasInputs is true if the page shows the inputs of the targets.
 	HasInputs bool
-	// IsTested is false for events in progress, whose routes are tested on demand.
+	// IsTested is false for events in progress and large events, whose routes are tested on demand.
 	IsTested bool
 }
 
-// readRouting tests the routes of today. An event in progress is refreshed often, so that its routes
-// are tested only if the URL asks for it.
+// readRouting tests the routes of today. An event in progress is refreshed often, and a large one
+// takes memory, so that their routes are tested only if the URL asks for it.
 func readRouting(r *request, s *story) error {
 	asked := r.filter("routes") != nil
-	if s.Origin != client.EventOriginSource || s.IsOpen() && !asked || s.Status == client.EventStatusDuplicate && !asked {
+	isCostly := s.IsOpen() || s.BodySize > shownPayload || s.Status == client.EventStatusDuplicate
+	if s.Origin != client.EventOriginSource || isCostly && !asked {
 		return nil
 	}
 	s.Routes.IsTested, s.Routes.HasInputs = true, asked
 	tested, err := r.api.TestEvent(r.Context(), r.tenant, s.ID)
 	s.Routes.Routes = tested.Routes
+	if asked {
+		boundInputsOf(tested.Routes)
+	}
 	if refused(err) {
 		s.Routes.Fault = problemDetail(err)
 	}
 	return unlessRefused(err)
+}
+
+// maxInputs limits the inputs of targets in a page, in bytes as they are shown.
+const maxInputs = 256 << 10
+
+// boundInputs leaves out the inputs that do not fit into the bytes that are left. It returns the bytes
+// that are left after it.
+func boundInputs(actions []client.ActionExplanation, left int) int {
+	for i, a := range actions {
+		size := len(web.Pretty(a.Input))
+		if size > left {
+			actions[i].Input, actions[i].InputLeftOut = nil, new(true)
+			continue
+		}
+		left -= size
+	}
+	return left
+}
+
+// boundInputsOf is boundInputs for all routes of a page.
+func boundInputsOf(routes []client.RouteExplanation) {
+	left := maxInputs
+	for _, route := range routes {
+		left = boundInputs(route.Actions, left)
+	}
 }
 
 // storyAction is an action with its effect.
@@ -107,7 +137,7 @@ func (a *storyAction) Word() string {
 }
 
 func readPublishedEvent(r *request, id string) (*storyEvent, error) {
-	e, err := r.api.GetEvent(r.Context(), r.tenant, id)
+	e, err := r.api.GetEvent(r.Context(), r.tenant, id, client.GetEventParams{MaxBodyBytes: new(int64(0))})
 	if err != nil {
 		return nil, unlessRefused(err)
 	}

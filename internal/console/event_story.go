@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -51,15 +52,15 @@ func storyView(s *story) view {
 // storyOf reads an event and its effects. Only the event itself must be readable: the page
 // leaves out any other part that the API refuses.
 func (c *Console) storyOf(r *request) (*story, error) {
-	var raw []byte
-	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), client.KeepBody(&raw))
+	params := client.GetEventParams{MaxBodyBytes: r.treeBytes()}
+	event, err := r.api.GetEvent(r.Context(), r.tenant, r.PathValue("id"), params)
 	if err != nil {
 		return nil, err
 	}
 	s := &story{EventDetail: event, Reload: r.storyLink("", ""), RoutesHref: r.storyLink("routes", "inputs") + "#routed", ReadAt: c.Now()}
 	parts := []func(*request, *story) error{readSource, readDuplicates, readRouting, readActions, readDeliveries}
 	if !isForPart(r.Request) { // a refresh replaces only the parts above
-		parts = append(parts, func(r *request, s *story) error { return readPayload(r, s, raw) }, readSubscriptions)
+		parts = append(parts, readPayload, readSubscriptions)
 	}
 	for _, read := range parts {
 		if err := read(r, s); err != nil {
@@ -172,6 +173,8 @@ func (s *story) MatchesToday() bool {
 // WhyUnrouted tells why nothing was started for an unrouted event, and the next step.
 func (s *story) WhyUnrouted() string {
 	switch {
+	case !s.Routes.IsTested:
+		return "No route matched the event when it arrived. Test today's routes to see the reasons."
 	case s.Routes.Fault != "":
 		return "No route matched the event when it arrived."
 	case s.MatchesToday():
@@ -187,12 +190,16 @@ func (s *story) After(at time.Time) string {
 	return "+" + web.Duration(max(0, at.Sub(s.ReceivedAt)))
 }
 
-// servePayload sends the exact bytes of an event's body as a file.
+// servePayload sends the exact bytes of an event's body as a file, as the API reads them.
 func (c *Console) servePayload(r *request, w http.ResponseWriter) error {
-	response, err := r.api.GetEventPayload( //nolint:bodyclose // writePayload closes it
-		r.Context(), r.tenant, r.PathValue("id"))
+	id := r.PathValue("id")
+	api, err := c.inProcess(r.Request, func(h http.Header) io.Writer { return payloadFile(w, id, h) })
 	if err != nil {
 		return err
 	}
-	return writePayload(w, r.PathValue("id"), response)
+	response, err := api.GetEventPayload(r.Context(), r.tenant, id, client.GetEventPayloadParams{})
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
 }

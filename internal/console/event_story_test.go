@@ -26,7 +26,7 @@ func failedEvent() client.EventDetail {
 		Method: ref("POST"), PathSuffix: "/opened", Query: "region=eu", SourceIP: ref("203.0.113.7"), BodySize: 14, ContentType: "application/json",
 		IdempotencyKey: ref("key-1"), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", RequestID: ref(attack), ReceivedAt: today, ProcessedAt: ref(today.Add(2 * time.Millisecond)),
 		Headers:  map[string]string{"X-Note": attack + `'; rm -rf /`, "Authorization": "[redacted]", "Host": "hooks.example", "Content-Type": "application/json"},
-		Body:     map[string]any{"z": 1, "a": attack},
+		Body:     asJSON(map[string]any{"z": 1, "a": attack}),
 		Failures: []client.Failure{{Type: "execution", ID: taskID, EventID: eventID, Status: "dead", Error: attack}},
 		Actions: []client.Action{{ID: "a1", RouteID: "r1", RouteName: attack, TargetType: "task", Status: "success", Attempts: 3, EffectStatus: ref("dead"),
 			TaskExecutionID: ref(taskID), ErrorMessage: ref(attack), StartedAt: today.Add(2 * time.Millisecond)}}, ActionsCount: 1,
@@ -161,8 +161,8 @@ func TestEffectsAreRetried(t *testing.T) {
 	f := newFixture(t)
 	f.answer("POST "+T+"/deliveries/"+deliveryID+"/retry", client.DeliveryDetail{})
 	f.answer("POST "+T+"/work/"+taskID+"/retry", client.Execution{})
-	f.post(eventPage+"/retry", url.Values{"delivery": {deliveryID}}).redirects(eventPage)
-	f.post(eventPage+"/retry", url.Values{"execution": {taskID}}).redirects(eventPage)
+	f.post(eventPage+"/retry-delivery", url.Values{"delivery": {deliveryID}}).redirects(eventPage)
+	f.post(eventPage+"/retry-execution", url.Values{"execution": {taskID}}).redirects(eventPage)
 }
 
 func TestReaderOfAnEventSeesNoAct(t *testing.T) {

@@ -2,12 +2,12 @@ package console_test
 
 import (
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/clocktest"
 	"github.com/eventhook/eventhook/internal/console"
 	"github.com/eventhook/eventhook/internal/session"
 	"github.com/eventhook/eventhook/internal/session/sessiontest"
@@ -30,10 +31,14 @@ const T = "/api/tenants/acme/eventhook"
 // fixture is a console whose API gives prepared answers, and a browser that is signed in.
 type fixture struct {
 	*testing.T
-	console *console.Console
-	api     *fakeAPI
-	cookie  *http.Cookie
-	csrf    string
+	console  *console.Console
+	config   console.Config
+	api      *fakeAPI
+	clock    *clocktest.Clock
+	store    *sessiontest.Store
+	sessions *session.Sessions
+	cookie   *http.Cookie
+	csrf     string
 }
 
 // newFixture returns a console for a person with a tenant's key that has all scopes.
@@ -46,20 +51,27 @@ func newFixture(t *testing.T) *fixture {
 // newFixtureOf returns a console for a person with the given identity.
 func newFixtureOf(t *testing.T, who client.Identity) *fixture {
 	t.Helper()
-	now := func() time.Time { return today }
-	sessions := session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: sessiontest.NewStore(now), Now: now,
-		IsHTTPS: func(*http.Request) bool { return false }})
-	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}}
+	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}, clock: clocktest.New(today)}
+	f.store = sessiontest.NewStore(f.clock.Now)
+	f.sessions = session.New(session.Config{Kind: session.Console, Cookies: session.ConsoleCookies(), Store: f.store, Now: f.clock.Now,
+		Client: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }})
 	f.answer("GET /api/identity", who)
-	f.console = console.New(console.Config{API: f.api, Sessions: sessions, Log: slog.New(slog.DiscardHandler), Now: now, Version: "test"})
+	f.answer("GET /api/admin/tenants/acme", client.Tenant{Slug: "acme", Name: "Acme"})
+	f.config = console.Config{API: f.api, Sessions: f.sessions, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now, Version: "test"}
+	f.console = console.New(f.config)
+	f.signInAs(session.Session{KeyHash: make([]byte, 32), Name: "ci"})
+	return f
+}
+
+// signInAs gives the browser a session.
+func (f *fixture) signInAs(s session.Session) {
+	f.Helper()
 	w := httptest.NewRecorder()
-	hash := make([]byte, 32)
-	if _, err := sessions.Start(context.Background(), w, f.request(http.MethodGet, "/console", nil), session.Session{Kind: session.Console, KeyHash: hash, Name: "ci"}); err != nil {
-		t.Fatal(err)
+	if _, err := f.sessions.Start(f.Context(), w, f.request(http.MethodGet, "/console", nil), s); err != nil {
+		f.Fatal(err)
 	}
 	f.cookie = w.Result().Cookies()[0]
-	f.csrf = sessions.CSRFToken(f.cookie.Value)
-	return f
+	f.csrf = f.sessions.CSRFToken(f.cookie.Value)
 }
 
 // answer prepares the answer of the API to a method and path: a value for 200, or a
@@ -231,6 +243,12 @@ func (f *fixture) called(call string) apiCall {
 	}
 	f.Fatalf("no call %s, got %v", call, f.api.calls)
 	return apiCall{}
+}
+
+// asJSON returns a value as JSON.
+func asJSON(v any) json.RawMessage {
+	raw, _ := json.Marshal(v) // the tests have values that can be encoded
+	return raw
 }
 
 // ref returns a pointer to a value.

@@ -23,6 +23,25 @@ func (r *request) formOf(defaults url.Values, fields ...string) form {
 	return f
 }
 
+// typeAgain is the note at the field of a secret that was typed before.
+const typeAgain = "Type it again: a page never shows a secret."
+
+// hide deletes the values of fields for secrets, because a page never shows a secret again. A field
+// whose value was typed gets a note. hide returns the names of these fields.
+func (f *form) hide(secrets ...string) (typed []string) {
+	for _, name := range secrets {
+		if value := f.Get(name); value == "" || value == redacted {
+			continue
+		}
+		typed = append(typed, name)
+		f.Values.Del(name)
+		if f.Fault(name) == "" {
+			(*web.Form)(f).AddFault(name, typeAgain)
+		}
+	}
+	return typed
+}
+
 // refuse adds the faults of an error of the API. It reports false for errors that are not about the
 // values, which the caller returns.
 func (f *form) refuse(err error) bool { return (*web.Form)(f).Refuse(err) }

@@ -3,13 +3,22 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // The readers of a form's values return nil for an empty field. A value that cannot be read is a
 // fault of its field; isReadable then reports false.
+
+// maxDocument limits a JSON document that a form decodes, in bytes: decoded, it takes many times as much
+// memory. It is the API's limit of a configuration.
+const maxDocument = 512 << 10
+
+var errLongDocument = errors.New("it has more than " + web.Bytes(maxDocument))
 
 // json returns the JSON document of a field.
 func (f *form) json(name string) json.RawMessage {
@@ -29,6 +38,10 @@ func (f *form) object(name string) map[string]any {
 	object := map[string]any{}
 	raw := f.json(name)
 	if raw == nil {
+		return object
+	}
+	if len(raw) > maxDocument {
+		f.Faults[name] = errLongDocument.Error()
 		return object
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))

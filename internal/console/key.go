@@ -9,10 +9,10 @@ import (
 )
 
 var keyPages = []page{
-	{pattern: "GET /console/t/{tenant}/keys", template: "keys", handle: (*Console).keys},
-	{pattern: "GET /console/t/{tenant}/keys/new", template: "key_new", handle: (*Console).newKey},
-	{pattern: "POST /console/t/{tenant}/keys/new", template: "key_new", handle: (*Console).createKey},
-	{pattern: "POST /console/t/{tenant}/keys/{id}/delete", handle: (*Console).deleteKey},
+	{pattern: "GET /console/t/{tenant}/keys", reads: []string{"manage"}, template: "keys", handle: (*Console).keys},
+	{pattern: "GET /console/t/{tenant}/keys/new", needs: needsAdmin, template: "key_new", handle: (*Console).newKey},
+	{pattern: "POST /console/t/{tenant}/keys/new", needs: needsAdmin, template: "key_new", handle: (*Console).createKey},
+	{pattern: "POST /console/t/{tenant}/keys/{id}/delete", needs: needsAdmin, handle: (*Console).deleteKey},
 }
 
 // keyRow is a key in the list.

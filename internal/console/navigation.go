@@ -55,7 +55,7 @@ var sections = []struct{ path, name string }{
 	{"/console/t/{tenant}/events", "Events"}, {"/console/t/{tenant}/agents", "Agents"}, {"/console/t/{tenant}/types", "Event types"},
 	{"/console/t/{tenant}/audit", "Audit"}, {"/console/t/{tenant}/work", "Work"}, {"/console/t/{tenant}/keys", "Keys"},
 	{"/console/t/{tenant}/search", ""}, {"/console/t/{tenant}", "Overview"}, {"/console/tenants", "Tenants"}, {"/console/system", "System"},
-	{"/console/audit", "Audit of all"}, {"/console", "All tenants"},
+	{"/console/audit", "Audit of all"}, {"/console/search", ""}, {"/console", "All tenants"},
 }
 
 // sectionOf returns the name of the navigation's entry to which a page belongs.

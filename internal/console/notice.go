@@ -3,6 +3,8 @@ package console
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 // A notice is shown once, on the page after an act. A cookie carries it over the redirect, so that
@@ -11,7 +13,7 @@ const noticeCookie = "eventhook_notice"
 
 const maxNotice = 500
 
-func setNotice(w http.ResponseWriter, r *http.Request, notice string) {
+func (c *Console) setNotice(w http.ResponseWriter, r *http.Request, notice string) {
 	if notice == "" {
 		return
 	}
@@ -19,21 +21,20 @@ func setNotice(w http.ResponseWriter, r *http.Request, notice string) {
 		notice = notice[:maxNotice]
 	}
 	const seconds = 20
-	writeNotice(w, r, url.QueryEscape(notice), seconds)
+	c.writeNotice(w, r, url.QueryEscape(notice), seconds)
 }
 
 // takeNotice returns the notice of a request and deletes its cookie.
-func takeNotice(w http.ResponseWriter, r *http.Request) string {
-	cookie, err := r.Cookie(noticeCookie)
-	if err != nil {
+func (c *Console) takeNotice(w http.ResponseWriter, r *http.Request) string {
+	value := c.Jar.Get(r, noticeCookie)
+	if value == "" {
 		return ""
 	}
-	writeNotice(w, r, "", -1)
-	notice, _ := url.QueryUnescape(cookie.Value)
+	c.writeNotice(w, r, "", -1)
+	notice, _ := url.QueryUnescape(value)
 	return notice
 }
 
-func writeNotice(w http.ResponseWriter, r *http.Request, value string, seconds int) {
-	//nolint:gosec // on a development machine there is no TLS; the notice is no secret
-	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Value: value, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+func (c *Console) writeNotice(w http.ResponseWriter, r *http.Request, value string, seconds int) {
+	c.Jar.Set(w, r, session.Cookie{Name: noticeCookie, Value: value, Path: Root, MaxAge: seconds, SameSite: http.SameSiteLaxMode})
 }

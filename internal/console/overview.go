@@ -2,8 +2,8 @@ package console
 
 import (
 	"math"
-	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook/client"
@@ -49,7 +49,8 @@ func (c *Console) overviewAll(r *request) (view, error) {
 	page := newOverview(r, found.WindowSeconds, found.Queues, trafficOf(found.Series, found.Totals, found.StepSeconds))
 	page.AsOf, page.Tenants, page.MoreTenants = found.AsOf, found.Tenants, found.TenantsCount-int64(len(found.Tenants))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant))})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: tenantBase(orEmpty(item.Tenant)),
+			IsAdmin: true, CanManage: r.can(needsAdmin)})
 	}
 	return view{Title: "All tenants", Data: page}, nil
 }
@@ -64,7 +65,8 @@ func (c *Console) overview(r *request) (view, error) {
 	page.Sources, page.MoreSources = found.Sources, found.SourcesCount-int64(len(found.Sources))
 	page.Subscriptions, page.MoreSubscriptions = found.Subscriptions, found.SubscriptionsCount-int64(len(found.Subscriptions))
 	for _, item := range found.Attention {
-		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base()})
+		page.Attention = append(page.Attention, attention{AttentionItem: item, Base: r.base(),
+			IsAdmin: r.isAdmin(), CanManage: r.can("manage")})
 	}
 	return view{Title: "Overview", Data: page}, nil
 }
@@ -79,49 +81,85 @@ func newOverview(r *request, windowSeconds int64, queues client.OverviewQueues, 
 	return page
 }
 
+// Span names the window.
+func (p overviewPage) Span() string {
+	if p.Window == "1h" {
+		return "1 h"
+	}
+	return "24 h"
+}
+
 // Rate returns a count of the window per second.
 func (p overviewPage) Rate(count int64) float64 { return float64(count) / p.Seconds }
 
 // attention is something that needs a person, with the path of the tenant's pages.
 type attention struct {
 	client.AttentionItem
-	Base string
+	Base    string
+	IsAdmin bool // who may open the page of the tenant
+	// CanManage is true for a person who may do what the item asks for.
+	CanManage bool
+}
+
+// Cause is the reason of an item in the words of the pages; "" if the summary has it.
+func (a attention) Cause() string {
+	switch a.Type {
+	case client.AttentionItemTypeRequestsRefused:
+		return remedyOf(a.Reason).Title
+	case client.AttentionItemTypeQuotaNearlyUsed:
+		return ""
+	default:
+		return a.Reason
+	}
 }
 
 // Act is what a person does first about an attention item.
 func (a attention) Act() string {
-	switch a.Type {
-	case client.AttentionItemTypeSubscriptionDisabled, client.AttentionItemTypeCircuitOpen:
-		return "Recover"
-	case client.AttentionItemTypeRequestsRefused:
+	switch {
+	case a.Type == client.AttentionItemTypeRequestsRefused:
 		return "See why"
-	case client.AttentionItemTypeDeliveriesDead:
+	case a.Type == client.AttentionItemTypeDeliveriesDead:
 		return "See causes"
-	case client.AttentionItemTypeHandshakeWaiting:
-		return "Finish set-up"
-	default:
+	case !a.CanManage:
 		return "Open"
+	case a.Type == client.AttentionItemTypeSubscriptionDisabled, a.Type == client.AttentionItemTypeCircuitOpen:
+		return "Recover"
+	case a.Type == client.AttentionItemTypeHandshakeWaiting:
+		return "Finish set-up"
 	}
+	return "Open"
 }
 
-// Href is the page on which a person deals with an attention item.
+// Href is the page on which a person deals with an attention item; "" if the person may open none.
 func (a attention) Href() string {
 	id := url.PathEscape(a.ResourceID)
 	switch {
 	case a.Type == client.AttentionItemTypeDeliveriesDead:
 		return a.Base + "/deliveries/dead"
+	case a.Type == client.AttentionItemTypeExecutionsDead && id != "":
+		return a.Base + "/work/" + id
 	case a.Type == client.AttentionItemTypeExecutionsDead:
 		return a.Base + "/work?status=dead"
+	case a.ResourceType == client.AttentionItemResourceTypeTenant:
+		return a.tenantHref()
 	case a.ResourceType == client.AttentionItemResourceTypeSource && id != "":
 		return a.Base + "/sources/" + id
 	case a.ResourceType == client.AttentionItemResourceTypeSubscription && id != "":
 		return a.Base + "/subscriptions/" + id
-	case a.ResourceType == client.AttentionItemResourceTypeAgent:
-		return a.Base + "/agents"
+	case a.ResourceType == client.AttentionItemResourceTypeAgent && id != "":
+		return a.Base + "/agents/" + id
 	case a.ResourceType == client.AttentionItemResourceTypeAPIKey:
 		return a.Base + "/keys"
 	}
 	return a.Base
+}
+
+// tenantHref is the page with the quotas of the tenant.
+func (a attention) tenantHref() string {
+	if !a.IsAdmin {
+		return ""
+	}
+	return Root + "/tenants/" + strings.TrimPrefix(a.Base, Root+"/t/")
 }
 
 // traffic is what went in and out, as numbers and charts.
@@ -168,77 +206,6 @@ func orMissing(v *float64) float64 {
 		return math.NaN()
 	}
 	return *v
-}
-
-// searchPages answer the search field: any id, key or name.
-var searchPages = []page{{pattern: "GET /console/t/{tenant}/search", template: "search", handle: (*Console).search}}
-
-// searchPage is the data of the results of a search.
-type searchPage struct {
-	ID    string
-	Items []found
-	Until *time.Time // events before it were not searched
-}
-
-// found is a resource with the address of its page.
-type found struct {
-	client.LookupItem
-	Href string
-}
-
-// search opens the page of the id that a person pasted, or lists what fits.
-func (c *Console) search(r *request) (view, error) {
-	page := searchPage{ID: r.URL.Query().Get("id")}
-	if page.ID == "" {
-		return view{Title: "Search", Data: page}, nil
-	}
-	answer, err := r.api.Lookup(r.Context(), r.tenant, client.LookupParams{ID: page.ID})
-	if client.StatusOf(err) == http.StatusUnprocessableEntity || client.StatusOf(err) == http.StatusBadRequest {
-		return view{Title: "Search", Data: page}, nil // such a text is no id
-	}
-	if err != nil {
-		return view{}, err
-	}
-	for _, item := range answer.Items {
-		page.Items = append(page.Items, found{item, hrefOf(r.base(), item)})
-	}
-	page.Until = answer.ScannedUntil
-	if len(page.Items) == 1 {
-		return redirect(page.Items[0].Href, "")
-	}
-	return view{Title: "Search", Data: page}, nil
-}
-
-// hrefOf returns the address of the page of a resource.
-func hrefOf(base string, item client.LookupItem) string {
-	id := url.PathEscape(item.ID)
-	switch item.Type {
-	case client.LookupItemTypeEvent:
-		return base + "/events/" + id
-	case client.LookupItemTypeDelivery:
-		return base + "/deliveries/" + id
-	case client.LookupItemTypeExecution:
-		return base + "/work/" + id
-	case client.LookupItemTypePromise:
-		return base + "/promises/" + id
-	case client.LookupItemTypeSubscription:
-		return base + "/subscriptions/" + id
-	case client.LookupItemTypeReplay:
-		if item.SubscriptionID != nil {
-			return base + "/subscriptions/" + url.PathEscape(*item.SubscriptionID)
-		}
-	case client.LookupItemTypeSource:
-		return base + "/sources/" + id
-	case client.LookupItemTypeRoute:
-		if item.SourceSlug != nil {
-			return base + "/sources/" + url.PathEscape(*item.SourceSlug) + "/routes/" + id
-		}
-	case client.LookupItemTypeAgent:
-		return base + "/agents"
-	case client.LookupItemTypeEventType:
-		return base + "/types/" + id
-	}
-	return base
 }
 
 func orEmpty(text *string) string {

@@ -57,6 +57,49 @@ func TestSearchOpensTheOnlyResult(t *testing.T) {
 	f.get("/console/t/acme/search?id=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E").is(http.StatusOK).lacks("<script>alert").shows("Nothing has this id")
 }
 
+func TestAdminsSearchInAllTenants(t *testing.T) {
+	admin := newFixtureOf(t, client.Identity{Type: "admin", Name: "admin"})
+	admin.answer("GET /api/admin/lookup", client.LookupFoundOfTenants{Items: []client.LookupItemOfTenant{
+		{Type: "event", ID: "e1", Tenant: "acme", Label: attack}, {Type: "source", ID: "github", Tenant: "globex"}}})
+	admin.get("/console/search?id=e").is(http.StatusOK).lacks("<script>alert").shows(`href="/console/t/acme/events/e1"`, `href="/console/t/globex/sources/github"`, "2 results")
+	admin.answer("GET /api/admin/lookup", client.LookupFoundOfTenants{Items: []client.LookupItemOfTenant{{Type: "event", ID: "e1", Tenant: "acme"}}})
+	admin.get("/console/search?id=e1").redirects("/console/t/acme/events/e1")
+	newFixture(t).get("/console/search?id=e1").redirects("/console/t/acme/search?id=e1")
+}
+
+func TestEachAttentionItemLeadsToThePageToActOn(t *testing.T) {
+	items := []client.AttentionItem{
+		{Type: client.AttentionItemTypeQuotaNearlyUsed, ResourceType: "tenant", Reason: "max_events_per_day", Summary: "91 % of a quota is used."},
+		{Type: client.AttentionItemTypeExecutionsDead, ResourceType: "execution", ResourceID: "x1"},
+		{Type: client.AttentionItemTypeAgentOffline, ResourceType: "agent", ResourceID: "a1"},
+		{Type: client.AttentionItemTypeRequestsRefused, ResourceType: "source", ResourceID: "github", Reason: "mismatch"}}
+	overview := client.Overview{AsOf: today, WindowSeconds: 3600, StepSeconds: 60, Attention: items}
+	hrefs := []string{`href="/console/t/acme/work/x1"`, `href="/console/t/acme/agents/a1"`, `href="/console/t/acme/sources/github"`, "No secret matched"}
+	f := newFixture(t)
+	f.answer("GET "+T+"/overview", overview)
+	f.get("/console/t/acme").is(http.StatusOK).shows(hrefs...).lacks("/console/tenants/acme", "max_events_per_day")
+	admin := newFixtureOf(t, client.Identity{Type: "admin"})
+	admin.answer("GET "+T+"/overview", overview)
+	admin.get("/console/t/acme").is(http.StatusOK).shows(hrefs...).shows(`href="/console/tenants/acme"`)
+}
+
+func TestReadersOpenWhatOthersRecover(t *testing.T) {
+	overview := client.Overview{AsOf: today, WindowSeconds: 3600, StepSeconds: 60, Attention: []client.AttentionItem{
+		{Type: client.AttentionItemTypeCircuitOpen, ResourceType: "subscription", ResourceID: "s1"},
+		{Type: client.AttentionItemTypeHandshakeWaiting, ResourceType: "source", ResourceID: "github"}}}
+	for who, acts := range map[*client.Identity][]string{
+		ref(keyOf("acme", "read", "manage")): {"Recover<", "Finish set-up<"},
+		ref(keyOf("acme", "read")):           {"Open<"},
+	} {
+		f := newFixtureOf(t, *who)
+		f.answer("GET "+T+"/overview", overview)
+		page := f.get("/console/t/acme").is(http.StatusOK).shows(acts...)
+		if len(acts) == 1 {
+			page.lacks("Recover<", "Finish set-up<")
+		}
+	}
+}
+
 func TestSectionsWithoutATenantLeadToTheTenantOfTheKey(t *testing.T) {
 	newFixture(t).get("/console/events?status=dead").redirects("/console/t/acme/events?status=dead")
 	newFixtureOf(t, client.Identity{Type: "admin"}).get("/console/events").redirects("/console/tenants")

@@ -12,7 +12,13 @@ type page struct {
 	pattern string
 	// template is the name of the file in pages/, without .html; "" for acts that always redirect.
 	template string
-	handle   func(*Console, *request) (view, error)
+	// needs is the scope that the API demands for the act of the page, or needsAdmin. A person
+	// without it gets the page of a problem. "" is for pages to read.
+	needs string
+	// reads are the scopes of which one opens a page of a tenant to read; nil is the scope read. An
+	// admin reads each page.
+	reads  []string
+	handle func(*Console, *request) (view, error)
 	// serve writes the response itself, for example a file, in place of handle.
 	serve func(*Console, *request, http.ResponseWriter) error
 	// isLive is true for pages whose parts with the attribute data-live-part are refreshed when
@@ -21,6 +27,20 @@ type page struct {
 	// section is the entry of the navigation that the page belongs to; "" derives it from the path.
 	section string
 }
+
+// scopes returns the scopes of which a person needs one to open the page of a tenant.
+func (p page) scopes() []string {
+	switch {
+	case p.needs != "":
+		return []string{p.needs}
+	case p.reads != nil:
+		return p.reads
+	}
+	return []string{"read"}
+}
+
+// needsAdmin is the member needs of a page whose act only the admin key may do.
+const needsAdmin = "admin"
 
 // pages lists all pages and acts.
 func pages() []page {

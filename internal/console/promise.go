@@ -8,12 +8,18 @@ import (
 )
 
 var promisePages = []page{
-	{pattern: "GET /console/t/{tenant}/promises", template: "promises", handle: (*Console).promises, isLive: true},
-	{pattern: "GET /console/t/{tenant}/promises/new", template: "promise_new", handle: (*Console).newPromise},
-	{pattern: "POST /console/t/{tenant}/promises/new", template: "promise_new", handle: (*Console).createPromise},
-	{pattern: "GET /console/t/{tenant}/promises/{id}", template: "promise", handle: (*Console).promise},
-	{pattern: "POST /console/t/{tenant}/promises/{id}/resolve", template: "promise", handle: (*Console).resolvePromise},
-	{pattern: "POST /console/t/{tenant}/promises/{id}/reject", template: "promise", handle: (*Console).rejectPromise},
+	{pattern: "GET /console/t/{tenant}/promises", reads: []string{"work"},
+		template: "promises", handle: (*Console).promises, isLive: true},
+	{pattern: "GET /console/t/{tenant}/promises/new", needs: "work",
+		template: "promise_new", handle: (*Console).newPromise},
+	{pattern: "POST /console/t/{tenant}/promises/new", needs: "work",
+		template: "promise_new", handle: (*Console).createPromise},
+	{pattern: "GET /console/t/{tenant}/promises/{id}", reads: []string{"work"},
+		template: "promise", handle: (*Console).promise},
+	{pattern: "POST /console/t/{tenant}/promises/{id}/resolve", needs: "work",
+		template: "promise", handle: (*Console).resolvePromise},
+	{pattern: "POST /console/t/{tenant}/promises/{id}/reject", needs: "work",
+		template: "promise", handle: (*Console).rejectPromise},
 }
 
 var promiseStatuses = []string{"pending", "resolved", "rejected", "expired"}

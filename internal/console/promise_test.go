@@ -44,7 +44,7 @@ func TestRefusedSettlementKeepsTheForm(t *testing.T) {
 
 func TestSettledPromiseShowsItsValueAsText(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/promises/p1", client.Promise{ID: "p1", IdempotencyKey: attack, Status: "resolved", Value: map[string]any{"a": attack}, Error: ref(attack), CreatedAt: today, SettledAt: &today})
+	f.answer("GET "+T+"/promises/p1", client.Promise{ID: "p1", IdempotencyKey: attack, Status: "resolved", Value: asJSON(map[string]any{"a": attack}), Error: ref(attack), CreatedAt: today, SettledAt: &today})
 	f.get("/console/t/acme/promises/p1").is(http.StatusOK).shows(`<div class="tree">`).lacks("<script>alert", "/p1/resolve")
 }
 

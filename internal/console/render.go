@@ -1,13 +1,10 @@
 package console
 
 import (
-	"bytes"
 	"embed"
+	"errors"
 	"html/template"
-	"io/fs"
 	"net/http"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook/internal/web"
@@ -24,11 +21,8 @@ type templates map[string]*template.Template
 func parseTemplates(assets *web.Assets, now func() time.Time) templates {
 	shared := template.Must(web.Components(assets, now).ParseFS(pageFiles, "pages/_*.html"))
 	all := templates{}
-	names, _ := fs.Glob(pageFiles, "pages/*.html") // the pattern is valid
-	for _, name := range names {
-		if base := strings.TrimSuffix(path.Base(name), ".html"); base[0] != '_' {
-			all[base] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, name))
-		}
+	for _, name := range Templates() {
+		all[name] = template.Must(template.Must(shared.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
 	}
 	return all
 }
@@ -57,7 +51,7 @@ type shell struct {
 func (c *Console) shell(p page, r *request, v view) shell {
 	s := shell{Title: v.Title, Version: c.Version, Data: v.Data, Root: Root, Tenant: r.tenant, URL: r.URL.RequestURI(), CSRF: r.csrf,
 		Theme: themeOf(r.Request), Notice: v.Notice, Name: r.identity.Name, IsAdmin: r.isAdmin(), Section: sectionOf(p),
-		CanManage: r.can("manage"), CanPublish: r.can("publish"), CanWork: r.can("work"), CanDeliver: r.can("deliver"), CanAdminister: r.identity.Type == "admin"}
+		CanManage: r.can("manage"), CanPublish: r.can("publish"), CanWork: r.can("work"), CanDeliver: r.can("deliver"), CanAdminister: r.can(needsAdmin)}
 	s.Navigation = navigation(r, s.Section)
 	if r.tenant != "" {
 		s.Base = r.base()
@@ -79,11 +73,17 @@ func themeOf(r *http.Request) string {
 // render writes a page. The page is complete before the first byte is sent, so that a failing
 // template becomes an error page.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
-	var b bytes.Buffer
-	if err := c.templates[name].ExecuteTemplate(&b, "layout", data); err != nil {
+	html, err := web.Execute(c.templates[name], data)
+	switch {
+	case errors.Is(err, web.ErrPageTooLarge):
+		c.Log.Warn("a page of the console is too large", "page", name)
+		http.Error(w, "This page would be too large for a browser. The API returns everything that it shows; or go back, "+
+			"and send a shorter form.", http.StatusInternalServerError)
+		return
+	case err != nil:
 		c.Log.Error("a page of the console cannot be rendered", "page", name, "error", err)
 		http.Error(w, "The page cannot be shown because of a defect. The log of the gateway has the cause.", http.StatusInternalServerError)
 		return
 	}
-	web.WriteHTML(w, r, status, b.Bytes())
+	web.WriteHTML(w, r, status, html)
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // routeEditor is the data of the editor of a route.
@@ -27,6 +27,8 @@ type routeEditor struct {
 	Backtest *client.Backtest
 	// BacktestFault is why a backtest was not made.
 	BacktestFault string
+	// Asked are the fields of the secrets that were typed before and must be typed again.
+	Asked []string
 }
 
 // IsNew is true for a route that does not exist yet.
@@ -50,6 +52,7 @@ func (r *request) editor(id string, values url.Values) (*routeEditor, error) {
 	}
 	e := &routeEditor{
 		Source: source, Tab: "routes", ID: id, Form: r.formOf(values, routeMembers...), Types: targetTypes}
+	e.Asked = e.Form.Values[askedField]
 	e.Events, err = r.recentEvents(source.Slug)
 	e.readTargets()
 	return e, err
@@ -130,22 +133,22 @@ func filterText(raw []byte) string {
 	if json.Unmarshal(raw, &text) != nil || len(text.Filter) == 0 || string(text.Filter) == "null" {
 		return ""
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, text.Filter, "", "  ") != nil {
-		return string(text.Filter)
-	}
-	return b.String()
+	return web.Editable(text.Filter)
 }
 
 func (c *Console) newRoute(r *request) (view, error) {
 	return r.openEditor("", url.Values{"priority": {"0"}, "is_enabled": {"true"}, "targets": {"1"}, "targets[0].type": {"task"}}, nil)
 }
 
+// editRoute shows a route in the editor, or without a form to a person who may not change it.
 func (c *Console) editRoute(r *request) (view, error) {
 	var raw []byte
 	route, err := r.api.GetRoute(r.Context(), r.tenant, r.PathValue("slug"), r.PathValue("id"), client.KeepBody(&raw))
 	if err != nil {
 		return view{}, err
+	}
+	if !r.can("manage") {
+		return r.showRoute(route, raw)
 	}
 	values, err := valuesOfRoute(route, raw)
 	if err != nil {
@@ -170,12 +173,13 @@ func (r *request) openEditor(id string, values url.Values, warnings []string) (v
 	return r.editorView(e, 0)
 }
 
-// editorView computes the verdict and returns the page.
+// editorView computes the verdict and returns the page, without the secrets that were typed.
 func (r *request) editorView(e *routeEditor, status int) (view, error) {
 	var err error
 	if e.Verdict, err = r.judge(e); err != nil {
 		return view{}, err
 	}
+	e.hideSecrets()
 	title := "New route"
 	if !e.IsNew() {
 		title = "Route " + e.Form.Get("name")
@@ -199,6 +203,7 @@ func (c *Console) routeForm(r *request) (view, error) {
 	if index, err := strconv.Atoi(r.PostForm.Get("remove")); err == nil {
 		removeTarget(e.Form.Values, index)
 	}
+	e.Asked = e.Form.Values[askedField] // removeTarget renumbers them
 	e.readTargets()
 	if r.PostForm.Get("backtest") != "" {
 		if err := r.backtest(e); err != nil {

@@ -11,13 +11,19 @@ import (
 
 var routePages = []page{
 	{pattern: "GET /console/t/{tenant}/sources/{slug}/routes", template: "routes", handle: (*Console).routeList},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/order", handle: (*Console).reorderRoutes},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/form", template: "route_edit", handle: (*Console).routeForm},
-	{pattern: "GET /console/t/{tenant}/sources/{slug}/routes/new", template: "route_edit", handle: (*Console).newRoute},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/new", template: "route_edit", handle: (*Console).createRoute},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/order", needs: "manage",
+		handle: (*Console).reorderRoutes},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/form", needs: "manage",
+		template: "route_edit", handle: (*Console).routeForm},
+	{pattern: "GET /console/t/{tenant}/sources/{slug}/routes/new", needs: "manage",
+		template: "route_edit", handle: (*Console).newRoute},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/new", needs: "manage",
+		template: "route_edit", handle: (*Console).createRoute},
 	{pattern: "GET /console/t/{tenant}/sources/{slug}/routes/{id}", template: "route_edit", handle: (*Console).editRoute},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/{id}", template: "route_difference", handle: (*Console).updateRoute},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/{id}/delete", handle: (*Console).deleteRoute},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/{id}", needs: "manage",
+		template: "route_difference", handle: (*Console).updateRoute},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/routes/{id}/delete", needs: "manage",
+		handle: (*Console).deleteRoute},
 }
 
 // routeRow is a route in the list.

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func newRouteFixture(t *testing.T) *fixture {
 	f := newSourceFixture(t)
 	f.answer("GET "+hooks+"/routes/r-1", first())
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e0", EventType: "push", Status: "duplicate", ReceivedAt: today}, {ID: "e1", EventType: "push", ReceivedAt: today}}})
-	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: map[string]any{"a": attack}, ContentType: "application/json"})
+	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: asJSON(map[string]any{"a": attack}), ContentType: "application/json"})
 	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(true), Reason: attack})
 	f.answer("POST "+T+"/routes/backtest", client.Backtest{Tested: 1000, Matched: 312, IsComplete: true, MatchedSamples: []client.BacktestSample{{EventID: "e1", EventType: attack, Reason: attack,
 		Actions: []client.ActionExplanation{{TargetType: "http", Input: []byte(`{"exact":"input"}`)}}}}})
@@ -95,6 +96,36 @@ func TestTargetsAreAddedAndRemovedWithoutScript(t *testing.T) {
 	form = formOfFirst()
 	form.Set("remove", "0")
 	f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).shows(`name="targets" value="1"`, `name="targets[0].task_kind" type="text" value="notify"`).lacks("crm.example")
+}
+
+func TestNumberOfTargetsIsBounded(t *testing.T) {
+	f := newRouteFixture(t)
+	for sent, want := range map[string]string{"9000000000000000000": "50", "99999999999999999999999": "50", "-9000000000000000000": "0", "many": "0", "": "0", "51": "50", "2": "2"} {
+		form := formOfFirst()
+		form.Set("targets", sent)
+		f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).shows(`name="targets" value="` + want + `"`)
+		for act, change := range map[string]int{"add": 1, "remove": -1} {
+			n, _ := strconv.Atoi(want)
+			form := formOfFirst()
+			form.Set("targets", sent)
+			form.Set(act, "0")
+			f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).
+				shows(`name="targets" value="` + strconv.Itoa(min(max(n+change, 0), 50)) + `"`)
+		}
+	}
+}
+
+func TestRemovingATargetRenumbersTheOthers(t *testing.T) {
+	f := newRouteFixture(t)
+	form := url.Values{"targets": {"12"}, "remove": {"1"}, "targets[x].url": {"other"}, "event": {"e1"}}
+	for i := range 12 {
+		form.Set("targets["+strconv.Itoa(i)+"].type", "task")
+		form.Set("targets["+strconv.Itoa(i)+"].task_kind", "kind-"+strconv.Itoa(i))
+	}
+	page := f.post("/console/t/acme/sources/github/routes/form", form).is(http.StatusOK).lacks(`"kind-1"`, "targets[11]")
+	for i := 1; i < 11; i++ {
+		page.shows(`name="targets[` + strconv.Itoa(i) + `].task_kind" type="text" value="kind-` + strconv.Itoa(i+1) + `"`)
+	}
 }
 
 func TestBacktestCountsStoredEvents(t *testing.T) {

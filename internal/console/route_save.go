@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/web"
@@ -18,8 +19,14 @@ type routeDifference struct {
 	ID      string
 	Name    string
 	Changes []change
-	Values  url.Values // of the form, sent again
+	Values  url.Values // of the form, sent again without secrets
+	// Asked are the fields of the secrets that must be typed again.
+	Asked []targetField
 }
+
+// Get and Fault let the fields of Asked be shown as those of a form: they are empty.
+func (routeDifference) Get(string) string   { return "" }
+func (routeDifference) Fault(string) string { return "" }
 
 // change is a member of a route before and after; "" means that it has no value.
 type change struct{ Name, Old, New string }
@@ -32,6 +39,7 @@ func (c *Console) createRoute(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	e.checkAsked()
 	raw, err := e.members(false).body()
 	if err != nil {
 		return view{}, err
@@ -66,7 +74,8 @@ func (r *request) refuseRoute(e *routeEditor, err error) (view, error) {
 	return r.editorView(e, status)
 }
 
-// updateRoute shows the difference first, and saves it once it is confirmed.
+// updateRoute shows the difference first, and saves it once it is confirmed. A change of nothing but
+// secrets, of which a page shows no difference, is saved at once.
 func (c *Console) updateRoute(r *request) (view, error) {
 	if err := r.ParseForm(); err != nil {
 		return view{}, err
@@ -75,41 +84,52 @@ func (c *Console) updateRoute(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	patch := e.members(true)
+	e.checkAsked()
+	patch, err := e.members(true).body()
+	if err != nil {
+		return view{}, err
+	}
 	if len(e.Form.Faults) > 0 {
 		return r.editorView(e, http.StatusUnprocessableEntity)
 	}
 	if r.PostForm.Get("confirm") == "" {
-		return r.showDifference(e, patch)
-	}
-	raw, err := patch.body()
-	if err != nil {
-		return view{}, err
+		if d, isNeeded, err := r.difference(e, patch); err != nil || isNeeded {
+			return view{Title: "Changes of " + d.Name, Data: d}, err
+		}
 	}
 	params := client.UpdateRouteParams{IfMatch: etag(r.PostForm.Get("version"))}
-	if _, err := r.api.UpdateRouteFrom(r.detached(), r.tenant, e.Source.Slug, e.ID, params, raw); err != nil {
+	if _, err := r.api.UpdateRouteFrom(r.detached(), r.tenant, e.Source.Slug, e.ID, params, patch); err != nil {
 		return r.refuseRoute(e, err)
 	}
 	return r.afterRoute("/routes/"+segment(e.ID), "The route is saved.")
 }
 
-func (r *request) showDifference(e *routeEditor, patch members) (view, error) {
+// difference returns the changes of a route. isNeeded is false if only secrets change.
+func (r *request) difference(e *routeEditor, patch json.RawMessage) (d routeDifference, isNeeded bool, err error) {
 	var raw []byte
 	have, err := r.api.GetRoute(r.Context(), r.tenant, e.Source.Slug, e.ID, client.KeepBody(&raw))
 	if err != nil {
-		return view{}, err
+		return d, false, err
 	}
-	want, err := patch.body()
-	if err != nil {
-		return view{}, err
+	same, hasSecrets := masked(patch, redacted)
+	if hasSecrets && len(differences(raw, same)) == 0 {
+		return d, false, nil
 	}
-	d := routeDifference{Source: e.Source, Tab: "routes", ID: e.ID, Name: have.Name, Changes: differences(raw, want), Values: url.Values{}}
+	shown, _ := masked(patch, "[redacted, new value]")
+	d = routeDifference{Source: e.Source, Tab: "routes", ID: e.ID, Name: have.Name,
+		Changes: differences(raw, shown), Values: url.Values{}}
+	e.hideSecrets()
+	for _, name := range e.Asked {
+		index, member := targetOf(name)
+		d.Asked = append(d.Asked, targetField{Member: name, IsLong: isLong(member[1:]),
+			Label: fmt.Sprintf("Secret %s of target %d", member[1:], index+1)})
+	}
 	for name, values := range e.Form.Values {
-		if name != "csrf" && name != "confirm" {
+		if !slices.Contains([]string{"csrf", "confirm", askedField}, name) && !slices.Contains(e.Asked, name) {
 			d.Values[name] = values
 		}
 	}
-	return view{Title: "Changes of " + have.Name, Data: d}, nil
+	return d, true, nil
 }
 
 // differences compares the members of two documents. Lists of targets are compared one by one.
@@ -118,7 +138,7 @@ func differences(have, want []byte) []change {
 	var all []change
 	for _, name := range sortedNames(merged(before, after)) {
 		if before[name] != after[name] {
-			all = append(all, change{name, before[name], after[name]})
+			all = append(all, change{name, web.Pretty([]byte(before[name])), web.Pretty([]byte(after[name]))})
 		}
 	}
 	return all
@@ -162,9 +182,8 @@ func putText(texts map[string]string, name string, raw json.RawMessage) {
 	if object, ok := v.(map[string]any); ok && object["retry"] == false {
 		delete(object, "retry") // the default of a transform
 	}
-	sorted, _ := json.Marshal(v) // was decoded from JSON
-	if text := string(sorted); text != "{}" {
-		texts[name] = web.Pretty(sorted)
+	if text := string(plainJSON(v)); text != "{}" {
+		texts[name] = text
 	}
 }
 

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // targetField is a member of a target that the editor shows as a field of its own.
 type targetField struct {
 	Member, Label, Help, Placeholder string
-	Required, IsNumber               bool
+	Required, IsNumber, IsLong       bool
 	Options                          []string
 }
 
@@ -60,12 +60,19 @@ func (t targetForm) Name(member string) string { return t.Rest + "." + member }
 // Number is the place of the target, from 1.
 func (t targetForm) Number() int { return t.Index + 1 }
 
+// mostTargets is the API's limit of a route.
+const mostTargets = 50
+
+// targetCount returns the number of targets of a form, from 0 to mostTargets.
+func targetCount(v url.Values) int {
+	n, _ := strconv.Atoi(v.Get("targets")) // the nearest int for a number that is none
+	return min(max(n, 0), mostTargets)
+}
+
 // targetsOf returns the targets of a form.
 func targetsOf(v url.Values) []targetForm {
 	var all []targetForm
-	const most = 50 // the API's limit
-	count, _ := strconv.Atoi(v.Get("targets"))
-	for i := range min(count, most) {
+	for i := range targetCount(v) {
 		kind := v.Get(targetName(i) + ".type")
 		all = append(all, targetForm{Index: i, Type: kind, Fields: targetFields[kind], Rest: targetName(i)})
 	}
@@ -94,8 +101,7 @@ func putTarget(v url.Values, index int, t client.Target) error {
 		}
 	}
 	if len(rest) > 0 {
-		more, _ := json.MarshalIndent(rest, "", "  ") // was decoded from JSON
-		v.Set(name, string(more))
+		v.Set(name, web.Editable(plainJSON(rest)))
 	}
 	return nil
 }
@@ -104,10 +110,14 @@ func putTarget(v url.Values, index int, t client.Target) error {
 func (t targetForm) target(f *form) map[string]any {
 	object := map[string]any{}
 	if text := strings.TrimSpace(f.Get(t.Rest)); text != "" {
-		d := json.NewDecoder(strings.NewReader(text))
-		d.UseNumber()
-		if err := d.Decode(&object); err != nil {
+		decoded, err := decodeObject(text)
+		switch {
+		case err != nil:
 			f.Faults[t.Rest] = "is not a JSON object: " + jsonFault(err)
+		case decoded == nil:
+			f.Faults[t.Rest] = "is not a JSON object"
+		default:
+			object = decoded
 		}
 	}
 	object["type"] = t.Type
@@ -125,36 +135,47 @@ func (t targetForm) target(f *form) map[string]any {
 			object[field.Member] = value
 		}
 	}
+	t.addSecrets(f, object)
 	return object
 }
 
-// addTarget appends an empty target to the values of a form.
+// addTarget appends an empty target to the values of a form, unless it has mostTargets.
 func addTarget(v url.Values, kind string) {
-	count, _ := strconv.Atoi(v.Get("targets"))
-	v.Set(targetName(count)+".type", kind)
-	v.Set("targets", strconv.Itoa(count+1))
+	if count := targetCount(v); count < mostTargets {
+		v.Set(targetName(count)+".type", kind)
+		v.Set("targets", strconv.Itoa(count+1))
+	}
 }
 
 // removeTarget deletes a target from the values of a form and renumbers those behind it.
 func removeTarget(v url.Values, index int) {
-	count, _ := strconv.Atoi(v.Get("targets"))
+	count := targetCount(v)
 	if index < 0 || index >= count {
 		return
 	}
-	for i := index; i < count; i++ {
-		clearTarget(v, i)
-		if i == count-1 {
-			break
-		}
-		for _, name := range slices.Collect(maps.Keys(v)) {
-			if rest, ok := strings.CutPrefix(name, targetName(i+1)); ok {
-				v[targetName(i)+rest] = v[name]
-			}
+	kept := url.Values{"targets": {strconv.Itoa(count - 1)}}
+	for name, values := range v {
+		at, rest := targetOf(name)
+		switch {
+		case at == index || name == "targets":
+		case at > index:
+			kept[targetName(at-1)+rest] = values
+		default:
+			kept[name] = values
 		}
 	}
-	v.Set("targets", strconv.Itoa(count-1))
+	clear(v)
+	maps.Copy(v, kept)
+	renumberAsked(v, index)
 }
 
-func clearTarget(v url.Values, index int) {
-	maps.DeleteFunc(v, func(name string, _ []string) bool { return strings.HasPrefix(name, targetName(index)) })
+// targetOf returns the index of the target to which a field belongs, and the rest of its name; -1 for
+// other fields.
+func targetOf(name string) (index int, rest string) {
+	number, rest, ok := strings.Cut(strings.TrimPrefix(name, "targets["), "]")
+	index, err := strconv.Atoi(number)
+	if !ok || err != nil || !strings.HasPrefix(name, "targets[") {
+		return -1, ""
+	}
+	return index, rest
 }

@@ -67,28 +67,45 @@ func (r *request) judge(e *routeEditor) (verdict, error) {
 // subject returns the chosen event, or the pasted payload.
 func (r *request) subject(e *routeEditor) (subject, verdict, error) {
 	if id := e.Form.Get("event"); id != "" {
-		event, err := r.api.GetEvent(r.Context(), r.tenant, id)
-		if err != nil {
-			return subject{}, verdict{Fault: "This event cannot be read: " + cmp.Or(faultText(err), "it does not exist.")}, nil
-		}
-		body, err := json.Marshal(event.Body)
-		headers := event.Headers
-		if headers == nil {
-			headers = map[string]string{}
-		}
-		if event.ContentType != "" {
-			headers["Content-Type"] = event.ContentType
-		}
-		return subject{id, event.EventType, headers, body}, verdict{}, err
+		return r.storedSubject(id)
 	}
 	text := strings.TrimSpace(e.Form.Get("payload"))
 	if text == "" {
 		return subject{}, verdict{Fault: "Choose an event, or paste a payload, to see what this route would do with it."}, nil
 	}
+	if len(text) > maxSubject {
+		fault := "The pasted payload is too large: at most " + web.Bytes(maxSubject) + " are tried."
+		return subject{}, verdict{Fault: fault}, nil
+	}
 	if !json.Valid([]byte(text)) {
 		return subject{}, verdict{Fault: "The pasted payload is not JSON."}, nil
 	}
 	return subject{eventType: strings.TrimSpace(e.Form.Get("payload_type")), headers: map[string]string{}, body: json.RawMessage(text)}, verdict{}, nil
+}
+
+// maxSubject limits the payload with which the editor evaluates a route, in bytes.
+const maxSubject = 256 << 10
+
+// storedSubject returns a stored event.
+func (r *request) storedSubject(id string) (subject, verdict, error) {
+	most := int64(maxSubject)
+	event, err := r.api.GetEvent(r.Context(), r.tenant, id, client.GetEventParams{MaxBodyBytes: &most})
+	if err != nil {
+		fault := "This event cannot be read: " + cmp.Or(faultText(err), "it does not exist.")
+		return subject{}, verdict{Fault: fault}, nil
+	}
+	if event.BodyLeftOut != nil && *event.BodyLeftOut {
+		return subject{}, verdict{Fault: "The body of this event has " + web.Bytes(event.BodySize) +
+			", which is too large to be tried here. The backtest below reads it."}, nil
+	}
+	headers := event.Headers
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	if event.ContentType != "" {
+		headers["Content-Type"] = event.ContentType
+	}
+	return subject{id, event.EventType, headers, event.Body}, verdict{}, nil
 }
 
 // result is the outcome of one expression.
@@ -113,6 +130,9 @@ func (r *request) test(s subject, member string, expression any) (result, error)
 	return result{ExpressionResult: got}, nil
 }
 
+// everyType is the API's reason for one condition without event types: it says nothing about the condition.
+const everyType = "the route takes events of every type, and its filters hold"
+
 func checkOf(name string, r result) check {
 	switch {
 	case r.fault != "":
@@ -120,7 +140,7 @@ func checkOf(name string, r result) check {
 	case r.Error != nil:
 		return check{name, "warning", "fails", *r.Error}
 	case r.Matched != nil && *r.Matched:
-		return check{name, "ok", "holds", r.Reason}
+		return check{name, "ok", "holds", strings.TrimPrefix(r.Reason, everyType)}
 	}
 	return check{name, "failed", "does not hold", r.Reason}
 }
@@ -148,6 +168,7 @@ func (r *request) inputs(e *routeEditor, s subject, route map[string]any, v *ver
 			for _, x := range append(found.MatchedSamples, found.FailedSamples...) {
 				if x.EventID == s.id {
 					v.Inputs = x.Actions
+					boundInputs(v.Inputs, maxInputs)
 					return nil
 				}
 			}
@@ -169,6 +190,7 @@ func (r *request) inputs(e *routeEditor, s subject, route map[string]any, v *ver
 	for _, t := range e.Targets {
 		v.Inputs = append(v.Inputs, client.ActionExplanation{TargetType: t.Type, Input: output})
 	}
+	boundInputs(v.Inputs, maxInputs)
 	return err
 }
 

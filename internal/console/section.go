@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // tenantCookie has the tenant that an admin chose last.
@@ -23,10 +26,11 @@ func (c *Console) section(r *request) (view, error) {
 	first, _, _ := strings.Cut(path, "/")
 	tenant := r.lastTenant()
 	for _, s := range tenantSections {
-		if s == first && tenant != "" {
-			return redirect(withQuery(tenantBase(tenant)+"/"+path, r.URL), "")
-		}
-		if s == first {
+		switch {
+		case s != first || !web.IsClean("/"+path):
+		case tenant != "":
+			return redirect(withQuery(tenantBase(tenant)+(&url.URL{Path: "/" + path}).EscapedPath(), r.URL), "")
+		default:
 			return redirect(Root+"/tenants", "Choose a tenant first.")
 		}
 	}
@@ -50,21 +54,14 @@ func (r *request) lastTenant() string {
 	if len(r.identity.Tenants) == 1 {
 		return r.identity.Tenants[0].Slug
 	}
-	if cookie, err := r.Cookie(tenantCookie); err == nil {
-		return cookie.Value
-	}
-	return ""
+	return r.jar.Get(r.Request, tenantCookie)
 }
 
 // rememberTenant stores the tenant of a page that an admin has opened as the one chosen last.
-func rememberTenant(w http.ResponseWriter, r *request) {
-	if r.tenant == "" || !r.isAdmin() || r.Method != http.MethodGet {
-		return
-	}
-	if cookie, err := r.Cookie(tenantCookie); err == nil && cookie.Value == r.tenant {
+func (c *Console) rememberTenant(w http.ResponseWriter, r *request) {
+	if r.tenant == "" || !r.isAdmin() || r.Method != http.MethodGet || c.Jar.Get(r.Request, tenantCookie) == r.tenant {
 		return
 	}
 	const seconds = 365 * 24 * 3600
-	//nolint:gosec // on a development machine there is no TLS; the slug is no secret
-	http.SetCookie(w, &http.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	c.Jar.Set(w, r.Request, session.Cookie{Name: tenantCookie, Value: r.tenant, Path: Root, MaxAge: seconds, SameSite: http.SameSiteLaxMode})
 }

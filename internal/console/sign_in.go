@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,36 +11,30 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
-
-// OpenID signs people in with OpenID Connect.
-type OpenID interface {
-	// Name is shown on the button, for example Acme SSO.
-	Name() string
-	// Begin redirects the browser to the provider. next is the page to show afterwards. The error's
-	// text is shown to the person.
-	Begin(w http.ResponseWriter, r *http.Request, next string) error
-	// Finish handles the provider's redirect and returns the session and the page to show. The
-	// error's text is shown to the person.
-	Finish(w http.ResponseWriter, r *http.Request) (s session.Session, next string, err error)
-}
 
 // signInPage is the data of the page on which a person signs in.
 type signInPage struct {
 	Root, Theme, Next, Fault string
+	Code                     string // of a one-time link
 	OpenID                   string // name of the provider; "" without one
 	Title, Version           string
 }
+
+// maxSignIn limits the body of a form with which a person signs in, in bytes.
+const maxSignIn = 16 << 10
 
 func (c *Console) registerSignIn() {
 	var crossOrigin http.CrossOriginProtection
 	c.mux.HandleFunc("GET "+Root+"/sign-in", c.serveSignIn)
 	c.mux.Handle("POST "+Root+"/sign-in", crossOrigin.Handler(http.HandlerFunc(c.signIn)))
-	c.mux.HandleFunc("GET "+Root+"/link", c.redeemLink)
+	c.mux.HandleFunc("GET "+Root+"/link", c.serveLink)
+	c.mux.Handle("POST "+Root+"/link", crossOrigin.Handler(http.HandlerFunc(c.redeemLink)))
 	c.mux.HandleFunc("POST "+Root+"/sign-out", c.signOut)
 	if c.OpenID != nil {
-		c.mux.HandleFunc("GET "+Root+"/openid", c.beginOpenID)
-		c.mux.HandleFunc("GET "+Root+"/openid/callback", c.finishOpenID)
+		c.mux.HandleFunc("GET "+Root+"/openid", web.GetOnly(c.beginOpenID))
+		c.mux.HandleFunc("GET "+Root+"/openid/callback", web.GetOnly(c.finishOpenID))
 	}
 }
 
@@ -68,25 +63,32 @@ func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status in
 // signIn starts a session with the permissions of a key. The API checks the key, with the limit of
 // wrong keys per client address.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
-	const maxSignIn = 16 << 10
 	r.Body = http.MaxBytesReader(w, r.Body, maxSignIn)
 	key := strings.TrimSpace(r.PostFormValue("key"))
 	if key == "" {
 		c.renderSignIn(w, r, http.StatusUnprocessableEntity, "Enter a key. It begins with ehk_, unless it is an admin key.")
 		return
 	}
+	hash := sha256.Sum256([]byte(key))
 	identity, err := c.identify(r, key)
 	if err != nil {
+		if client.StatusOf(err) == http.StatusUnauthorized {
+			c.recordRefusal(r, session.Session{KeyHash: hash[:]})
+		}
 		status, fault := c.signInFault(r, err)
+		web.SetRetryAfter(w.Header(), client.RetryAfterOf(err))
 		c.renderSignIn(w, r, status, fault)
 		return
 	}
-	hash := sha256.Sum256([]byte(key))
-	c.start(w, r, session.Session{Kind: session.Console, KeyHash: hash[:], Name: identity.Name}, r.PostFormValue("next"))
+	s := session.Session{Kind: session.Console, KeyHash: hash[:], Name: identity.Name}
+	if identity.Tenant != nil {
+		s.TenantSlug = identity.Tenant.Slug
+	}
+	c.start(w, r, s, r.PostFormValue("next"))
 }
 
 func (c *Console) identify(r *http.Request, key string) (client.Identity, error) {
-	gateway, err := inProcess(c.API, r, key)
+	gateway, err := clientOf(web.Transport{Handler: c.API, Request: r}, key)
 	if err != nil {
 		return client.Identity{}, &client.Problem{Status: http.StatusUnauthorized}
 	}
@@ -115,55 +117,30 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, s session.Sessio
 
 // store stores a session and sets its cookie. It reports false after it has shown an error.
 func (c *Console) store(w http.ResponseWriter, r *http.Request, s session.Session) bool {
-	if _, err := c.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s); err != nil {
+	_, err := c.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s)
+	switch {
+	case eventhook.KindOf(err) == eventhook.KindRateLimited:
+		c.refuseSignIn(w, r, err)
+	case err != nil:
 		c.Log.Error("a session cannot be stored", "error", err)
 		c.renderSignIn(w, r, http.StatusServiceUnavailable, "The gateway could not store the session. Try again in a few seconds.")
-		return false
 	}
-	return true
+	return err == nil
 }
 
-// redeemLink signs in with the one-time link that the gateway prints at its start.
-func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
-	s, err := c.Sessions.Redeem(context.WithoutCancel(r.Context()), r.URL.Query().Get("code"))
-	switch {
-	case eventhook.KindOf(err) == eventhook.KindNotFound:
-		if _, _, err := c.Sessions.Read(r); err == nil { // the link was opened twice in one browser
-			http.Redirect(w, r, Root, http.StatusSeeOther)
-			return
-		}
-		c.renderSignIn(w, r, http.StatusGone, "This link was used already, or has expired. Sign in with a key.")
-	case err != nil:
-		c.Log.Error("a sign-in link cannot be read", "error", err)
-		c.renderSignIn(w, r, http.StatusServiceUnavailable, "The gateway could not check the link. Try again in a few seconds.")
-	default:
-		c.start(w, r, s, Root)
+// recordRefusal records that a person or a key was refused. A failure changes nothing for the person.
+func (c *Console) recordRefusal(r *http.Request, s session.Session) {
+	if err := c.Sessions.Refuse(r, s); err != nil {
+		c.Log.Error("a refused sign-in cannot be recorded", "error", err)
 	}
 }
 
-func (c *Console) beginOpenID(w http.ResponseWriter, r *http.Request) {
-	if err := c.OpenID.Begin(w, r, nextOf(r.URL.Query().Get("next"))); err != nil {
-		c.renderSignIn(w, r, http.StatusBadGateway, err.Error())
+// refuseSignIn shows the limit of sessions that an error tells.
+func (c *Console) refuseSignIn(w http.ResponseWriter, r *http.Request, limit error) {
+	if problem, ok := errors.AsType[*client.Problem](problemOf(limit)); ok {
+		web.SetRetryAfter(w.Header(), problem.RetryAfter)
+		c.renderSignIn(w, r, problem.Status, problem.Detail)
 	}
-}
-
-// finishOpenID starts the session of a person who comes back from the provider.
-func (c *Console) finishOpenID(w http.ResponseWriter, r *http.Request) {
-	s, next, err := c.OpenID.Finish(w, r)
-	if err != nil {
-		c.renderSignIn(w, r, http.StatusForbidden, err.Error())
-		return
-	}
-	if c.store(w, r, s) {
-		c.renderContinue(w, r, nextOf(next))
-	}
-}
-
-// renderContinue shows a page that opens another page of the console at once. A browser sends a
-// cookie with SameSite=Strict only with requests that begin at a page of the console, so a redirect
-// of a request that began on another site would arrive without the session.
-func (c *Console) renderContinue(w http.ResponseWriter, r *http.Request, to string) {
-	c.render(w, r, "continue", http.StatusOK, signInPage{Root: Root, Theme: themeOf(r), Next: to, Version: c.Version})
 }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
@@ -185,10 +162,9 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 // nextOf returns the page to show after the sign-in: a path of the console, so that no link to the
 // sign-in can lead elsewhere.
 func nextOf(next string) string {
-	u, err := url.Parse(next)
-	isOwn := err == nil && u.Scheme == "" && u.Host == "" && (u.Path == Root || strings.HasPrefix(u.Path, Root+"/")) && !strings.Contains(next, `\`)
-	if !isOwn || strings.HasPrefix(u.Path, Root+"/sign-") {
+	u, ok := web.PathBelow(Root, next)
+	if !ok || strings.HasPrefix(u.Path, Root+"/sign-") {
 		return Root
 	}
-	return next
+	return u.RequestURI()
 }

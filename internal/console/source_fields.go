@@ -87,6 +87,10 @@ func (m members) boxes(paths ...string) {
 func (m members) documents(paths ...string) {
 	for _, path := range paths {
 		v := strings.TrimSpace(m.form.Get(path))
+		if len(v) > maxDocument {
+			m.form.Faults[path] = errLongDocument.Error()
+			continue
+		}
 		var object map[string]any
 		if err := json.Unmarshal([]byte(v), &object); err != nil && v != "" {
 			m.form.Faults[path] = "is not a JSON object: " + jsonFault(err)

@@ -10,18 +10,26 @@ import (
 
 var sourcePages = []page{
 	{pattern: "GET /console/t/{tenant}/sources", template: "sources", handle: (*Console).sources, isLive: true},
-	{pattern: "GET /console/t/{tenant}/sources/new", template: "source_choose", handle: (*Console).chooseProvider},
-	{pattern: "POST /console/t/{tenant}/sources/new", template: "source_new", handle: (*Console).createSource},
+	{pattern: "GET /console/t/{tenant}/sources/new", needs: "manage",
+		template: "source_choose", handle: (*Console).chooseProvider},
+	{pattern: "POST /console/t/{tenant}/sources/new", needs: "manage",
+		template: "source_new", handle: (*Console).createSource},
 	{pattern: "GET /console/t/{tenant}/sources/{slug}", template: "source", handle: (*Console).source, isLive: true},
 	{pattern: "GET /console/t/{tenant}/sources/{slug}/waiting", template: "source_waiting", handle: (*Console).waitForEvent, isLive: true},
-	{pattern: "GET /console/t/{tenant}/sources/{slug}/settings", template: "source_settings", handle: (*Console).sourceSettings},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/settings", template: "source_settings", handle: (*Console).updateSource},
+	{pattern: "GET /console/t/{tenant}/sources/{slug}/settings", needs: "manage",
+		template: "source_settings", handle: (*Console).sourceSettings},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/settings", needs: "manage",
+		template: "source_settings", handle: (*Console).updateSource},
 	{pattern: "GET /console/t/{tenant}/sources/{slug}/rejections", template: "source_rejections", handle: (*Console).rejections, isLive: true},
-	{pattern: "GET /console/t/{tenant}/sources/{slug}/test", template: "source_trial", handle: (*Console).trySource},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/test", template: "source_trial", handle: (*Console).trySource},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/delete", handle: (*Console).deleteSource},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/handshake/reveal", template: "source_secret", handle: (*Console).revealHandshake},
-	{pattern: "POST /console/t/{tenant}/sources/{slug}/handshake/reset", handle: (*Console).resetHandshake},
+	{pattern: "GET /console/t/{tenant}/sources/{slug}/test", needs: "manage",
+		template: "source_trial", handle: (*Console).trySource},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/test", needs: "manage",
+		template: "source_trial", handle: (*Console).trySource},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/delete", needs: "manage", handle: (*Console).deleteSource},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/handshake/reveal", needs: "manage",
+		template: "source_secret", handle: (*Console).revealHandshake},
+	{pattern: "POST /console/t/{tenant}/sources/{slug}/handshake/reset", needs: "manage",
+		handle: (*Console).resetHandshake},
 }
 
 // sourceRow is a source in the list. LastRefusal is nil if the source never refused a request.
@@ -97,9 +105,13 @@ func (r *request) ingestURL(slug string) (string, error) {
 			return before + "/" + slug, nil
 		}
 	}
-	scheme := "http"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
+	return r.origin() + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
+}
+
+// origin returns the URL at which the browser reaches the gateway.
+func (r *request) origin() string {
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		return "https://" + web.HostOf(r.Request)
 	}
-	return scheme + "://" + web.HostOf(r.Request) + "/api/tenants/" + r.tenant + "/eventhook/in/" + slug, nil
+	return "http://" + web.HostOf(r.Request)
 }

@@ -57,7 +57,12 @@ func (r *request) newSourceForm(all []client.Provider, provider, verifier string
 	return data, nil
 }
 
+// sourceSecrets are the fields for secrets of the forms of a source.
+var sourceSecrets = []string{"secrets", "verifier.secrets", "verifier.values", "verifier.password"}
+
+// view shows the form, without the secrets that were typed.
 func (d newSource) view() view {
+	d.Form.hide(sourceSecrets...)
 	return view{Title: "Set up " + d.Name(), Page: "source_new", Data: d}
 }
 
@@ -123,7 +128,6 @@ func (c *Console) createSource(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	shown := data.view()
 	secret := ""
 	if r.PostForm.Get("generate") != "" {
 		secret = strings.ToLower(rand.Text())
@@ -133,7 +137,8 @@ func (c *Console) createSource(r *request) (view, error) {
 		if !data.Form.refuse(err) {
 			return view{}, err
 		}
-		shown.Data, shown.Status = data, http.StatusUnprocessableEntity
+		shown := data.view()
+		shown.Status = http.StatusUnprocessableEntity
 		return shown, nil
 	}
 	waiting := r.base() + "/sources/" + url.PathEscape(created.Slug) + "/waiting"

@@ -51,7 +51,11 @@ func (r *request) settingsOf(s client.Source) settings {
 // Verification names the verifier of the requests, or the broker.
 func (d settings) Verification() string { return verification(d.Source) }
 
-func (d settings) view() view { return view{Title: "Settings of " + d.Source.Name, Data: d} }
+// view shows the form, without the secrets that were typed.
+func (d settings) view() view {
+	d.Form.hide(sourceSecrets...)
+	return view{Title: "Settings of " + d.Source.Name, Data: d}
+}
 
 // secretField returns the member that has the secrets of a source.
 func secretField(s client.Source) string {
@@ -111,29 +115,34 @@ func (c *Console) updateSource(r *request) (view, error) {
 		return view{}, err
 	}
 	data := r.settingsOf(source)
-	shown := data.view()
-	shown.Status = http.StatusUnprocessableEntity
 	patch := data.patch()
 	if len(data.Form.Faults) > 0 {
-		return shown, nil
+		return data.refused(http.StatusUnprocessableEntity)
 	}
 	raw, err := patch.body()
 	if err != nil {
 		return view{}, err
 	}
 	tag := etag(r.PostForm.Get("version"))
-	if _, err = r.api.UpdateSourceFrom(r.detached(), r.tenant, source.Slug, client.UpdateSourceParams{IfMatch: tag}, raw); err != nil {
-		if !data.Form.refuse(err) {
-			return view{}, err
-		}
-		if isStale(err) {
-			data.Form.Summary = staleText("source")
-			shown.Status = http.StatusPreconditionFailed
-		}
-		shown.Data = data
-		return shown, nil
+	_, err = r.api.UpdateSourceFrom(r.detached(), r.tenant, source.Slug, client.UpdateSourceParams{IfMatch: tag}, raw)
+	switch {
+	case err == nil:
+	case !data.Form.refuse(err):
+		return view{}, err
+	case isStale(err):
+		data.Form.Summary = staleText("source")
+		return data.refused(http.StatusPreconditionFailed)
+	default:
+		return data.refused(http.StatusUnprocessableEntity)
 	}
 	return redirect(r.sourcePath()+"/settings", "The source is changed. Instances use the settings within a second.")
+}
+
+// refused shows the form again.
+func (d settings) refused(status int) (view, error) {
+	v := d.view()
+	v.Status = status
+	return v, nil
 }
 
 // patch returns the merge patch of the form. Secrets that are left empty keep their value.

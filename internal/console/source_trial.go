@@ -37,6 +37,7 @@ func (c *Console) trySource(r *request) (view, error) {
 	switch {
 	case err == nil:
 		data.Result = &result
+		boundInputsOf(result.Routes)
 		if result.Error != nil {
 			reason, _, _ := strings.Cut(*result.Error, ":")
 			data.Remedy = remedyOf(reason)

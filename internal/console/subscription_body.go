@@ -129,7 +129,7 @@ func parsedJSON(text string) any {
 	if text = strings.TrimSpace(text); text == "" {
 		return nil
 	}
-	if json.Unmarshal([]byte(text), &value) != nil {
+	if len(text) > maxDocument || json.Unmarshal([]byte(text), &value) != nil {
 		return text
 	}
 	return value

@@ -88,6 +88,7 @@ func (r *request) refusedSubscription(f form, of client.Subscription, err error)
 	if !f.refuse(err) {
 		return view{}, err
 	}
+	f.hide(subscriptionSecrets...)
 	v := r.subscriptionForm(f, of)
 	v.Status = http.StatusUnprocessableEntity
 	return v, nil

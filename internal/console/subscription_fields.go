@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // Kinds of the authentication to a receiver in the form: a header, or a type of auth.
@@ -22,6 +23,10 @@ var authMembers = map[string][]string{"basic": {"username", "password"}, "oauth2
 	"mtls": {"certificate", "private_key", "ca"}, "aws_sigv4": {"access_key_id", "secret_access_key", "region", "service"}}
 
 var authSecrets = []string{"password", "client_secret", "private_key", "secret_access_key"}
+
+// subscriptionSecrets are the fields for secrets.
+var subscriptionSecrets = []string{"auth_header", "auth.password", "auth.client_secret", "auth.private_key",
+	"auth.secret_access_key", "signing_secret"}
 
 // subscriptionFields are the fields of the form by the names of the API. A field that contains
 // another one comes after it.
@@ -58,8 +63,7 @@ func valuesOf(s client.Subscription) url.Values {
 		v.Set("ordered_by", *s.OrderedBy)
 	}
 	if len(s.Filter) > 0 {
-		raw, _ := json.MarshalIndent(s.Filter, "", "  ") // was JSON
-		v.Set("filter", string(raw))
+		v.Set("filter", web.Editable(plainJSON(s.Filter)))
 	}
 	if t := s.Transform; t != nil {
 		v.Set("transform.type", string(t.Type))

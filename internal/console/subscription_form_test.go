@@ -38,7 +38,7 @@ func TestRefusedSubscriptionShowsFaultsAtTheFields(t *testing.T) {
 		{Location: "body.auth.password", Message: "is missing"}, {Location: "body", Message: "is odd"}}})
 	f.post("/console/t/acme/subscriptions/new", url.Values{"name": {attack}, "auth": {"basic"}, "auth.password": {"hunter2"}, "signing_secret": {"hunter3"},
 		"timeout_seconds": {"x"}}).is(http.StatusUnprocessableEntity).lacks("<script>alert", "hunter").
-		shows("must be https://", "is no pattern", "must be a number", "is missing", "is odd", `<details class="card" open>`, "4 fields need")
+		shows("must be https://", "is no pattern", "must be a number", "is missing", "is odd", `<details class="card" open>`, "5 fields need", "Type it again: a page never shows a secret.")
 }
 
 // formOfBilling is the form of the subscription billing as a browser sends it unchanged.

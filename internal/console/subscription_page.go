@@ -132,7 +132,11 @@ func (p subscriptionPage) Missed() int64 {
 	return *p.MissedCount
 }
 
-// IsRecoverable reports whether an enable sends what the receiver missed.
+// IsRecoverable reports whether an enable sends what the receiver missed: failures have disabled the
+// subscription, or its circuit is open.
 func (p subscriptionPage) IsRecoverable() bool {
+	if p.Status == client.SubscriptionStatusActive {
+		return p.Circuit != nil && p.Circuit.State != client.CircuitStateClosed
+	}
 	return p.DisabledBy != nil && *p.DisabledBy == "failures"
 }

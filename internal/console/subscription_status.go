@@ -63,7 +63,10 @@ func (c *Console) changeChosen(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	ids := r.PostForm["selected"]
+	ids, err := r.chosen()
+	if err != nil {
+		return view{}, err
+	}
 	var last error
 	done := 0
 	for _, id := range ids {

@@ -167,3 +167,25 @@ func TestReplayShowsFaultsAndProgress(t *testing.T) {
 	f.answer("POST "+T+"/subscriptions/s1/replays/r1/cancel", client.Replay{})
 	f.post("/console/t/acme/subscriptions/s1/replays/r1/cancel", nil).redirects("/console/t/acme/subscriptions/s1/replay")
 }
+
+func TestASubscriptionWithAnOpenCircuitCanBeRecovered(t *testing.T) {
+	f := newFixture(t)
+	s := billing()
+	f.withBilling(s)
+	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).lacks("Recover billing?", "data-refresh")
+	s.Circuit, s.MissedCount = &client.Circuit{State: "open", OpenedAt: ref(today)}, ref(int64(14))
+	f.withBilling(s)
+	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).shows("circuit open", "Recover billing?", "all 14 missed deliveries are sent", "data-refresh")
+}
+
+func TestASubscriptionShowsTheLatencyOfItsDeliveries(t *testing.T) {
+	f := newFixture(t)
+	f.withBilling(billing())
+	var items []client.Delivery
+	for i := range 3 {
+		at := today.Add(-time.Duration(i) * time.Minute)
+		items = append(items, client.Delivery{ID: "d", Status: "success", CreatedAt: at, CompletedAt: ref(at.Add(time.Duration(10+i) * time.Millisecond))})
+	}
+	f.answer("GET "+T+"/subscriptions/s1/deliveries", client.DeliveryPage{Items: append(items, client.Delivery{ID: "dead", Status: "dead", CreatedAt: today})})
+	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).shows("to delivery: last 10 ms, highest 12 ms", "3 successful deliveries")
+}

@@ -10,14 +10,18 @@ import (
 
 var tenantPages = []page{
 	{pattern: "GET /console/tenants", template: "tenants", handle: (*Console).tenants},
-	{pattern: "GET /console/new-tenant", template: "tenant_new", handle: (*Console).newTenant, section: "Tenants"},
-	{pattern: "POST /console/new-tenant", template: "tenant_new", handle: (*Console).createTenant, section: "Tenants"},
+	{pattern: "GET /console/new-tenant", needs: needsAdmin,
+		template: "tenant_new", handle: (*Console).newTenant, section: "Tenants"},
+	{pattern: "POST /console/new-tenant", needs: needsAdmin,
+		template: "tenant_new", handle: (*Console).createTenant, section: "Tenants"},
 	{pattern: "GET /console/tenants/{tenant}", template: "tenant", handle: (*Console).tenantSettings},
-	{pattern: "POST /console/tenants/{tenant}", template: "tenant", handle: (*Console).updateTenant},
-	{pattern: "POST /console/tenants/{tenant}/suspend", handle: (*Console).suspendTenant},
-	{pattern: "POST /console/tenants/{tenant}/activate", handle: (*Console).activateTenant},
-	{pattern: "POST /console/tenants/{tenant}/close", template: "tenant", handle: (*Console).closeTenant},
-	{pattern: "POST /console/tenants/{tenant}/purge", template: "tenant", handle: (*Console).purgeTenant},
+	{pattern: "POST /console/tenants/{tenant}", needs: needsAdmin, template: "tenant", handle: (*Console).updateTenant},
+	{pattern: "POST /console/tenants/{tenant}/suspend", needs: needsAdmin, handle: (*Console).suspendTenant},
+	{pattern: "POST /console/tenants/{tenant}/activate", needs: needsAdmin, handle: (*Console).activateTenant},
+	{pattern: "POST /console/tenants/{tenant}/close", needs: needsAdmin,
+		template: "tenant", handle: (*Console).closeTenant},
+	{pattern: "POST /console/tenants/{tenant}/purge", needs: needsAdmin,
+		template: "tenant", handle: (*Console).purgeTenant},
 }
 
 // The limits of a search by name: the tenants that are read, and the tenants that are shown.

@@ -81,8 +81,8 @@ func TestTenantIsClosedAndPurgedOnlyIfItsSlugIsTyped(t *testing.T) {
 func TestPageOfATenantIsRememberedForAdmins(t *testing.T) {
 	f := newFixtureOf(t, adminOf)
 	f.answer("GET "+T+"/agents", client.AgentPage{})
-	if got := f.get("/console/t/acme/agents").header.Get("Set-Cookie"); !strings.HasPrefix(got, "eventhook_tenant=acme;") {
-		t.Errorf("cookie, got %q, want eventhook_tenant=acme", got)
+	if got := f.get("/console/t/acme/agents").header.Get("Set-Cookie"); !strings.HasPrefix(got, "__Secure-eventhook_tenant=acme;") || !strings.Contains(got, "; Secure;") {
+		t.Errorf("cookie, got %q, want the tenant, Secure", got)
 	}
 	if got := f.get("/console/t/none/agents").header.Get("Set-Cookie"); got != "" {
 		t.Errorf("cookie of an unknown tenant, got %q, want none", got)

@@ -3,9 +3,11 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var typeFields = []string{"name", "description", "category", "schema", "visibility"}
@@ -18,9 +20,9 @@ type typeForm struct {
 }
 
 func typeFormOf(r *request, f form) typeForm {
-	visibilities := typeVisibilities
+	visibilities := slices.Clone(typeVisibilities)
 	if r.identity.Type != "admin" {
-		visibilities = visibilities[:1]
+		visibilities = slices.DeleteFunc(visibilities, func(v string) bool { return v == "admin" })
 	}
 	return typeForm{f, r.PathValue("name"), visibilities}
 }
@@ -37,8 +39,8 @@ func (c *Console) editType(r *request) (view, error) {
 		return view{}, err
 	}
 	values := url.Values{"description": {t.Description}, "category": {t.Category}, "visibility": {string(t.Visibility)}, "etag": {header.Get("ETag")}}
-	if d := documentOf("", t.Schema); t.Schema != nil && d != nil {
-		values.Set("schema", d.Raw)
+	if t.Schema != nil {
+		values.Set("schema", web.Editable(plainJSON(t.Schema)))
 	}
 	return view{Title: "Edit " + t.Name, Data: typeFormOf(r, r.formOf(values, typeFields...))}, nil
 }

@@ -11,22 +11,33 @@ import (
 
 var typePages = []page{
 	{pattern: "GET /console/t/{tenant}/types", template: "types", handle: (*Console).types},
-	{pattern: "GET /console/t/{tenant}/new-type", template: "type_edit", handle: (*Console).newType, section: "Event types"},
-	{pattern: "POST /console/t/{tenant}/new-type", template: "type_edit", handle: (*Console).saveType, section: "Event types"},
+	{pattern: "GET /console/t/{tenant}/new-type", needs: "manage",
+		template: "type_edit", handle: (*Console).newType, section: "Event types"},
+	{pattern: "POST /console/t/{tenant}/new-type", needs: "manage",
+		template: "type_edit", handle: (*Console).saveType, section: "Event types"},
 	{pattern: "GET /console/t/{tenant}/types/{name}", template: "type", handle: (*Console).eventType},
-	{pattern: "GET /console/t/{tenant}/types/{name}/edit", template: "type_edit", handle: (*Console).editType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/edit", template: "type_edit", handle: (*Console).saveType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/delete", handle: (*Console).deleteType},
-	{pattern: "POST /console/t/{tenant}/types/{name}/publish", template: "type", handle: (*Console).publishTest},
+	{pattern: "GET /console/t/{tenant}/types/{name}/edit", needs: "manage",
+		template: "type_edit", handle: (*Console).editType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/edit", needs: "manage",
+		template: "type_edit", handle: (*Console).saveType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/delete", needs: "manage", handle: (*Console).deleteType},
+	{pattern: "POST /console/t/{tenant}/types/{name}/publish", needs: "publish",
+		template: "type", handle: (*Console).publishTest},
 }
 
 // maxTypes limits the catalogue in a page.
 const maxTypes = 1000
 
+// typeRow is an event type in the list, without its schema.
+type typeRow struct {
+	client.EventType
+	HasSchema bool
+}
+
 // typeGroup has the event types of a category.
 type typeGroup struct {
 	Category string
-	Types    []client.EventType
+	Types    []typeRow
 }
 
 // typeList is the data of the catalogue.
@@ -40,10 +51,10 @@ type typeList struct {
 	HasOwn       bool // the tenant has described a type
 }
 
-var typeVisibilities = []string{"tenant", "admin"}
+var typeVisibilities = []string{"portal", "tenant", "admin"}
 
 func (c *Console) types(r *request) (view, error) {
-	const pageSize = 200
+	const pageSize = 50 // schemas are large
 	limit, read := int64(pageSize), 0
 	list := typeList{Filter: form{Values: r.URL.Query()}, Visibilities: typeVisibilities}
 	list.IsFiltered = r.filter("name") != nil || r.filter("category") != nil || r.filter("visibility") != nil
@@ -74,7 +85,9 @@ func (l *typeList) add(t client.EventType) {
 	if i < 0 {
 		i, l.Groups = len(l.Groups), append(l.Groups, typeGroup{Category: t.Category})
 	}
-	l.Groups[i].Types = append(l.Groups[i].Types, t)
+	row := typeRow{t, t.Schema != nil}
+	row.Schema = nil
+	l.Groups[i].Types = append(l.Groups[i].Types, row)
 }
 
 // byCategory orders groups by category. The gateway's own types are last.

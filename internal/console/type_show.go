@@ -34,7 +34,7 @@ func (c *Console) showType(r *request, f form, status int) (view, error) {
 	}
 	p := typePage{EventType: t, TestForm: f, HasForm: !t.IsBuiltin && r.can("publish")}
 	if t.Schema != nil {
-		p.SchemaDocument = documentOf("Schema", t.Schema)
+		p.SchemaDocument = documentOf("Schema", plainJSON(t.Schema))
 	}
 	p.readExample(r)
 	if !f.Values.Has("data") {
@@ -52,10 +52,9 @@ func (p *typePage) readExample(r *request) {
 		return
 	}
 	p.Example = &found.Items[0]
-	if p.Example.BodySize > maxExample {
-		return
-	}
-	if e, err := r.api.GetEvent(r.Context(), r.tenant, p.Example.ID); err == nil {
+	most := int64(maxExample)
+	params := client.GetEventParams{MaxBodyBytes: &most}
+	if e, err := r.api.GetEvent(r.Context(), r.tenant, p.Example.ID, params); err == nil {
 		p.Data = documentOf("Data", e.Body)
 	}
 }
@@ -63,8 +62,8 @@ func (p *typePage) readExample(r *request) {
 // testData returns the data with which the form for a test event begins.
 func (p *typePage) testData() string {
 	const size = 4 << 10
-	if p.Data != nil && len(p.Data.Raw) < size {
-		return p.Data.Raw
+	if p.Data != nil && len(p.Data.Text) < size {
+		return p.Data.Text
 	}
 	return "{}"
 }

@@ -7,12 +7,14 @@ import (
 )
 
 var workPages = []page{
-	{pattern: "GET /console/t/{tenant}/work", template: "work", handle: (*Console).work, isLive: true},
-	{pattern: "GET /console/t/{tenant}/work/new", template: "work_new", handle: (*Console).newWork},
-	{pattern: "POST /console/t/{tenant}/work/new", template: "work_new", handle: (*Console).startWork},
-	{pattern: "GET /console/t/{tenant}/work/{id}", template: "execution", handle: (*Console).execution, isLive: true},
-	{pattern: "POST /console/t/{tenant}/work/{id}/cancel", handle: (*Console).cancelWork},
-	{pattern: "POST /console/t/{tenant}/work/{id}/retry", handle: (*Console).retryWork},
+	{pattern: "GET /console/t/{tenant}/work", reads: []string{"read", "work"},
+		template: "work", handle: (*Console).work, isLive: true},
+	{pattern: "GET /console/t/{tenant}/work/new", needs: "work", template: "work_new", handle: (*Console).newWork},
+	{pattern: "POST /console/t/{tenant}/work/new", needs: "work", template: "work_new", handle: (*Console).startWork},
+	{pattern: "GET /console/t/{tenant}/work/{id}", reads: []string{"work"},
+		template: "execution", handle: (*Console).execution, isLive: true},
+	{pattern: "POST /console/t/{tenant}/work/{id}/cancel", needs: "work", handle: (*Console).cancelWork},
+	{pattern: "POST /console/t/{tenant}/work/{id}/retry", needs: "work", handle: (*Console).retryWork},
 }
 
 var (

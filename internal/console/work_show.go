@@ -19,7 +19,9 @@ func (c *Console) execution(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	story := executionStory{Execution: e, Documents: documentsOf(documentOf("Output", e.Output), documentOf("State", e.State), documentOf("Input", e.Input))}
+	story := executionStory{Execution: e, Documents: documentsOf(optionalOf("Output", e.Output),
+		optionalOf("State", e.State), optionalOf("Input", e.Input))}
+	story.Output, story.State, story.Input = nil, nil, nil // the page has the documents
 	switch e.Status {
 	case "completed":
 	case "dead", "cancelled":

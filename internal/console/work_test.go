@@ -37,7 +37,7 @@ func TestWorkWithoutQueuesStillShowsExecutions(t *testing.T) {
 func TestExecutionTellsItsStory(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/work/e1", client.Execution{ID: "e1", Kind: "invoice", Queue: "mail", Status: "dead", Type: "workflow", Attempt: 3, MaxAttempts: 3, EventID: ref("ev1"),
-		Error: ref(attack), Input: map[string]any{"to": attack}, CreatedAt: today, CompletedAt: ref(today.Add(2_000_000_000)),
+		Error: ref(attack), Input: ref(asJSON(map[string]any{"to": attack})), CreatedAt: today, CompletedAt: ref(today.Add(2_000_000_000)),
 		Promises: []client.Promise{{ID: "p1", IdempotencyKey: "approval", Status: "rejected"}}})
 	f.get("/console/t/acme/work/e1").is(http.StatusOK).lacks("<script>alert", "/e1/cancel").
 		shows("3 attempts of 3", "/console/t/acme/events/ev1", "/console/t/acme/promises/p1", "2 s after it was created", "/e1/retry", `<div class="tree">`, "continues with its state")

@@ -9,46 +9,61 @@ import (
 	"github.com/eventhook/eventhook/internal/session"
 )
 
-// session returns the session of a person with the given claims. The error is an *Error if no
-// value of the claim grants anything.
+// session returns the session of a person with the given claims. If no value of the claim grants
+// anything, the error is an *Error, and the session has only the name.
 func (p *Provider) session(claims map[string]any) (session.Session, error) {
-	name := nameOf(claims)
-	g := p.grant(valuesOf(claims[p.Claim]))
-	if g == nil {
-		p.log.Warn("a person without permissions tried to sign in", "name", name, "claim", p.Claim, "values", valuesOf(claims[p.Claim]))
-		return session.Session{}, &Error{fmt.Sprintf("You are signed in as %s, but nothing grants you access to this gateway. Ask the platform team.", name)}
+	s := session.Session{Kind: session.Console, Name: nameOf(claims), ExpiresAt: p.Now().Add(time.Duration(p.SessionHours) * time.Hour)}
+	values := valuesOf(claims[p.Claim])
+	s.Person = &session.Person{Issuer: p.Issuer, Claim: p.Claim, Values: p.mapped(values)}
+	refusal := "You are signed in as %s, but nothing grants you access to this gateway. Ask the platform team."
+	if p.Claim == emailClaim && !isEmailVerified(claims) {
+		s.Person.Values, refusal = nil, "You are signed in as %s, but the provider has not verified your e-mail address, which would grant you access."
 	}
-	g.Name = name
-	return session.Session{Kind: session.Console, Name: name, Grant: g, ExpiresAt: p.now().Add(time.Duration(p.SessionHours) * time.Hour)}, nil
+	if p.Grant(s) == nil {
+		p.Log.Warn("a person without permissions tried to sign in", "name", s.Name, "claim", p.Claim, "values", values)
+		return session.Session{Name: s.Name}, &Error{fmt.Sprintf(refusal, s.Name)}
+	}
+	return s, nil
 }
 
-// grant unites the permissions of all values; nil if there are none.
-func (p *Provider) grant(values []string) *eventhook.Grant {
-	g := eventhook.Grant{Tenants: map[string][]eventhook.Scope{}}
-	isReader := false
-	for _, text := range p.Grants {
-		one, err := grantOf(text)
-		if err != nil || !slices.Contains(values, one.value) {
-			continue // Validate has refused a malformed grant
-		}
-		switch one.access {
-		case accessAdmin:
-			g.Admin = true
-		case accessAdminRead:
-			isReader = true
-		default:
-			g.Tenants[one.tenant] = united(g.Tenants[one.tenant], one.scopes)
+// mapped returns the values that have a grant.
+func (p *Provider) mapped(values []string) (found []string) {
+	for _, g := range p.grants {
+		if slices.Contains(values, g.value) && !slices.Contains(found, g.value) {
+			found = append(found, g.value)
 		}
 	}
-	g.AdminReadOnly = isReader && !g.Admin
-	if !g.Admin && !g.AdminReadOnly && len(g.Tenants) == 0 {
+	return found
+}
+
+// Grant returns the permissions that the configuration of this instance grants to the person of a
+// session; nil if it grants none, or if the person signed in at another provider or with another claim.
+func (p *Provider) Grant(s session.Session) *eventhook.Grant {
+	if s.Person == nil || s.Person.Issuer != p.Issuer || s.Person.Claim != p.Claim {
 		return nil
 	}
-	return &g
+	united := eventhook.Grant{Name: s.Name, Tenants: map[string][]eventhook.Scope{}}
+	isReader := false
+	for _, g := range p.grants {
+		switch {
+		case !slices.Contains(s.Person.Values, g.value):
+		case g.access == accessAdmin:
+			united.Admin = true
+		case g.access == accessAdminRead:
+			isReader = true
+		default:
+			united.Tenants[g.tenant] = scopesOfBoth(united.Tenants[g.tenant], g.scopes)
+		}
+	}
+	united.AdminReadOnly = isReader && !united.Admin
+	if !united.Admin && !united.AdminReadOnly && len(united.Tenants) == 0 {
+		return nil
+	}
+	return &united
 }
 
-// united returns the scopes of both lists in the order of the documentation.
-func united(a, b []eventhook.Scope) (all []eventhook.Scope) {
+// scopesOfBoth returns the scopes of both lists in the order of the documentation.
+func scopesOfBoth(a, b []eventhook.Scope) (all []eventhook.Scope) {
 	for _, scope := range eventhook.Scopes {
 		if slices.Contains(a, scope) || slices.Contains(b, scope) {
 			all = append(all, scope)
@@ -76,11 +91,20 @@ func valuesOf(claim any) (values []string) {
 // verified it; sub is unique at the provider.
 func nameOf(claims map[string]any) string {
 	text := func(name string) string { s, _ := claims[name].(string); return s }
-	if isVerified, _ := claims["email_verified"].(bool); isVerified && text("email") != "" {
-		return text("email")
+	if isEmailVerified(claims) && text(emailClaim) != "" {
+		return text(emailClaim)
 	}
 	if user := text("preferred_username"); user != "" {
 		return user + " (" + text("sub") + ")"
 	}
 	return text("sub")
+}
+
+const emailClaim = "email"
+
+// isEmailVerified reports whether the provider has verified that the person owns the address. Without
+// that, a person may have typed the address of another one.
+func isEmailVerified(claims map[string]any) bool {
+	isVerified, _ := claims["email_verified"].(bool)
+	return isVerified
 }

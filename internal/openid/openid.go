@@ -2,100 +2,99 @@
 // with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636).
 //
 // The provider proves who the person is. A claim of the ID token, such as groups, decides what the
-// person may do: Config.Grants maps its values to tenants and scopes. A person without a value that
-// is mapped is refused. The provider is read at the first sign-in and not at the start, so a gateway
-// starts while the provider is down.
+// person may do: Config.Grants maps its values to tenants and scopes, again for each request of the
+// session. A person without a value that is mapped is refused. The provider is read at the first
+// sign-in and not at the start, so a gateway starts while the provider is down.
 package openid
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clients"
 	"github.com/eventhook/eventhook/internal/session"
 )
 
 // CallbackPath is the path to which the provider redirects. Its URL is registered at the provider.
 const CallbackPath = "/console/openid/callback"
 
-const (
-	stateCookie = "eventhook_openid"
-	cookiePath  = "/console/openid"
-	// signInTime is how long a person may take at the provider.
-	signInTime = 10 * time.Minute
-	// requestTimeout limits each request to the provider.
-	requestTimeout = 10 * time.Second
-)
-
 // Error is a failed sign-in. Its text is shown to the person and has no secret.
 type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 
+// Deps are the dependencies of a Provider.
+type Deps struct {
+	PublicURL string      // of the gateway
+	Key       []byte      // signs sign-ins that have begun; the same on all instances
+	Jar       session.Jar // for the cookie of a sign-in that has begun
+	// Client returns the client address of a request, by which failed sign-ins are limited. nil: no limit.
+	Client func(*http.Request) netip.Addr
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
 // Provider signs people in. Create it with New. It is safe for concurrent use.
 type Provider struct {
 	Config
-	publicURL string
-	isSecure  bool // cookies of an https URL have the attribute Secure
-	log       *slog.Logger
-	now       func() time.Time
-	http      *http.Client
+	Deps
+	grants   []grant
+	failures *clients.Budget
+	http     *http.Client
 
-	mu    sync.Mutex
-	found *oidc.Provider // nil until the provider was read
+	mu      sync.Mutex
+	found   *description  // nil until the provider was read
+	reading chan struct{} // closed at the end of the running read; nil without one
+	retryAt time.Time     // no read before
 }
 
-// New returns a provider for a gateway at publicURL. It makes no request.
-func New(c Config, publicURL string, log *slog.Logger, now func() time.Time) *Provider {
-	return &Provider{Config: c, publicURL: publicURL, isSecure: isHTTPS(publicURL), log: log, now: now, http: &http.Client{Timeout: requestTimeout}}
-}
-
-func isHTTPS(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Scheme == "https"
+// New returns a provider. It makes no request.
+func New(c Config, d Deps) *Provider {
+	const perSecond, burst = 1, 20
+	p := &Provider{Config: c, Deps: d, failures: clients.NewBudget(perSecond, burst), http: &http.Client{Timeout: requestTimeout}}
+	for _, text := range c.Grants {
+		if g, err := grantOf(text); err == nil { // Validate has refused a malformed grant
+			p.grants = append(p.grants, g)
+		}
+	}
+	return p
 }
 
 // Name returns the name on the button.
 func (p *Provider) Name() string { return p.DisplayName }
 
-// attempt is a sign-in that has begun. The browser keeps it in a cookie; the provider returns State.
-type attempt struct {
-	State, Nonce, Verifier, Next string
-}
-
 // Begin redirects the browser to the provider. next is the page to show afterwards. The error is an
-// *Error if the provider cannot be reached.
+// *Error if the provider cannot be reached. Begin needs no limit: it sends no request besides the one
+// read of the provider, and stores nothing.
 func (p *Provider) Begin(w http.ResponseWriter, r *http.Request, next string) error {
-	provider, err := p.provider(r.Context())
+	found, err := p.provider(r.Context())
 	if err != nil {
 		return err
 	}
-	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
-	raw, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	p.setCookie(w, base64.RawURLEncoding.EncodeToString(raw), signInTime)
-	http.Redirect(w, r, p.oauth(provider).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next, ExpiresAt: p.Now().Add(signInTime)}
+	p.keep(w, r, a)
+	http.Redirect(w, r, p.oauth(found).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
 	return nil
 }
 
 // Finish handles the provider's redirect. It returns the session and the page to show. The error is
-// an *Error.
+// an *Error, or of KindRateLimited if too many sign-ins from the client address have failed. If the
+// provider has confirmed a person who has no permissions, s.Name is the person's name beside the error.
 func (p *Provider) Finish(w http.ResponseWriter, r *http.Request) (s session.Session, next string, err error) {
-	a, err := attemptOf(r)
-	p.setCookie(w, "", -1)
+	a, err := p.attemptOf(r)
+	p.forget(w, r)
 	if err != nil {
 		return s, "", err
 	}
@@ -103,58 +102,89 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request) (s session.Ses
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(a.State)) != 1 {
 		return s, "", &Error{"This sign-in was begun in another window, or has expired. Sign in again."}
 	}
+	if err := p.takeFailure(r); err != nil {
+		return s, "", err
+	}
 	if q.Get("error") != "" {
-		p.log.Warn("the OpenID provider refused a sign-in", "error", q.Get("error"), "description", q.Get("error_description"))
+		p.Log.Warn("the OpenID provider refused a sign-in", "error", short(q.Get("error")), "description", short(q.Get("error_description")))
 		return s, "", &Error{"The provider refused the sign-in. Sign in again, or ask its administrators."}
 	}
 	claims, err := p.claims(r.Context(), q.Get("code"), a)
 	if err != nil {
 		return s, "", err
 	}
-	s, err = p.session(claims)
-	return s, a.Next, err
+	if s, err = p.session(claims); err != nil {
+		return s, "", err
+	}
+	p.returnFailure(r)
+	return s, a.Next, nil
 }
 
-func attemptOf(r *http.Request) (a attempt, err error) {
-	cookie, err := r.Cookie(stateCookie)
-	if err == nil {
-		var raw []byte
-		if raw, err = base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
-			err = json.Unmarshal(raw, &a)
-		}
+// takeFailure counts a sign-in as failed, before it costs a request to the provider or a line of the
+// log. returnFailure undoes that.
+func (p *Provider) takeFailure(r *http.Request) error {
+	if p.Client == nil || p.failures.Take(p.Client(r), p.Now()) {
+		return nil
 	}
-	if err != nil || a.State == "" || a.Nonce == "" {
-		return a, &Error{"This sign-in has expired, or the browser keeps no cookies. Sign in again."}
+	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: max(p.failures.Wait(p.Client(r), p.Now()), 1),
+		Message: "Too many sign-ins from your address have failed. Wait a minute and try again, or sign in with a key."}
+}
+
+func (p *Provider) returnFailure(r *http.Request) {
+	if p.Client != nil {
+		p.failures.Return(p.Client(r), p.Now())
 	}
-	return a, nil
+}
+
+// short limits a text of the provider's redirect, which anyone can write, for the log.
+func short(text string) string {
+	const limit = 200
+	return text[:min(len(text), limit)]
 }
 
 // claims exchanges the code for an ID token, verifies the token and returns its claims.
 func (p *Provider) claims(ctx context.Context, code string, a attempt) (map[string]any, error) {
-	provider, err := p.provider(ctx)
+	found, err := p.provider(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx = oidc.ClientContext(ctx, p.http)
-	tokens, err := p.oauth(provider).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	tokens, err := p.oauth(found).Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
-		p.log.Warn("the OpenID provider did not exchange a code", "error", exchangeError(err))
+		p.Log.Warn("the OpenID provider did not exchange a code", "error", exchangeError(err))
 		return nil, &Error{"The provider did not confirm the sign-in. Sign in again; the log of the gateway has the cause."}
 	}
 	raw, _ := tokens.Extra("id_token").(string)
-	token, err := provider.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID, Now: p.now}).Verify(ctx, raw)
-	if err == nil && subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
-		err = errors.New("the nonce differs")
-	}
+	token, err := found.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID, Now: p.Now}).Verify(ctx, raw)
 	claims := map[string]any{}
 	if err == nil {
 		err = token.Claims(&claims)
 	}
+	if err == nil {
+		err = p.check(token, claims, a)
+	}
 	if err != nil {
-		p.log.Warn("an ID token is not valid", "error", err)
+		p.Log.Warn("an ID token is not valid", "error", err)
 		return nil, &Error{"The provider's answer is not valid. Sign in again; the log of the gateway has the cause."}
 	}
 	return claims, nil
+}
+
+// check checks the rules of OpenID Connect Core 1.0, section 3.1.3.7, that the library leaves to its
+// caller: the nonce, the subject, and the party to which the token was issued.
+func (p *Provider) check(token *oidc.IDToken, claims map[string]any, a attempt) error {
+	party, hasParty := claims["azp"]
+	switch {
+	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1:
+		return errors.New("the nonce differs")
+	case token.Subject == "":
+		return errors.New("the claim sub is missing")
+	case hasParty && party != any(p.ClientID):
+		return errors.New("the claim azp names another client")
+	case !hasParty && slices.ContainsFunc(token.Audience, func(name string) bool { return name != p.ClientID }):
+		return errors.New("the token is for several clients, and the claim azp is missing")
+	}
+	return nil
 }
 
 // exchangeError returns the cause of a failed exchange without the body of the answer, which may
@@ -164,34 +194,4 @@ func exchangeError(err error) error {
 		return errors.New(refused.Response.Status + " " + refused.ErrorCode)
 	}
 	return err
-}
-
-// provider returns the provider's description, which is read once.
-func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.found != nil {
-		return p.found, nil
-	}
-	// The provider keeps the context for later requests, so it must not end with this request.
-	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.http), p.Issuer)
-	if err != nil {
-		p.log.Error("the OpenID provider cannot be read", "issuer", p.Issuer, "error", err)
-		return nil, &Error{"The provider cannot be reached now. Try again in a minute, or sign in with a key."}
-	}
-	p.found = found
-	return found, nil
-}
-
-func (p *Provider) oauth(provider *oidc.Provider) *oauth2.Config {
-	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: provider.Endpoint(), RedirectURL: p.publicURL + CallbackPath,
-		Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}
-}
-
-// setCookie keeps an attempt in the browser. The provider's redirect comes from another site, which
-// SameSite=Strict would not allow.
-func (p *Provider) setCookie(w http.ResponseWriter, value string, age time.Duration) {
-	//nolint:gosec // Secure unless the public URL is plain http
-	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: value, Path: cookiePath, MaxAge: int(age.Seconds()), HttpOnly: true, Secure: p.isSecure,
-		SameSite: http.SameSiteLaxMode})
 }

@@ -26,9 +26,12 @@ type fakeProvider struct {
 	*httptest.Server
 	key       *ecdsa.PrivateKey
 	signWith  *ecdsa.PrivateKey
-	claims    map[string]any    // added to the standard claims of the next token
-	challenge map[string]string // PKCE challenge by code
-	nonce     map[string]string // by code
+	claims    map[string]any                     // added to the standard claims of the next token
+	sign      func(claims map[string]any) string // nil: with signWith
+	methods   []string                           // token_endpoint_auth_methods_supported; nil: not told
+	calls     int                                // of the token endpoint
+	challenge map[string]string                  // PKCE challenge by code
+	nonce     map[string]string                  // by code
 }
 
 func newFakeProvider(t *testing.T) *fakeProvider {
@@ -40,8 +43,12 @@ func newFakeProvider(t *testing.T) *fakeProvider {
 	p := &fakeProvider{key: key, signWith: key, claims: map[string]any{}, challenge: map[string]string{}, nonce: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
-			"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
+		about := map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+			"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}}
+		if p.methods != nil {
+			about["token_endpoint_auth_methods_supported"] = p.methods
+		}
+		writeJSON(w, about)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}}})
@@ -74,9 +81,13 @@ func (p *fakeProvider) authorize(t *testing.T, request string) *url.URL {
 }
 
 func (p *fakeProvider) token(w http.ResponseWriter, r *http.Request) {
+	p.calls++
 	code := r.PostFormValue("code")
 	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-	id, secret, _ := r.BasicAuth()
+	id, secret, isBasic := r.BasicAuth()
+	if !isBasic {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
 	isValid := p.challenge[code] != "" && base64.RawURLEncoding.EncodeToString(sum[:]) == p.challenge[code] && id == "gateway" && secret == "client-secret"
 	delete(p.challenge, code)
 	if !isValid {
@@ -88,7 +99,23 @@ func (p *fakeProvider) token(w http.ResponseWriter, r *http.Request) {
 	for name, value := range p.claims {
 		claims[name] = value
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.signWith, KeyID: "k1"}}, nil)
+	for name, value := range claims {
+		if value == nil {
+			delete(claims, name)
+		}
+	}
+	sign := p.sign
+	if sign == nil {
+		sign = func(claims map[string]any) string {
+			return signed(jose.ES256, jose.JSONWebKey{Key: p.signWith, KeyID: "k1"}, claims)
+		}
+	}
+	raw := sign(claims)
+	writeJSON(w, map[string]any{"access_token": "a", "token_type": "Bearer", "expires_in": 60, "id_token": raw})
+}
+
+func signed(algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -96,7 +123,16 @@ func (p *fakeProvider) token(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	writeJSON(w, map[string]any{"access_token": "a", "token_type": "Bearer", "expires_in": 60, "id_token": raw})
+	return raw
+}
+
+// unsigned returns a token with the algorithm none (RFC 7519, section 6).
+func unsigned(claims map[string]any) string {
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`)) + "." + base64.RawURLEncoding.EncodeToString(raw) + "."
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

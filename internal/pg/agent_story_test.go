@@ -109,7 +109,7 @@ func TestDeliveriesWithoutAnAgentAreRecoveredWhenOneAppears(t *testing.T) {
 	for _, d := range old {
 		h.wantStatus("a delivery that no agent claimed", d.ID, eventhook.DeliveryDead)
 	}
-	o, err := h.db.SubscriptionOutage(t.Context(), h.storedSubscription(h.of.ID))
+	o, err := h.db.SubscriptionOutage(t.Context(), h.storedSubscription(h.of.ID), "")
 	h.must(err)
 	same(t, "the outage", []any{o.Circuit(), o.Missed}, []any{eventhook.CircuitOpen, 3})
 	fresh := h.publishTo(1, &h.of)[0]

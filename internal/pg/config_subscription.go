@@ -16,7 +16,7 @@ import (
 )
 
 const subscriptionColumns = `s.id, s.tenant_id, t.slug, s.name, s.status, coalesce(s.disabled_reason, ''), coalesce(s.disabled_by, ''), s.event_types, s.filter, s.settings, s.secrets,
-s.version, s.recovered_at, s.created_at, s.updated_at`
+s.version, s.recovered_at, s.narrowed_at, s.created_at, s.updated_at`
 
 const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = s.tenant_id`
 
@@ -104,7 +104,7 @@ func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened,
 	var settings, filter []byte
 	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &s.Name, (*string)(&s.Status), &s.DisabledReason,
 		(*string)(&s.DisabledBy), &s.EventTypes,
-		&filter, &settings, &sealed, &s.Version, &s.RecoveredAt, &s.CreatedAt, &s.UpdatedAt)
+		&filter, &settings, &sealed, &s.Version, &s.RecoveredAt, &s.NarrowedAt, &s.CreatedAt, &s.UpdatedAt)
 	if err != nil {
 		return s, nil, err
 	}

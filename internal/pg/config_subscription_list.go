@@ -13,15 +13,18 @@ import (
 // listSubscriptionsSQL lists the subscriptions of a tenant by the index on tenant and id, or
 // those of all tenants by the primary key. It reads the subscriptions that the filters
 // exclude, too: their number is small. @types are the patterns that accept an event type,
-// and @prefix selects the patterns that begin with it; NULL: none. The condition for @scope only
-// keeps pages full: SubscriptionSettings.IsVisibleTo decides.
+// and @prefix selects the patterns that begin with it; NULL: none. visibleToScope only keeps pages
+// full: SubscriptionSettings.IsVisibleTo decides.
 const listSubscriptionsSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
 WHERE (@tenant::uuid IS NULL OR s.tenant_id = @tenant) AND s.id < @before AND (@status = '' OR s.status = @status)
-  AND (@scope = '' OR CASE jsonb_typeof(s.settings->'scope_filter') WHEN 'array' THEN s.settings->'scope_filter' <> '[]'
-      AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(s.settings->'scope_filter') AS p (pattern)
-          WHERE p.pattern <> @scope AND NOT starts_with(p.pattern, @scope || '/')) ELSE false END)
+  AND (@scope = '' OR ` + visibleToScope + `)
   AND (@types::text[] IS NULL OR EXISTS (SELECT FROM unnest(s.event_types) AS p (pattern) WHERE p.pattern = ANY(@types) OR starts_with(p.pattern, @prefix)))
 ORDER BY s.id DESC LIMIT @limit`
+
+// visibleToScope is SubscriptionSettings.IsVisibleTo(@scope) of the subscription s.
+const visibleToScope = `CASE jsonb_typeof(s.settings->'scope_filter') WHEN 'array'
+      THEN s.settings->'scope_filter' <> '[]' AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(s.settings->'scope_filter') AS p (pattern)
+          WHERE p.pattern <> @scope AND NOT starts_with(p.pattern, @scope || '/')) ELSE false END`
 
 // Subscriptions lists a tenant's subscriptions, or those of all tenants if tenant is zero,
 // newest first, with their secrets in plain text. Subscriptions whose secrets do not open,

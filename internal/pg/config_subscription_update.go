@@ -21,14 +21,59 @@ import (
 // otherwise. It generates secrets that s does not have. The error is KindConflict if the
 // tenant is closed or would have too many subscriptions. The caller must have validated s.
 func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error) {
+	return db.createSubscription(ctx, by, s, (*mutation).checkSubscriptionLimit)
+}
+
+// CreateCustomerSubscription is CreateSubscription by a customer of the tenant. The error is
+// KindConflict if the scope of the customer would have more than MaxEndpoints subscriptions.
+func (db *DB) CreateCustomerSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription,
+	of eventhook.Customer) (eventhook.Subscription, error) {
+	return db.createSubscription(ctx, by, s, func(m *mutation, ctx context.Context) error {
+		return cmp.Or(m.checkCustomerLimit(ctx, of), m.checkSubscriptionLimit(ctx))
+	})
+}
+
+// createSubscription creates a subscription if check, which runs in the same transaction, returns no
+// error.
+func (db *DB) createSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription,
+	check func(*mutation, context.Context) error) (eventhook.Subscription, error) {
 	err := db.mutate(ctx, "add subscription", by, s.TenantID, func(m *mutation) (err error) {
 		s.ID = eventhook.NewID[eventhook.Subscription](db.now())
 		if s, err = m.addSubscription(ctx, s); err != nil {
 			return err
 		}
-		return m.checkSubscriptionLimit(ctx)
+		return check(m, ctx)
 	})
 	return s, err
+}
+
+// countVisibleSQL counts the subscriptions that a customer sees, up to @max. It reads all of the
+// tenant if there are fewer. Index on tenant and id.
+const countVisibleSQL = `
+SELECT count(*) FROM (
+    SELECT FROM eventhook.subscription s WHERE s.tenant_id = @tenant AND ` + visibleToScope + ` LIMIT @max) s`
+
+// checkCustomerLimit returns a KindConflict if a customer has too many subscriptions, including the
+// one just added. See checkSubscriptionLimit for concurrent additions.
+func (m *mutation) checkCustomerLimit(ctx context.Context, of eventhook.Customer) error {
+	var n int
+	args := pgx.StrictNamedArgs{"tenant": [16]byte(m.tenant.ID), "scope": of.Scope, "max": of.MaxEndpoints + 1}
+	if err := m.tx.QueryRow(ctx, countVisibleSQL, args).Scan(&n); err != nil {
+		return err
+	}
+	if n > of.MaxEndpoints {
+		return &eventhook.Error{Kind: eventhook.KindConflict,
+			Message: fmt.Sprintf("The account has %s, the maximum. Delete one, or ask the sender for more.", endpoints(n-1))}
+	}
+	return nil
+}
+
+// endpoints returns a number of endpoints, as customers call their subscriptions.
+func endpoints(n int) string {
+	if n == 1 {
+		return "1 endpoint"
+	}
+	return fmt.Sprintf("%d endpoints", n)
 }
 
 // countSubscriptionsSQL counts by the index on tenant and id.
@@ -68,8 +113,8 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 		return s, err
 	}
 	args["secrets"], args["tenant"] = sealed, [16]byte(s.TenantID)
-	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, disabled_by, event_types, filter, settings, version, updated_at, recovered_at, secrets, tenant_id, created_at)
-		VALUES (@id, @name, @status, @disabled_reason, @disabled_by, @event_types, @filter, @settings, @version, @updated_at, @recovered_at, @secrets, @tenant, @updated_at)`, args)
+	err = m.exec(ctx, `INSERT INTO eventhook.subscription (id, name, status, disabled_reason, disabled_by, event_types, filter, settings, version, updated_at, recovered_at, narrowed_at, secrets, tenant_id, created_at)
+		VALUES (@id, @name, @status, @disabled_reason, @disabled_by, @event_types, @filter, @settings, @version, @updated_at, @recovered_at, @narrowed_at, @secrets, @tenant, @updated_at)`, args)
 	if err != nil {
 		return s, err
 	}
@@ -88,7 +133,7 @@ func subscriptionArgs(s eventhook.Subscription) (pgx.StrictNamedArgs, error) {
 		"disabled_reason": textArg(s.DisabledReason), "disabled_by": textArg(string(s.DisabledBy)),
 		"event_types": s.EventTypes, "filter": jsonArg(s.Filter), "settings": string(settings), "version": s.Version,
 		"updated_at":   s.UpdatedAt,
-		"recovered_at": s.RecoveredAt}, err
+		"recovered_at": s.RecoveredAt, "narrowed_at": s.NarrowedAt}, err
 }
 
 // UpdateSubscription updates a subscription in one transaction. change receives the current
@@ -150,6 +195,9 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 	}
 	want.ID, want.TenantID, want.TenantSlug, want.CreatedAt = have.ID, have.TenantID, have.TenantSlug, have.CreatedAt
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
+	if want.NarrowedAt = have.NarrowedAt; eventhook.NarrowsScope(have.ScopeFilter, want.ScopeFilter) {
+		want.NarrowedAt = new(want.UpdatedAt)
+	}
 	keepsSecrets := want.SecretsLost || !have.SecretsLost && len(diffSubscriptionSecrets(have.SubscriptionSecrets, want.SubscriptionSecrets)) == 0
 	sealed := ""
 	if !keepsSecrets {
@@ -166,7 +214,7 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 	}
 	args["secrets"], args["keep_secrets"] = sealed, keepsSecrets
 	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = @name, status = @status, disabled_reason = @disabled_reason, disabled_by = @disabled_by,
-		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at, recovered_at = @recovered_at,
+		event_types = @event_types, filter = @filter, settings = @settings, version = @version, updated_at = @updated_at, recovered_at = @recovered_at, narrowed_at = @narrowed_at,
 		secrets = CASE WHEN @keep_secrets THEN secrets ELSE @secrets END WHERE id = @id`, args)
 	return want, changes, err
 }

@@ -39,7 +39,7 @@ func deadCountsOf(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subs
 		}
 	}
 	for _, s := range batch {
-		if d := counts[s.Delivery.SubscriptionID]; d != nil && !s.IsTest && !slices.Contains(lost, s) {
+		if d := counts[s.Delivery.SubscriptionID]; d != nil && !s.IsUncounted && !slices.Contains(lost, s) {
 			d.add(s)
 		}
 	}
@@ -190,7 +190,7 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 	for _, a := range announcements {
 		db.notifyAnnounced(a)
 	}
-	db.observer.OutagesRecovered(recovered)
+	db.recoveriesBegan(recovered)
 	for _, s := range disabled {
 		db.observer.SubscriptionsDisabled(reasons[s.ID].by, 1)
 		db.log.Warn("a subscription was disabled", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID].reason,

@@ -420,32 +420,55 @@ func earlier(x, y eventhook.DeliveryID) eventhook.DeliveryID {
 }
 
 // subscriptionStatsSQL reads a range of the primary key of the counts, and at most the first
-// $5 open deliveries of delivery_due. $3 is a day ago, $4 an hour ago.
+// @max open deliveries of delivery_due.
 const subscriptionStatsSQL = `
 SELECT coalesce(u.delivered_hour, 0)::int8, coalesce(u.delivered, 0)::int8, coalesce(u.failed_hour, 0)::int8, coalesce(u.failed, 0)::int8,
     coalesce(u.dead_hour, 0)::int8, coalesce(u.dead, 0)::int8, coalesce(u.duration_ms, 0)::int8,
     w.waiting, w.oldest, coalesce((SELECT h.dead_in_row FROM eventhook.subscription_health h WHERE h.subscription_id = s.id), 0)
 FROM eventhook.subscription s
 CROSS JOIN LATERAL (
-    SELECT sum(delivered) AS delivered, sum(delivered) FILTER (WHERE at >= $4) AS delivered_hour,
-        sum(failed) AS failed, sum(failed) FILTER (WHERE at >= $4) AS failed_hour,
-        sum(dead) AS dead, sum(dead) FILTER (WHERE at >= $4) AS dead_hour, sum(duration_ms) AS duration_ms
-    FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= $3) u
+    SELECT sum(delivered) AS delivered, sum(delivered) FILTER (WHERE at >= @hour) AS delivered_hour,
+        sum(failed) AS failed, sum(failed) FILTER (WHERE at >= @hour) AS failed_hour,
+        sum(dead) AS dead, sum(dead) FILTER (WHERE at >= @hour) AS dead_hour, sum(duration_ms) AS duration_ms
+    FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= @day) u
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting, nullif(min(due_at), 'infinity') AS oldest FROM (
-        SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
-WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
+        SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
+        WHERE d.destination_id = s.id AND d.due_at IS NOT NULL ORDER BY d.due_at LIMIT @max) d
+    WHERE ` + countsForScopeSQL + `) w
+WHERE s.id = @subscription AND (s.tenant_id = @tenant) IS TRUE`
 
 // SubscriptionStats returns the recent counts of one of the tenant's subscriptions and the
 // size of its queue, at a cost that does not depend on either. The error is KindNotFound if
 // the tenant has no such subscription. The time spans begin at a multiple of five minutes,
 // and the counts of the last seconds may be missing.
 func (db *DB) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
+	return db.subscriptionStats(ctx, eventhook.Subscription{ID: id, TenantID: tenant}, "")
+}
+
+// CustomerStats is SubscriptionStats of a subscription, which the caller has read, for the customer of
+// a scope that sees it: counts begin after the last time that the subscription received events of
+// other scopes.
+func (db *DB) CustomerStats(ctx context.Context, of eventhook.Subscription,
+	scope string) (eventhook.SubscriptionStats, error) {
+	return db.subscriptionStats(ctx, of, scope)
+}
+
+func (db *DB) subscriptionStats(ctx context.Context, of eventhook.Subscription,
+	scope string) (eventhook.SubscriptionStats, error) {
 	now := db.now()
-	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }
+	since := func(ago time.Duration) time.Time {
+		at := now.Add(-ago)
+		if of.NarrowedAt != nil && of.NarrowedAt.After(at) {
+			at = of.NarrowedAt.Add(eventhook.SourceCountSpan)
+		}
+		return at.Truncate(eventhook.SourceCountSpan)
+	}
 	var s eventhook.SubscriptionStats
 	var milliseconds int64
-	err := db.lists.QueryRow(ctx, subscriptionStatsSQL, [16]byte(tenant), [16]byte(id), since(day), since(time.Hour), eventhook.MaxWaitingCount).Scan(
+	args := pgx.StrictNamedArgs{"tenant": [16]byte(of.TenantID), "subscription": [16]byte(of.ID),
+		"day": since(day), "hour": since(time.Hour), "max": eventhook.MaxWaitingCount}
+	err := db.lists.QueryRow(ctx, subscriptionStatsSQL, addScope(args, scope, of.NarrowedAt)).Scan(
 		&s.DeliveredLastHour, &s.DeliveredLast24h, &s.FailedLastHour, &s.FailedLast24h, &s.DeadLastHour, &s.DeadLast24h, &milliseconds,
 		&s.Waiting, &s.OldestAt, &s.DeadInRow)
 	if attempts := s.DeliveredLast24h + s.FailedLast24h; attempts > 0 {

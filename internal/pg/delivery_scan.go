@@ -23,14 +23,16 @@ func (db *DB) ScanDeliveries(ctx context.Context, tenant eventhook.TenantID,
 
 func (p *listPool) scanDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter,
 	s scan) (found eventhook.DeliveryScan, err error) {
-	l := newDeliveryScan(tenant, f)
-	if tenant.IsZero() {
+	sql, args, limit := deliveryScanSQL(tenant, f)
+	switch {
+	case tenant.IsZero():
 		s.window = firstWindow
+	case f.Scope != "": // most deliveries of a subscription are of its scope
+		s.first = min(scopedRows*f.Limit, s.step)
 	}
-	sql := l.rows.sql(tenant.IsZero())
 	s.read = func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error) {
-		l.args["from"], l.args["before"], l.args["rows"] = from, before, rows
-		return p.readScanStep(ctx, sql, l.args)
+		args["from"], args["before"], args[limit] = from, before, rows
+		return p.readScanStep(ctx, sql, args)
 	}
 	from, before := deliveryBounds(f)
 	out, err := s.run(ctx, from, before)
@@ -40,6 +42,21 @@ func (p *listPool) scanDeliveries(ctx context.Context, tenant eventhook.TenantID
 	found.Next = out.next
 	found.Deliveries, err = p.deliveriesByKey(ctx, out.rows)
 	return found, err
+}
+
+// scopedRows is how many times the limit of a list for a scope its first step examines.
+const scopedRows = 2
+
+// deliveryScanSQL returns the statement of a step and its parameters without the bounds. limit names
+// the one for the number of rows.
+func deliveryScanSQL(tenant eventhook.TenantID,
+	f eventhook.DeliveryFilter) (sql string, args pgx.StrictNamedArgs, limit string) {
+	if f.Scope != "" && f.EventType == "" && !tenant.IsZero() {
+		sql, args = newScopedScan(tenant, f)
+		return sql, args, "limit"
+	}
+	l := newDeliveryScan(tenant, f)
+	return l.rows.sql(tenant.IsZero()), l.args, "rows"
 }
 
 // deliveryScan has the conditions of a scan and their parameters, without the bounds.
@@ -83,6 +100,9 @@ func newDeliveryScan(tenant eventhook.TenantID, f eventhook.DeliveryFilter) deli
 		s.add("type", prefix, `starts_with(d.event_type, @type)`)
 	} else if f.EventType != "" {
 		s.add("type", f.EventType, `d.event_type = @type`)
+	}
+	if f.Scope != "" {
+		s.add("scope", f.Scope, ofScopeSQL)
 	}
 	if !tenant.IsZero() && tenant != eventhook.OperatorTenant {
 		s.rows.matches += ` AND (d.destination_id = ANY(` + operatorSubscriptions + `)) IS NOT TRUE` // no tenant sees these

@@ -164,13 +164,13 @@ func endsRouteDelivery(s *outbound.DeliverySettlement) bool {
 
 // affectsSubscription reports whether a settlement may disable its subscription.
 func affectsSubscription(s *outbound.DeliverySettlement) bool {
-	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead && !s.IsProbe || s.Disable != "")
+	return !s.IsUncounted && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead && !s.IsProbe || s.Disable != "")
 }
 
 // resetsDeadCount reports whether a settlement resets its subscription's count of dead
 // deliveries in a row.
 func resetsDeadCount(s *outbound.DeliverySettlement) bool {
-	return !s.IsTest && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
+	return !s.IsUncounted && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
 }
 
 // settleWithoutDead settles deliveries that disable no subscription, in one round trip.
@@ -181,7 +181,7 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 	}
 	defer conn.Release()
 	if done, err = db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true); err == nil {
-		db.observer.OutagesRecovered(done.recovered)
+		db.recoveriesBegan(done.recovered)
 	}
 	return done, err
 }

@@ -525,7 +525,7 @@ func TestDeadDeliveriesInARow(t *testing.T) {
 					if letters[i] == 'u' {
 						s.Attempt = nil
 					}
-					s.DeadInRow, s.IsTest = 5, letters[i] == 'D' || letters[i] == 'S'
+					s.DeadInRow, s.IsUncounted = 5, letters[i] == 'D' || letters[i] == 'S'
 				}))
 			}
 			f.settleDeliveries(f.db, batch...)
@@ -567,7 +567,7 @@ func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 	var log strings.Builder
 	settler := f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	f.settleDeliveries(settler, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, gone),
-		f.settlement(f.claimedDeliveries(1, test)[0], eventhook.DeliveryDead, gone, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
+		f.settlement(f.claimedDeliveries(1, test)[0], eventhook.DeliveryDead, gone, func(s *outbound.DeliverySettlement) { s.IsUncounted = true }))
 	same(t, "disabled", f.counts(`SELECT disabled_reason, count(*) FROM eventhook.subscription WHERE status = 'disabled' GROUP BY 1`),
 		map[string]int{"the receiver answered 410 Gone": 1})
 	same(t, "generations", f.generation(), before+1)
@@ -612,7 +612,7 @@ func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 	test := f.claimedDeliveries(1, quiet)[0]
 	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess), f.settlement(list[2], eventhook.DeliveryDead),
 		f.settlement(list[3], eventhook.DeliveryDead), f.settlement(loop, eventhook.DeliveryDead),
-		f.settlement(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
+		f.settlement(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsUncounted = true }))
 	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
 	reported := map[string]failedDeliveries{}

@@ -35,6 +35,13 @@ func TestAcceptKeepsEveryByte(t *testing.T) {
 		if !bytes.Equal(got[e.ID].Body, body) || !bytes.Equal(got[e.ID].Headers, e.Headers) {
 			t.Errorf("%s: stored %d and %d bytes, other than the %d and %d sent", name, len(got[e.ID].Body), len(got[e.ID].Headers), len(body), len(e.Headers))
 		}
+		for _, size := range []int{0, 3, len(body), len(body) + 1} {
+			start, err := f.db.PayloadStart(t.Context(), e.ID, size)
+			f.must(err)
+			if want := body[:min(size, len(body))]; !bytes.Equal(start.Body, want) || !bytes.Equal(start.Headers, e.Headers) {
+				t.Errorf("%s: got %d bytes, want the first %d", name, len(start.Body), len(want))
+			}
+		}
 	}
 }
 

@@ -220,6 +220,21 @@ func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eve
 	return payloads, translate("read payloads", err)
 }
 
+// readPayloadStartSQL reads the beginning of one payload. Primary key.
+const readPayloadStartSQL = `SELECT headers, substring(body FROM 1 FOR $2)
+FROM eventhook.event_payload WHERE event_id = $1`
+
+// PayloadStart returns the payload of an event with at most size bytes of its body. Headers is nil if
+// the payload is past its retention. Of a body that is stored without compression, PostgreSQL reads
+// only these bytes.
+func (db *DB) PayloadStart(ctx context.Context, id eventhook.EventID, size int) (p eventhook.Payload, err error) {
+	err = db.work.QueryRow(ctx, readPayloadStartSQL, [16]byte(id), size).Scan(&p.Headers, &p.Body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return eventhook.Payload{}, nil
+	}
+	return p, translate("read the beginning of a payload", err)
+}
+
 // Lists of events have named parameters: @tenant, @from (the first id), @before (the id
 // after the last), @limit or @rows, and those of their filters: @source, @type, @status,
 // @key, @scope, and those of unindexedSQL.

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -23,6 +24,7 @@ import (
 type scan struct {
 	scanLimits
 	limit  int // rows to collect
+	first  int // rows of the first step, if most rows match; 0: as many as of each step
 	now    func() time.Time
 	window time.Duration // of a scan of all tenants; 0 for one tenant
 	read   func(ctx context.Context, from, before [16]byte, rows int) (scanStep, error)
@@ -65,10 +67,10 @@ type scanResult struct {
 
 // run examines the rows with ids from from up to and not including before.
 func (s *scan) run(ctx context.Context, from, before [16]byte) (out scanResult, err error) {
-	end := s.now().Add(s.time)
+	end, size := s.now().Add(s.time), cmp.Or(s.first, s.step)
 	for {
 		floor := s.floor(from, before)
-		most := s.step
+		most := size
 		if s.window == minWindow { // cannot be narrower
 			most = math.MaxInt32 - 1
 		}
@@ -81,7 +83,7 @@ func (s *scan) run(ctx context.Context, from, before [16]byte) (out scanResult, 
 			continue
 		}
 		out.examined += step.examined
-		isDone := s.window > 0 || step.examined < s.step
+		isDone := s.window > 0 || step.examined < size
 		if isDone {
 			step.oldest = floor
 		}
@@ -101,6 +103,7 @@ func (s *scan) run(ctx context.Context, from, before [16]byte) (out scanResult, 
 		case step.examined < s.step/windowGrowth:
 			s.window = min(s.window*windowGrowth, maxWindow)
 		}
+		size = min(size*windowGrowth, s.step)
 	}
 }
 
@@ -138,6 +141,12 @@ func (r scanRows) sql(isOfAll bool) string {
 	} else {
 		rows += ` ORDER BY ` + x + `.id DESC LIMIT @rows`
 	}
+	return scanStepSQL(rows)
+}
+
+// scanStepSQL returns the statement of a step that examines rows. These have the columns tenant_id,
+// id and matches.
+func scanStepSQL(rows string) string {
 	return `
 WITH examined AS MATERIALIZED (` + rows + `)
 SELECT count(*), (array_agg(id ORDER BY id))[1], array_agg(tenant_id ORDER BY id DESC) FILTER (WHERE matches), array_agg(id ORDER BY id DESC) FILTER (WHERE matches)

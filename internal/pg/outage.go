@@ -123,6 +123,14 @@ func endOutages(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.Subscrip
 	return int(tag.RowsAffected()), err
 }
 
+// recoveriesBegan counts recoveries that a committed transaction began, and wakes the workers of replays.
+func (db *DB) recoveriesBegan(n int) {
+	db.observer.OutagesRecovered(n)
+	if n > 0 {
+		db.hub.wake(replaysTopic)
+	}
+}
+
 // recoverLateSQL begins another recovery of the latest outage, for deliveries that an attempt from
 // before its end has made dead. It covers what became dead since shortly before that end. The
 // recovery waits ten seconds, so that one recovery serves several such deliveries. If a recovery has

@@ -23,16 +23,21 @@ SELECT ` + replayColumns + ` FROM eventhook.replay r
 WHERE r.subscription_id = $1 AND r.kind = 'recovery' AND r.status = 'running' ORDER BY r.id LIMIT 1`
 
 // missedSQL counts the open deliveries of a subscription, and its deliveries that became dead since
-// $2, each up to $4. $3 is the smallest id. Indexes delivery_due and delivery_destination_status.
+// @since, among up to @max of each. Indexes delivery_due and delivery_destination_status.
 const missedSQL = `
-SELECT (SELECT count(*) FROM (SELECT FROM eventhook.delivery d WHERE d.destination_id = $1 AND d.due_at IS NOT NULL LIMIT $4) open)
-    + (SELECT count(*) FROM (SELECT FROM eventhook.delivery d
-        WHERE d.destination_id = $1 AND d.status = 'dead' AND d.status IN ('failed', 'dead') AND d.id >= $3 AND d.completed_at >= $2 AND d.recoveries < 3 LIMIT $4) dead)`
+SELECT (SELECT count(*) FROM (SELECT d.tenant_id, d.id, d.event_id FROM eventhook.delivery d
+        WHERE d.destination_id = @subscription AND d.due_at IS NOT NULL LIMIT @max) d WHERE ` + countsForScopeSQL + `)
+    + (SELECT count(*) FROM (SELECT d.tenant_id, d.id, d.event_id FROM eventhook.delivery d
+        WHERE d.destination_id = @subscription AND d.status = 'dead' AND d.status IN ('failed', 'dead')
+          AND d.id >= @oldest AND d.completed_at >= @since AND d.recoveries < 3
+        LIMIT @max) d WHERE ` + countsForScopeSQL + `)`
 
 // SubscriptionOutage returns the outage of a subscription; the zero value without an outage. It
-// counts missed deliveries only during an outage or a recovery, up to eventhook.MaxMissedCount.
-// The error is KindNotFound if the subscription was deleted.
-func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription) (o eventhook.Outage, err error) {
+// counts missed deliveries only during an outage or a recovery, up to eventhook.MaxMissedCount, and
+// only those of a customer if scope is not "". The error is KindNotFound if the subscription was
+// deleted.
+func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription,
+	scope string) (o eventhook.Outage, err error) {
 	const act = "read the outage of a subscription"
 	now := db.now()
 	err = db.lists.QueryRow(ctx, outageSQL, [16]byte(of.ID), now).Scan(&o.FailingSince, &o.CircuitOpenedAt, &o.NextProbeAt, &o.IsProbing)
@@ -50,7 +55,9 @@ func (db *DB) SubscriptionOutage(ctx context.Context, of eventhook.Subscription)
 		return o, nil
 	}
 	oldest := eventhook.FirstID[eventhook.Delivery](now.Add(-of.Recovery.MaxAge()))
-	err = db.lists.QueryRow(ctx, missedSQL, [16]byte(of.ID), since, [16]byte(oldest), eventhook.MaxMissedCount).Scan(&o.Missed)
+	args := pgx.StrictNamedArgs{"subscription": [16]byte(of.ID), "since": since, "oldest": [16]byte(oldest),
+		"max": eventhook.MaxMissedCount}
+	err = db.lists.QueryRow(ctx, missedSQL, addScope(args, scope, of.NarrowedAt)).Scan(&o.Missed)
 	o.Missed = min(o.Missed, eventhook.MaxMissedCount)
 	return o, translate(act, err)
 }

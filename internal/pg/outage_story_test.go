@@ -63,7 +63,7 @@ func TestEveryEventOfAnOutageArrives(t *testing.T) {
 		probe(f.other) // the instance db was killed
 	}
 	same(t, "arrived during the outage", len(arrived), 0)
-	o, err := f.other.SubscriptionOutage(t.Context(), f.storedSubscription(s.ID))
+	o, err := f.other.SubscriptionOutage(t.Context(), f.storedSubscription(s.ID), "")
 	f.must(err)
 	same(t, "missed", []any{o.Circuit(), o.Missed}, []any{eventhook.CircuitOpen, 16})
 
@@ -94,7 +94,7 @@ func TestEveryEventOfAnOutageArrives(t *testing.T) {
 	}
 	same(t, "running recoveries", f.recoveries(s), 0)
 	same(t, "events", []int{f.count("event", "event_type = 'webhook.recovering'"), f.count("event", "event_type = 'webhook.recovered'")}, []int{2, 2})
-	o, err = f.other.SubscriptionOutage(t.Context(), f.storedSubscription(s.ID))
+	o, err = f.other.SubscriptionOutage(t.Context(), f.storedSubscription(s.ID), "")
 	f.must(err)
 	same(t, "the circuit", []any{o.Circuit(), o.Missed}, []any{eventhook.CircuitClosed, 0})
 }

@@ -96,8 +96,14 @@ func TestFailuresThatDisableBeginAnOutage(t *testing.T) {
 	f.must(err)
 	same(t, "enabled", f.outage(s), "dead:0 since:00:01:00 opened:00:00:00 probe:00:00:00")
 	same(t, "held deliveries count from", f.storedSubscription(s.ID).RecoveredAt.Equal(f.clock.Now()), true)
+	wake := f.db.ReplaysWake()
 	f.settleDeliveries(f.db, f.settlement(list[4], eventhook.DeliverySuccess))
 	same(t, "recoveries after a success", f.recoveries(s), 1)
+	select {
+	case <-wake:
+	default:
+		t.Error("the recovery did not wake the workers of replays")
+	}
 }
 
 func limit(n int) func(*outbound.DeliverySettlement) {

@@ -42,7 +42,7 @@ var attentionQueries = []attentionQuery{
 		}},
 	{eventhook.AttentionQuota, "tenant", usedQuotasSQL, []string{"now"},
 		func(_ *overviewReader, a eventhook.Attention) string {
-			return fmt.Sprintf("%d %% of the quota %s is used.", a.Count, a.Reason)
+			return fmt.Sprintf("The tenant has used %d %% of its %s.", a.Count, quotaWords[a.Reason])
 		}},
 	{eventhook.AttentionRequestsRefused, "source", refusingSourcesSQL, windowParameters,
 		func(r *overviewReader, a eventhook.Attention) string {
@@ -57,6 +57,9 @@ var attentionQueries = []attentionQuery{
 			return fmt.Sprintf("The secret that the source %s has received waits to be revealed and confirmed at the provider.", a.Name)
 		}},
 }
+
+// quotaWords say what a quota limits, by the names in usedQuotasSQL.
+var quotaWords = map[string]string{"max_events_per_day": "events per day", "max_storage_bytes": "storage"}
 
 func counted(n int64, one, many string) string {
 	if n == 1 {

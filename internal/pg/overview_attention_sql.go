@@ -37,17 +37,20 @@ var (
 	circuitSQL  = failingSQL(`s.disabled_by IS NULL AND h.failing_since IS NOT NULL`)
 )
 
-// deadDeliveriesSQL counts the dead deliveries of tenants in the window, with the error of the newest.
-// Index delivery_status.
+// deadDeliveriesSQL counts the deliveries of tenants that became dead in the window and still are, with
+// the error of the newest. If the newest 1000 of a tenant are among them, it counts all that became dead in
+// the window. Index delivery_status.
 const deadDeliveriesSQL = `
-SELECT t.id, '', '', u.n, u.since, coalesce(d.last_error, '')
+SELECT t.id, '', '', CASE WHEN d.n < 1000 THEN d.n ELSE u.n END AS n, u.since, d.error
 FROM eventhook.tenant t
 CROSS JOIN LATERAL (SELECT sum(u.dead)::int8 AS n, min(u.at) FILTER (WHERE u.dead > 0) AS since FROM eventhook.traffic u
     WHERE u.tenant_id = t.id AND u.resource_id = t.id AND` + trafficOfWindow + `) u
-LEFT JOIN LATERAL (
-    SELECT d.last_error FROM eventhook.delivery d WHERE d.tenant_id = t.id AND d.status = 'dead' AND d.status IN ('failed', 'dead')
-    ORDER BY d.id DESC LIMIT 1) d ON u.n > 0
-WHERE` + ofTenants + ` AND u.n > 0 ORDER BY u.n DESC, t.id LIMIT @limit`
+JOIN LATERAL (
+    SELECT count(*) AS n, coalesce((array_agg(d.last_error ORDER BY d.id DESC))[1], '') AS error
+    FROM (SELECT id, completed_at, last_error FROM eventhook.delivery
+        WHERE tenant_id = t.id AND status = 'dead' AND status IN ('failed', 'dead') ORDER BY id DESC LIMIT 1000) d
+    WHERE d.completed_at >= @since) d ON u.n > 0
+WHERE` + ofTenants + ` AND d.n > 0 ORDER BY 4 DESC, t.id LIMIT @limit`
 
 // deadExecutionsSQL counts, among the newest 1000 dead executions of each tenant, those that died
 // in the window. Index execution_status.

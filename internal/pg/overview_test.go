@@ -145,6 +145,8 @@ func TestDeadDeliveriesNeedAPerson(t *testing.T) {
 	f.traffic(1, eventhook.TrafficOf{SubscriptionID: s.ID}, noon, eventhook.Traffic{Dead: 1})
 	f.wantAttention(eventhook.Attention{Type: eventhook.AttentionDeliveriesDead, IsCritical: true, ResourceType: "delivery", Count: 1,
 		Since: new(noon), Reason: "refused", Summary: "1 delivery became dead in the last hour. Dead deliveries are sent again only if they are retried or replayed."})
+	f.exec(`UPDATE eventhook.delivery SET status = 'success', last_error = NULL WHERE status = 'dead'`)
+	same(t, "once it was sent", len(f.overview().Attention), 0)
 }
 
 func TestRefusedRequestsNeedAPerson(t *testing.T) {
@@ -185,10 +187,14 @@ func TestAQuotaThatIsNearlyUsedNeedsAPerson(t *testing.T) {
 	same(t, "90 %", len(f.overview().Attention), 0)
 	f.countTenant(f.db, 2, today, 1, 1)
 	want := eventhook.Attention{Type: eventhook.AttentionQuota, ResourceType: "tenant", ResourceID: "acme", Name: "Acme", Count: 91,
-		Reason: "max_events_per_day", Summary: "91 % of the quota max_events_per_day is used."}
+		Reason: "max_events_per_day", Summary: "The tenant has used 91 % of its events per day."}
 	f.wantAttention(want)
 	f.countTenant(f.db, 2, today, 9, 1)
-	want.Count, want.IsCritical, want.Summary = 100, true, "100 % of the quota max_events_per_day is used."
+	want.Count, want.IsCritical, want.Summary = 100, true, "The tenant has used 100 % of its events per day."
+	f.wantAttention(want)
+	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = NULL, max_storage_bytes = 210 WHERE slug = 'acme'`)
+	want.Count, want.IsCritical, want.Reason = 96, false, "max_storage_bytes"
+	want.Summary = "The tenant has used 96 % of its storage."
 	f.wantAttention(want)
 }
 
@@ -221,6 +227,8 @@ func TestWhatIsCriticalComesFirst(t *testing.T) {
 	f.traffic(1, eventhook.TrafficOf{SourceID: f.crm}, noon, eventhook.Traffic{Refused: 1})
 	f.exec(`UPDATE eventhook.tenant SET max_events_per_day = 100 WHERE slug = 'acme'`)
 	f.countTenant(f.db, 1, today, 95, 0)
+	s := f.subscription()
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, &s)[0], eventhook.DeliveryDead))
 	f.traffic(1, eventhook.TrafficOf{}, noon, eventhook.Traffic{Dead: 1})
 	types := func() (list []eventhook.AttentionType) {
 		for _, a := range f.overview().Attention {

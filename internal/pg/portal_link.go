@@ -13,6 +13,8 @@ type portalLinkRecord struct {
 	Scope     string    `json:"scope"`
 	ExpiresAt time.Time `json:"expires_at"`
 	ReadOnly  bool      `json:"read_only"`
+
+	MaxEndpoints int `json:"max_endpoints"`
 }
 
 // RecordPortalLink writes the audit entry of a new link to the portal. Nothing else of the link
@@ -20,7 +22,7 @@ type portalLinkRecord struct {
 func (db *DB) RecordPortalLink(ctx context.Context, by eventhook.Actor, l portallink.Link) error {
 	return db.mutate(ctx, "create portal link", by, l.TenantID, func(m *mutation) error {
 		_, err := m.record("portal_link.created", resource{"portal_link", l.ID.String(), l.Scope}, nil,
-			portalLinkRecord{l.Scope, l.ExpiresAt, l.IsReadOnly})
+			portalLinkRecord{l.Scope, l.ExpiresAt, l.IsReadOnly, l.MaxEndpoints})
 		return err
 	})
 }

@@ -180,7 +180,7 @@ func (db *DB) enableRecovered(ctx context.Context, p outbound.Probe) error {
 		return err
 	})
 	if err == nil {
-		db.observer.OutagesRecovered(recovered)
+		db.recoveriesBegan(recovered)
 	}
 	return err
 }

@@ -103,12 +103,13 @@ func nonNil(list []string) []string {
 const listReplaysSQL = `
 SELECT ` + replayColumns + ` FROM eventhook.replay r
 WHERE r.subscription_id = $2 AND r.id < $3 AND (r.tenant_id = $1) IS TRUE AND ($4 = '' OR r.status = $4)
+  AND r.created_at > $6 AND (r.kind <> 'recovery' OR r.since > $6)
 ORDER BY r.id DESC LIMIT $5`
 
 // Replays lists the replays of one of a tenant's subscriptions, newest first.
 func (db *DB) Replays(ctx context.Context, tenant eventhook.TenantID, f eventhook.ReplayFilter) ([]eventhook.Replay, error) {
 	rows, err := db.lists.Query(ctx, listReplaysSQL, [16]byte(tenant), [16]byte(f.SubscriptionID), cursorArg(f.Before),
-		string(f.Status), f.Limit)
+		string(f.Status), f.Limit, f.CreatedAfter)
 	if err != nil {
 		return nil, translate("list replays", err)
 	}

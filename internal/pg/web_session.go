@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 type webSessionData struct {
 	Name       string           `json:"name"`
 	KeyHash    []byte           `json:"key_hash,omitempty"`
+	Person     *session.Person  `json:"person,omitempty"`
 	Grant      *eventhook.Grant `json:"grant,omitempty"`
 	TenantSlug string           `json:"tenant_slug,omitempty"`
 	Scope      string           `json:"scope,omitempty"`
@@ -23,7 +25,7 @@ type webSessionData struct {
 }
 
 func dataOfWebSession(s session.Session) (string, error) {
-	raw, err := json.Marshal(webSessionData{s.Name, s.KeyHash, s.Grant, s.TenantSlug, s.Scope, s.ReadOnly})
+	raw, err := json.Marshal(webSessionData{s.Name, s.KeyHash, s.Person, s.Grant, s.TenantSlug, s.Scope, s.ReadOnly})
 	return eventhook.SanitizeText(string(raw)), err
 }
 
@@ -33,21 +35,38 @@ func addWebSessionData(s *session.Session, raw []byte) error {
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("web session: %w", err)
 	}
-	s.Name, s.KeyHash, s.Grant, s.TenantSlug, s.Scope, s.ReadOnly = d.Name, d.KeyHash, d.Grant, d.TenantSlug, d.Scope, d.ReadOnly
+	s.Name, s.KeyHash, s.Person, s.Grant, s.TenantSlug, s.Scope, s.ReadOnly = d.Name, d.KeyHash, d.Person, d.Grant, d.TenantSlug, d.Scope, d.ReadOnly
 	return nil
 }
 
-// CreateWebSession stores the session of a browser by the hash of its token.
-func (db *DB) CreateWebSession(ctx context.Context, tokenHash []byte, s session.Session) error {
+// createWebSessionSQL stores a session, and deletes the oldest ones of its link beyond
+// session.MaxOfLink. Concurrent sessions of a link do not see each other: the next one deletes
+// what they left. Index web_session_link, then primary key.
+const createWebSessionSQL = `
+WITH former AS (
+    DELETE FROM eventhook.web_session WHERE token_hash = ANY(ARRAY(
+        SELECT token_hash FROM eventhook.web_session WHERE link_id = @link
+        ORDER BY created_at DESC, token_hash OFFSET @most - 1 FOR UPDATE SKIP LOCKED))
+)
+INSERT INTO eventhook.web_session (token_hash, id, kind, data, created_at, last_seen_at, expires_at, link_id)
+VALUES (@hash, @id, @kind, @data, @created_at, @last_seen_at, @expires_at, @link)`
+
+// CreateWebSession stores the session of a browser by the hash of its token, with an audit entry. A
+// link to the portal keeps its newest session.MaxOfLink sessions.
+func (db *DB) CreateWebSession(ctx context.Context, tokenHash []byte, s session.Session, by eventhook.Actor) error {
 	data, err := dataOfWebSession(s)
 	if err != nil {
 		return err
 	}
-	_, err = db.work.Exec(ctx, `INSERT INTO eventhook.web_session (token_hash, id, kind, data, created_at, last_seen_at, expires_at)
-		VALUES (@hash, @id, @kind, @data, @created_at, @last_seen_at, @expires_at)`,
-		pgx.StrictNamedArgs{"hash": tokenHash, "id": [16]byte(s.ID), "kind": string(s.Kind), "data": data, "created_at": s.CreatedAt,
-			"last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt})
-	return translate("create a web session", err)
+	return db.inTx(ctx, "create a web session", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, createWebSessionSQL, pgx.StrictNamedArgs{"hash": tokenHash, "id": [16]byte(s.ID),
+			"kind": string(s.Kind), "data": data, "created_at": s.CreatedAt, "last_seen_at": s.LastSeenAt,
+			"expires_at": s.ExpiresAt, "link": uuidArg(s.LinkID()), "most": session.MaxOfLink})
+		if err != nil {
+			return err
+		}
+		return db.auditWebSession(ctx, tx, session.ActionStarted, s, by)
+	})
 }
 
 // WebSession returns the session with the hash of a token, or KindNotFound. Primary key.
@@ -70,10 +89,26 @@ func (db *DB) TouchWebSession(ctx context.Context, tokenHash []byte, at time.Tim
 	return translate("record the use of a web session", err)
 }
 
-// DeleteWebSession ends a session. Primary key.
-func (db *DB) DeleteWebSession(ctx context.Context, tokenHash []byte) error {
-	_, err := db.work.Exec(ctx, `DELETE FROM eventhook.web_session WHERE token_hash = $1`, tokenHash)
-	return translate("delete a web session", err)
+// DeleteWebSession ends a session, with an audit entry. Primary key.
+func (db *DB) DeleteWebSession(ctx context.Context, tokenHash []byte, by eventhook.Actor) error {
+	return db.inTx(ctx, "delete a web session", func(tx pgx.Tx) error {
+		var s session.Session
+		var kind string
+		var data []byte
+		err := tx.QueryRow(ctx, `DELETE FROM eventhook.web_session WHERE token_hash = $1 RETURNING id, kind, data`, tokenHash).
+			Scan((*[16]byte)(&s.ID), &kind, &data)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			s.Kind = session.Kind(kind)
+			err = addWebSessionData(&s, data)
+		}
+		if err != nil {
+			return err
+		}
+		return db.auditWebSession(ctx, tx, session.ActionEnded, s, by)
+	})
 }
 
 // CreateWebLink stores a link that starts a session once, by the hash of its code.

@@ -3,9 +3,9 @@ package portal
 import (
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // The acts that concern the browser only.
@@ -21,19 +21,10 @@ const (
 	themeSeconds = 365 * 24 * 3600
 )
 
-// cookie returns a cookie that a browser sends from a frame on another site, too. A cookie without
-// a value is deleted.
-func (p *Portal) cookie(r *http.Request, name, value string, seconds int) *http.Cookie {
-	//nolint:gosec // a browser on a development machine has no TLS to the portal
-	c := &http.Cookie{Name: name, Value: value, Path: Root, MaxAge: seconds, HttpOnly: true, Secure: true,
-		SameSite: http.SameSiteNoneMode, Partitioned: true}
-	if session.IsPlainLoopback(r, p.IsHTTPS(r)) {
-		c.Secure, c.SameSite, c.Partitioned = false, http.SameSiteLaxMode, false
-	}
-	if value == "" {
-		c.MaxAge = -1
-	}
-	return c
+// setCookie sets a cookie that a browser sends from a frame on another site, too. A cookie without a
+// value is deleted.
+func (p *Portal) setCookie(w http.ResponseWriter, r *http.Request, name, value string, seconds int) {
+	p.Jar.Set(w, r, session.Cookie{Name: name, Value: value, Path: Root, MaxAge: seconds, SameSite: http.SameSiteNoneMode, Partitioned: true})
 }
 
 // setNotice has a notice shown on the next page.
@@ -45,24 +36,24 @@ func (p *Portal) setNotice(w http.ResponseWriter, r *http.Request, notice string
 		notice = notice[:maxNotice]
 	}
 	const seconds = 20
-	http.SetCookie(w, p.cookie(r, noticeCookie, url.QueryEscape(notice), seconds))
+	p.setCookie(w, r, noticeCookie, url.QueryEscape(notice), seconds)
 }
 
 // takeNotice returns the notice of a request and deletes its cookie.
 func (p *Portal) takeNotice(w http.ResponseWriter, r *http.Request) string {
-	cookie, err := r.Cookie(noticeCookie)
-	if err != nil {
+	value := p.Jar.Get(r, noticeCookie)
+	if value == "" {
 		return ""
 	}
-	http.SetCookie(w, p.cookie(r, noticeCookie, "", 0))
-	notice, _ := url.QueryUnescape(cookie.Value)
+	p.setCookie(w, r, noticeCookie, "", 0)
+	notice, _ := url.QueryUnescape(value)
 	return notice
 }
 
 // themeOf returns the theme that the customer chose: light, dark, or "" for the system's.
-func themeOf(r *http.Request) string {
-	if cookie, err := r.Cookie(themeCookie); err == nil && (cookie.Value == "light" || cookie.Value == "dark") {
-		return cookie.Value
+func (p *Portal) themeOf(r *http.Request) string {
+	if theme := p.Jar.Get(r, themeCookie); theme == "light" || theme == "dark" {
+		return theme
 	}
 	return ""
 }
@@ -72,17 +63,16 @@ func (p *Portal) setTheme(r *request) (view, error) {
 	if theme != "light" && theme != "dark" {
 		theme = ""
 	}
-	http.SetCookie(r.w, p.cookie(r.Request, themeCookie, theme, themeSeconds))
+	p.setCookie(r.w, r.Request, themeCookie, theme, themeSeconds)
 	return redirect(pathOf(r.PostForm.Get("next")), "")
 }
 
 // pathOf returns the path of the portal to which a form leads back, so that no form leads elsewhere.
 func pathOf(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, Root+"/") || strings.Contains(u.Path, `\`) {
-		return Root
+	if u, ok := web.PathBelow(Root, next); ok {
+		return u.RequestURI()
 	}
-	return u.RequestURI()
+	return Root
 }
 
 // leave ends the session of the browser.
@@ -91,6 +81,7 @@ func (p *Portal) leave(r *request) (view, error) {
 		return view{}, err
 	}
 	r.csrf = ""
-	return view{Title: "You have left", Data: problemPage{Title: "You have left",
-		Detail: "The session of this browser has ended. Open the link again to come back."}}, nil
+	const title = "You are signed out"
+	return view{Title: title, Data: problemPage{Title: title,
+		Detail: "The session of this browser has ended. To come back, open the link again before it expires, or ask for a new link."}}, nil
 }

@@ -1,10 +1,13 @@
 package portal
 
 import (
+	"maps"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 var deliveryPages = []page{
@@ -17,8 +20,8 @@ type deliveryDetail struct {
 	client.DeliveryDetail
 	Endpoint client.Subscription
 	Headers  map[string]string // of the request
-	Body     []byte            // of the request; nil if it is not stored or not text
-	Size     int
+	Body     web.Shown         // of the request; empty if it is not stored or not text
+	Size     int64
 	IsBinary bool
 	// Missing is why the request cannot be shown; "" if it can.
 	Missing string
@@ -27,24 +30,45 @@ type deliveryDetail struct {
 	IsBusy  bool   // it is open, and the endpoint receives deliveries
 }
 
+// Last returns the index of the last attempt.
+func (d *deliveryDetail) Last() int { return len(d.Attempts) - 1 }
+
 func (p *Portal) deliveryPage(r *request) (view, error) {
 	data := deliveryDetail{DeliveryDetail: r.delivery, Endpoint: r.endpoint, Health: healthOf(r.endpoint),
 		IsOpen: isOpenStatus(r.delivery.Status)}
 	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
-	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID)
+	v := view{Title: r.delivery.EventType, Data: &data}
+	if isForPart(r.Request) {
+		return v, nil // a refresh of the attempts does not show the request
+	}
+	return v, data.readRequest(r)
+}
+
+// readRequest reads the request as the endpoint gets it, with the settings of today.
+func (d *deliveryDetail) readRequest(r *request) error {
+	most := int64(web.TextLimit)
+	params := client.GetDeliveryRequestParams{MaxBytes: &most}
+	sent, err := r.api.GetDeliveryRequest(r.Context(), r.tenant(), r.delivery.ID, params)
 	switch {
 	case client.StatusOf(err) == http.StatusConflict:
-		data.Missing = "The content of this event is no longer stored, or cannot be composed now."
-	case client.StatusOf(err) == http.StatusTooManyRequests:
-		data.Missing = "The content cannot be shown now, because too many requests arrive. Reload the page in a minute."
+		d.Missing = "The content of this event is no longer stored, or cannot be composed now."
+	case client.StatusOf(err) == http.StatusTooManyRequests, client.StatusOf(err) == http.StatusServiceUnavailable:
+		d.Missing = "The content cannot be shown now, because too many requests arrive. Reload the page in a minute."
 	case err != nil:
-		return view{}, err
+		return err
 	}
-	data.Headers, data.Size = sent.Headers, len(sent.BodyBase64)
-	if data.IsBinary = !utf8.Valid(sent.BodyBase64); !data.IsBinary {
-		data.Body = sent.BodyBase64
+	maps.DeleteFunc(sent.Headers, func(name, _ string) bool { return isOfAttempt(name) })
+	d.Headers, d.Size = sent.Headers, sent.BodySize
+	if d.IsBinary = !utf8.Valid(web.WholeRunes(sent.BodyBase64)); !d.IsBinary {
+		d.Body = web.Show(sent.BodyBase64, sent.BodySize)
 	}
-	return view{Title: r.delivery.EventType, Data: data}, nil
+	return nil
+}
+
+// isOfAttempt reports whether each attempt has a value of its own for a header. The API tells those of
+// the next attempt.
+func isOfAttempt(name string) bool {
+	return strings.EqualFold(name, "Webhook-Timestamp") || strings.HasSuffix(strings.ToLower(name), "-attempt")
 }
 
 func (p *Portal) retryDelivery(r *request) (view, error) {

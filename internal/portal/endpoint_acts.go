@@ -11,7 +11,7 @@ import (
 )
 
 var actPages = []page{
-	{pattern: "POST /portal/endpoints/{endpoint}/test", handle: (*Portal).testEndpoint},
+	{pattern: "POST /portal/endpoints/{endpoint}/test", handle: (*Portal).testEndpoint, isTest: true},
 	{pattern: "POST /portal/endpoints/{endpoint}/pause", handle: (*Portal).pauseEndpoint},
 	{pattern: "POST /portal/endpoints/{endpoint}/resume", handle: (*Portal).resumeEndpoint},
 	{pattern: "POST /portal/endpoints/{endpoint}/enable", handle: (*Portal).enableEndpoint},

@@ -16,7 +16,7 @@ import (
 
 var editPages = []page{
 	{pattern: "GET /portal/endpoints/new", template: "endpoint_new", handle: (*Portal).newEndpoint},
-	{pattern: "POST /portal/endpoints/new", template: "endpoint_new", handle: (*Portal).createEndpoint},
+	{pattern: "POST /portal/endpoints/new", template: "endpoint_new", handle: (*Portal).createEndpoint, isTest: true},
 	{pattern: "GET /portal/endpoints/{endpoint}/edit", template: "endpoint_edit", handle: (*Portal).editEndpoint},
 	{pattern: "POST /portal/endpoints/{endpoint}/edit", template: "endpoint_edit", handle: (*Portal).updateEndpoint},
 }
@@ -32,6 +32,14 @@ type endpointForm struct {
 	Kept []string
 	// Endpoint is the endpoint that is edited.
 	Endpoint client.Subscription
+}
+
+// Count returns the number of the types.
+func (f endpointForm) Count() (n int) {
+	for _, c := range f.Types {
+		n += len(c.Types)
+	}
+	return n
 }
 
 func (p *Portal) newEndpoint(r *request) (view, error) {
@@ -57,7 +65,7 @@ func (p *Portal) createEndpoint(r *request) (view, error) {
 	}
 	validate := r.PostForm.Get("validate") != ""
 	body := client.SubscriptionCreate{Name: strings.TrimSpace(r.PostForm.Get("name")), URL: strings.TrimSpace(r.PostForm.Get("url")),
-		EventTypes: chosen, ScopeFilter: []string{r.session.Scope}, Headers: headers, Validate: &validate}
+		EventTypes: chosen, ScopeFilter: []string{r.scope()}, Headers: headers, Validate: &validate}
 	created, err := r.api.CreateSubscription(r.detached(), r.tenant(), body)
 	if data.Form.Refuse(err) {
 		return refused("Add an endpoint", data), nil
@@ -103,6 +111,9 @@ func (p *Portal) updateEndpoint(r *request) (view, error) {
 		return refused(title, data), nil
 	}
 	patch := r.endpointPatch(&data.Form, types, data.Kept)
+	if sent := data.Form.Get("url"); r.isForAgents() && sent != "" && sent != r.endpoint.URL {
+		data.Form.AddFault("url", "is set by the sender")
+	}
 	if len(data.Form.Faults) > 0 {
 		return refused(title, data), nil
 	}
@@ -122,7 +133,8 @@ func (p *Portal) updateEndpoint(r *request) (view, error) {
 	return redirect(r.base(), "The endpoint was changed.")
 }
 
-// endpointPatch returns the members to change. The shown URL keeps the stored one. A header that the
+// endpointPatch returns the members to change. The shown URL keeps the stored one, and the URL of an
+// endpoint for agents is not changed. A header that the
 // form no longer has is deleted with null.
 func (r *request) endpointPatch(f *web.Form, types []client.EventType, kept []string) map[string]any {
 	headers := map[string]any{}
@@ -132,9 +144,16 @@ func (r *request) endpointPatch(f *web.Form, types []client.EventType, kept []st
 	for name, value := range parseHeaders(f) {
 		headers[name] = value
 	}
-	return map[string]any{"name": strings.TrimSpace(f.Get("name")), "url": strings.TrimSpace(f.Get("url")),
-		"event_types": r.chosenTypes(f, types, kept), "headers": headers}
+	patch := map[string]any{"name": strings.TrimSpace(f.Get("name")), "event_types": r.chosenTypes(f, types, kept), "headers": headers}
+	if !r.isForAgents() {
+		patch["url"] = strings.TrimSpace(f.Get("url"))
+	}
+	return patch
 }
+
+// isForAgents reports whether an agent in the network of the sender delivers to the endpoint. The
+// gateway does not check addresses there, so only the sender chooses the URL.
+func (r *request) isForAgents() bool { return len(r.endpoint.TargetLabels) > 0 }
 
 // chosenTypes returns the event types of a form: those that are offered, and the kept ones.
 func (r *request) chosenTypes(f *web.Form, offered []client.EventType, kept []string) []string {

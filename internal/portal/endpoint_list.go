@@ -52,12 +52,13 @@ type endpointDetail struct {
 	Stats      client.SubscriptionStats
 	Deliveries []client.Delivery
 	Strip      []client.Delivery // the latest deliveries, the oldest first
+	Blanks     int               // cells of the strip that have no delivery
 	Statuses   []deliveryState
 	Filter     string // status of the listed deliveries; "" for all
 	Missed     int64  // deliveries that an outage has held
 	Pager      pager
 	Replays    []client.Replay
-	IsBusy     bool // a replay is running, or deliveries are in flight
+	IsBusy     bool // the status changes by itself, a replay is running, or deliveries are in flight
 }
 
 func (p *Portal) endpointPage(r *request) (view, error) {
@@ -80,14 +81,14 @@ func (p *Portal) endpointPage(r *request) (view, error) {
 		return view{}, err
 	}
 	data.Replays = replays.Items
-	data.IsBusy = slices.ContainsFunc(data.Replays, func(x client.Replay) bool { return x.Status == client.ReplayStatusRunning }) ||
+	data.IsBusy = data.Health.Kind == "running" || slices.ContainsFunc(data.Replays, func(x client.Replay) bool { return x.Status == client.ReplayStatusRunning }) ||
 		data.Health.Kind == "ok" && slices.ContainsFunc(data.Deliveries, isOpen)
 	return view{Title: r.endpoint.Name, Data: data}, nil
 }
 
 // readDeliveries reads a page of the deliveries, and the latest ones for the strip.
 func (p *Portal) readDeliveries(r *request, data *endpointDetail) error {
-	const rows, cells = 20, 60
+	const rows, cells = 20, 50
 	list := func(limit int64, status, cursor *string) (client.DeliveryPage, error) {
 		params := client.ListSubscriptionDeliveriesParams{Limit: &limit, Cursor: cursor}
 		if status != nil {
@@ -100,7 +101,7 @@ func (p *Portal) readDeliveries(r *request, data *endpointDetail) error {
 	if err != nil {
 		return err
 	}
-	data.Strip = slices.Clone(latest.Items)
+	data.Strip, data.Blanks = slices.Clone(latest.Items), cells-len(latest.Items)
 	slices.Reverse(data.Strip)
 	found, err := list(rows, r.filter("status"), r.filter("cursor"))
 	if err != nil {

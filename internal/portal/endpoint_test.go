@@ -102,8 +102,8 @@ func TestActsCallTheAPIAndLeadBack(t *testing.T) {
 func TestReplayShowsAnEstimateBeforeItStarts(t *testing.T) {
 	f := newFixture(t)
 	page := "/portal/endpoints/" + own + "/replay"
-	f.get(page).is(http.StatusOK).shows(`value="2026-01-30T14:02"`).lacks("Send again<")
-	f.get(page+"?since=2026-01-31T10:00&what=failed").is(http.StatusOK).shows("1 stored delivery", "an estimate", "Send again<")
+	f.get(page).is(http.StatusOK).shows(`value="2026-01-30T14:02"`).lacks("Start the replay<")
+	f.get(page+"?since=2026-01-31T10:00&what=failed").is(http.StatusOK).shows("<strong>1 delivery</strong>", "an estimate", "Start the replay<")
 	if got := f.called("GET " + T + "/subscriptions/" + own + "/deliveries").Query; !strings.Contains(got, "status=dead") || !strings.Contains(got, "created_after=2026-01-31T10") {
 		t.Errorf("query of the estimate, got %q", got)
 	}
@@ -141,6 +141,25 @@ func TestPartsAreRefreshedOnlyWhileSomethingIsInProgress(t *testing.T) {
 	f.get("/portal/endpoints/"+own).shows("data-refresh", "/replays/"+ownReplay+"/cancel")
 }
 
+func TestPageOfADeliveryShowsNoHeadersOfTheNextAttempt(t *testing.T) {
+	f := newFixture(t)
+	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", client.DeliveryRequest{BodyBase64: []byte(`{}`),
+		Headers: map[string]string{"Webhook-Id": "1", "Webhook-Timestamp": "2", "X-Acme-Attempt": "3"}})
+	f.get("/portal/deliveries/"+ownDelivery).is(http.StatusOK).shows("Webhook-Id").lacks("Webhook-Timestamp", "X-Acme-Attempt")
+}
+
+func TestRefreshOfADeliveryReadsNoRequest(t *testing.T) {
+	f := newFixture(t)
+	r := f.request(http.MethodGet, "/portal/deliveries/"+ownDelivery, nil)
+	r.Header.Set("HX-Request", "true")
+	f.do(r).is(http.StatusOK)
+	for _, c := range f.api.calls {
+		if strings.HasSuffix(c.Call, "/request") {
+			t.Errorf("the page called %s", c.Call)
+		}
+	}
+}
+
 func TestDeliveryWithoutStoredContentIsShown(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", &client.Problem{Status: http.StatusConflict})
@@ -164,5 +183,25 @@ func TestExampleFitsItsSchema(t *testing.T) {
 		if got, _ := json.Marshal(portal.SchemaExample(schema)); string(got) != c.want {
 			t.Errorf("example of %s, got %s, want %s", c.schema, got, c.want)
 		}
+	}
+}
+
+// Only the sender knows the network of its agents, so only the sender chooses where they send.
+func TestEndpointForAgentsKeepsItsURL(t *testing.T) {
+	f := newFixture(t)
+	e := client.Subscription{ID: own, Name: "Inside", URL: "https://svc.example/…", Status: "active", ScopeFilter: []string{scope},
+		EventTypes: []string{"order.created"}, Version: 3, TargetLabels: []string{"env:prod"}}
+	f.answer("GET "+T+"/subscriptions/"+own, e)
+	f.answer("PATCH "+T+"/subscriptions/"+own, e)
+	edit := "/portal/endpoints/" + own + "/edit"
+	f.get(edit).is(http.StatusOK).shows(`id="f-url" value="https://svc.example/…" readonly`, "To change it, ask the sender").lacks(`name="url"`)
+	for _, to := range []string{"http://169.254.169.254/latest/meta-data", "https://svc.example/other"} {
+		f.post(edit, url.Values{"name": {"Inside"}, "url": {to}, "event_types": {"order.created"}, "version": {"3"}}).
+			is(http.StatusUnprocessableEntity).shows("is set by the sender").lacks("169.254")
+	}
+	f.changesNothing()
+	f.post(edit, url.Values{"name": {"Within"}, "event_types": {"order.created"}, "version": {"3"}}).redirects("/portal/endpoints/" + own)
+	if body := f.called("PATCH " + T + "/subscriptions/" + own).Body; strings.Contains(body, "url") || !strings.Contains(body, "Within") {
+		t.Errorf("the change is %s, want a name and no url", body)
 	}
 }

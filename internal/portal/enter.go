@@ -22,8 +22,14 @@ var (
 			"open the link in a window of its own, and use https."}
 )
 
-// enter starts a session with the signed link of a tenant.
+// enter starts a session with the signed link of a tenant. A HEAD request, with which programs look at
+// links, starts none.
 func (p *Portal) enter(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
 	s, err := p.open(r)
 	if err == nil {
 		_, err = p.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s)
@@ -57,6 +63,9 @@ func (p *Portal) open(r *http.Request) (session.Session, error) {
 	case err != nil:
 		return session.Session{}, errLink
 	}
+	if err := p.takeEntry(r); err != nil {
+		return session.Session{}, err
+	}
 	slugs, err := p.Tenants.TenantSlugs(r.Context(), []eventhook.TenantID{link.TenantID})
 	if err != nil {
 		return session.Session{}, err
@@ -75,6 +84,8 @@ func sessionOf(link portallink.Link, slug string) session.Session {
 	if !link.IsReadOnly {
 		scopes = append(scopes, eventhook.ScopeManage)
 	}
+	grant := &eventhook.Grant{Name: name, Tenants: map[string][]eventhook.Scope{slug: scopes},
+		Customer: &eventhook.Customer{Scope: link.Scope, LinkID: link.ID, MaxEndpoints: link.MaxEndpoints}}
 	return session.Session{Kind: session.Portal, Name: name, TenantSlug: slug, Scope: link.Scope, ReadOnly: link.IsReadOnly,
-		ExpiresAt: link.ExpiresAt, Grant: &eventhook.Grant{Name: name, Tenants: map[string][]eventhook.Scope{slug: scopes}}}
+		ExpiresAt: link.ExpiresAt, Grant: grant}
 }

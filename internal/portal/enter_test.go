@@ -1,6 +1,7 @@
 package portal_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/portallink"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 func TestLinkStartsASessionUntilItExpires(t *testing.T) {
@@ -24,6 +26,11 @@ func TestLinkStartsASessionUntilItExpires(t *testing.T) {
 	f.get("/portal").is(http.StatusOK).shows("Production", "customer-42")
 	f.now = today.Add(time.Hour)
 	f.get("/portal").is(http.StatusUnauthorized).shows("You need a new link", "ask for a new link").lacks("Production")
+	r := f.request(http.MethodGet, "/portal/endpoints/"+own, nil)
+	r.Header.Set("HX-Request", "true") // of a page that refreshes itself
+	if got := f.do(r).is(http.StatusUnauthorized).header.Get("HX-Refresh"); got != "true" {
+		t.Errorf("HX-Refresh, got %q, want true", got)
+	}
 }
 
 func TestLinkThatIsNotValidSaysToAskForANewOne(t *testing.T) {
@@ -40,6 +47,15 @@ func TestLinkThatIsNotValidSaysToAskForANewOne(t *testing.T) {
 			t.Errorf("%s: status %d with cookie %q, want a refusal without one", link, page.status, page.header.Get("Set-Cookie"))
 		}
 	}
+}
+
+func TestHeadStartsNoSession(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	page := f.do(f.request(http.MethodHead, f.link(false), nil)).is(http.StatusMethodNotAllowed)
+	if page.header.Get("Allow") != "GET" || page.header.Get("Set-Cookie") != "" {
+		t.Errorf("headers, got %v, want no cookie", page.header)
+	}
+	f.get(f.link(false)).redirects("/portal/entered")
 }
 
 func TestBrowserWithoutCookiesIsTold(t *testing.T) {
@@ -65,7 +81,7 @@ func TestSessionEndsWithTheTenant(t *testing.T) {
 
 func TestLeavingEndsTheSession(t *testing.T) {
 	f := newFixture(t)
-	f.post("/portal/leave", nil).is(http.StatusOK).shows("You have left").lacks("customer-42")
+	f.post("/portal/leave", nil).is(http.StatusOK).shows("You are signed out").lacks("customer-42")
 	f.get("/portal").is(http.StatusUnauthorized)
 }
 
@@ -83,17 +99,27 @@ func TestActsNeedTheTokenOfTheSessionAndItsOwnSite(t *testing.T) {
 	f.do(r).redirects("/portal/endpoints/" + own)
 }
 
+// policy is the Content-Security-Policy of each page, without the origins that may embed it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors "
+
+func TestHtmxEvaluatesNoTextInThePortal(t *testing.T) {
+	newFixture(t).get("/portal").is(http.StatusOK).shows(`<meta name="htmx-config" content='` +
+		`{"includeIndicatorStyles":false,"allowEval":false,"historyCacheSize":0,"defaultSettleDelay":0}'>`)
+}
+
 func TestPortalCanBeEmbeddedByTheConfiguredOriginsOnly(t *testing.T) {
 	f := newFixture(t)
 	alone := f.get("/portal").header
-	if policy := alone.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || alone.Get("X-Frame-Options") != "DENY" {
+	if got := alone.Get("Content-Security-Policy"); got != policy+"'none'" || alone.Get("X-Frame-Options") != "DENY" {
 		t.Errorf("headers without origins, got %v, want no frame", alone)
 	}
 	f = newFixtureOf(t, branding.Config{FrameAncestors: []string{"https://app.example.com"}})
 	f.enter(f.link(false))
 	embedded := f.get("/portal").header
-	if policy := embedded.Get("Content-Security-Policy"); !strings.HasSuffix(policy, "frame-ancestors https://app.example.com") || embedded.Get("X-Frame-Options") != "" ||
-		embedded.Get("Cross-Origin-Resource-Policy") != "cross-origin" || embedded.Get("Cross-Origin-Opener-Policy") != "" {
+	if got := embedded.Get("Content-Security-Policy"); got != policy+"https://app.example.com" ||
+		embedded.Get("X-Frame-Options") != "" || embedded.Get("Cross-Origin-Resource-Policy") != "cross-origin" ||
+		embedded.Get("Cross-Origin-Opener-Policy") != "" {
 		t.Errorf("headers with an origin, got %v, want a frame of it", embedded)
 	}
 }
@@ -111,8 +137,32 @@ func TestThemeLeadsBackToThePortalOnly(t *testing.T) {
 	f := newFixture(t)
 	f.post("/portal/theme", url.Values{"theme": {"dark"}, "next": {"/portal/types?x=1"}}).redirects("/portal/types?x=1")
 	f.get("/portal/types").shows(`data-theme="dark"`)
-	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", ""} {
+	for _, next := range []string{"https://evil.example/portal/x", "//evil.example/portal/", `/portal/\evil`, "/console", "/portal/../console", "/portal/x/..%2f..%2fevil", ""} {
 		f.post("/portal/theme", url.Values{"theme": {"evil"}, "next": {next}}).redirects("/portal")
 	}
 	f.get("/portal/types").lacks("data-theme=")
+}
+
+func TestRandomCookiesAreLimitedByAddress(t *testing.T) {
+	f := newFixture(t)
+	get := func(token string) reply {
+		r := f.request(http.MethodGet, "/portal", nil)
+		r.Header.Set("Cookie", session.SecurePrefix+"eventhook_portal="+token)
+		return f.do(r)
+	}
+	for n := range 20 {
+		get(fmt.Sprintf("%043d", 4*n)).is(http.StatusUnauthorized)
+	}
+	if got := get(fmt.Sprintf("%043d", 400)).is(http.StatusTooManyRequests).shows("Too busy", "Try again in a minute").header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After, got %q, want 1", got)
+	}
+	f.get("/portal").is(http.StatusOK)
+}
+
+func TestLinkStartsFewSessionsPerSecond(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	for range 50 {
+		f.get(f.link(false)).redirects("/portal/entered")
+	}
+	f.get(f.link(false)).is(http.StatusTooManyRequests).shows("Too many people signed in from your address")
 }

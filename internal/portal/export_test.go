@@ -1,7 +1,7 @@
 package portal
 
-// Patterns returns the patterns of all pages and acts.
-func Patterns() (patterns []string) {
+// PagePatterns returns the patterns of all pages and acts.
+func PagePatterns() (patterns []string) {
 	for _, p := range pages() {
 		patterns = append(patterns, p.pattern)
 	}

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,9 +52,11 @@ type fixture struct {
 	portal  *portal.Portal
 	api     *fakeAPI
 	tenants *fakeTenants
-	browser map[string]*http.Cookie
-	csrf    string
-	now     time.Time
+
+	sessions *session.Sessions
+	browser  map[string]*http.Cookie
+	csrf     string
+	now      time.Time
 }
 
 // newFixture returns a portal and a browser that entered it with a link for changes.
@@ -68,8 +72,9 @@ func newFixtureOf(t *testing.T, look branding.Config) *fixture {
 	f := &fixture{T: t, api: &fakeAPI{answers: map[string]any{}}, browser: map[string]*http.Cookie{}, now: today,
 		tenants: &fakeTenants{tenant: eventhook.Tenant{ID: eventhook.NewID[eventhook.Tenant](today), Slug: "acme", Status: eventhook.TenantActive}}}
 	now := func() time.Time { return f.now }
-	sessions := session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now})
-	f.portal = portal.New(portal.Config{API: f.api, Sessions: sessions, Tenants: f.tenants, LinkKey: linkKey, Branding: look, Log: slog.New(slog.DiscardHandler), Now: now})
+	client := func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }
+	f.sessions = session.New(session.Config{Kind: session.Portal, Cookies: session.PortalCookies(), Store: sessiontest.NewStore(now), Now: now, Client: client})
+	f.portal = portal.New(portal.Config{API: f.api, Sessions: f.sessions, Tenants: f.tenants, LinkKey: linkKey, Branding: look, Log: slog.New(slog.DiscardHandler), Now: now, Client: client})
 	f.prepareCustomer()
 	return f
 }
@@ -215,9 +220,13 @@ func (r reply) redirects(to string) reply {
 }
 
 // fakeTenants has one tenant.
-type fakeTenants struct{ tenant eventhook.Tenant }
+type fakeTenants struct {
+	tenant eventhook.Tenant
+	found  int // calls of TenantSlugs
+}
 
 func (t *fakeTenants) TenantSlugs(_ context.Context, ids []eventhook.TenantID) (map[eventhook.TenantID]string, error) {
+	t.found++
 	if len(ids) == 1 && ids[0] == t.tenant.ID {
 		return map[eventhook.TenantID]string{t.tenant.ID: t.tenant.Slug}, nil
 	}
@@ -233,6 +242,8 @@ func (t *fakeTenants) Tenant(_ context.Context, slug string) (eventhook.Tenant, 
 
 // fakeAPI answers calls with prepared values and records them.
 type fakeAPI struct {
+	hold    chan struct{} // calls wait for it, unless it is nil
+	held    atomic.Int64  // calls that have begun
 	mu      sync.Mutex
 	answers map[string]any
 	calls   []apiCall
@@ -249,6 +260,10 @@ func (c apiCall) isChange() bool { return !strings.HasPrefix(c.Call, "GET ") }
 
 // ServeHTTP answers with the prepared value. A call that no test prepared is a 404.
 func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.held.Add(1)
+	if a.hold != nil {
+		<-a.hold
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)

@@ -56,7 +56,8 @@ func (r *request) admitEndpoint(id string) error {
 	return nil
 }
 
-// admitDelivery loads a delivery and its endpoint. A delivery to a route's target has no endpoint.
+// admitDelivery loads a delivery and its endpoint. A delivery to a route's target has no endpoint. The
+// API answers 404 to a delivery whose event is not of the customer's scope.
 func (r *request) admitDelivery(id string) error {
 	if _, err := eventhook.ParseID[eventhook.Delivery](id); err != nil {
 		return errNotFound
@@ -80,12 +81,12 @@ func (r *request) admitDelivery(id string) error {
 // sees reports whether a subscription is an endpoint of the customer.
 func (r *request) sees(s client.Subscription) bool {
 	isOperator := s.IsOperator != nil && *s.IsOperator
-	return !isOperator && eventhook.SubscriptionSettings{ScopeFilter: s.ScopeFilter}.IsVisibleTo(r.session.Scope)
+	return !isOperator && eventhook.SubscriptionSettings{ScopeFilter: s.ScopeFilter}.IsVisibleTo(r.scope())
 }
 
 // endpoints returns a page of the endpoints that the customer may see.
 func (r *request) endpoints(limit int64) (found []client.Subscription, next *string, err error) {
-	scope := r.session.Scope
+	scope := r.scope()
 	params := client.ListSubscriptionsParams{Scope: &scope, Limit: &limit, Cursor: r.filter("cursor")}
 	page, err := r.api.ListSubscriptions(r.Context(), r.session.TenantSlug, params)
 	if err != nil {

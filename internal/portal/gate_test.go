@@ -2,13 +2,18 @@ package portal_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/portal"
+	"github.com/eventhook/eventhook/internal/session"
 )
 
 // foreign are ids that the customer must not reach, by what they name.
@@ -63,12 +68,20 @@ func (f *fixture) open(method, path string) reply {
 	return f.post(path, url.Values{"name": {"x"}, "url": {"https://x.example"}, "event_types": {"order.created"}, "version": {"3"}, "since": {"2026-01-31T00:00"}})
 }
 
+// csrfToken matches the tokens of forms, which differ on each page.
+var csrfToken = regexp.MustCompile(`"[\w-]{86}"`)
+
+// without returns a page without an address and without tokens.
+func (r reply) without(path string) string {
+	return csrfToken.ReplaceAllString(strings.ReplaceAll(r.body, path, ""), `""`)
+}
+
 func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 	f := newFixture(t)
 	f.prepareForeign()
 	unknown := f.get("/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff").is(http.StatusNotFound)
 	checked := 0
-	for _, pattern := range portal.Patterns() {
+	for _, pattern := range portal.PagePatterns() {
 		if !strings.Contains(pattern, "{endpoint}") && !strings.Contains(pattern, "{delivery}") {
 			continue
 		}
@@ -76,7 +89,7 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 			f.api.calls = nil
 			method, path := withIDs(pattern, id)
 			page := f.open(method, path).is(http.StatusNotFound).lacks("Foreign")
-			if got, want := strings.ReplaceAll(page.body, path, ""), strings.ReplaceAll(unknown.body, "/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff", ""); got != want {
+			if got, want := page.without(path), unknown.without("/portal/endpoints/01a2c84f-0000-7000-8000-00000000ffff"); got != want {
 				t.Errorf("%s %s (%s) differs from the page of an unknown id:\n%s", method, path, name, got)
 			}
 			for _, c := range f.api.calls {
@@ -95,7 +108,8 @@ func TestNoPageShowsOrChangesWhatIsNotOfTheCustomer(t *testing.T) {
 func TestLinkForReadingChangesNothing(t *testing.T) {
 	f := newFixtureOf(t, branding.Config{})
 	f.enter(f.link(true))
-	for _, pattern := range portal.Patterns() {
+	f.get("/portal/nothing").is(http.StatusNotFound)
+	for _, pattern := range portal.PagePatterns() {
 		method, path := withIDs(pattern, own)
 		path = strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1)
 		f.api.calls = nil
@@ -109,7 +123,7 @@ func TestLinkForReadingChangesNothing(t *testing.T) {
 				t.Errorf("%s called %v, want no call", pattern, f.api.calls)
 			}
 		default:
-			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<")
+			page := f.open(method, path).lacks("Add endpoint<", "/rotate", "/delete", "/pause", "/retry", "Send again<", "Start the replay<", "Replay…", "Recover<")
 			if page.status != http.StatusOK && page.status != http.StatusSeeOther {
 				t.Errorf("%s: status %d, want a page", pattern, page.status)
 			}
@@ -122,7 +136,7 @@ func TestPortalCallsTheAPIOfItsTenantWithItsGrantOnly(t *testing.T) {
 	for _, isReadOnly := range []bool{false, true} {
 		f := newFixtureOf(t, branding.Config{})
 		f.enter(f.link(isReadOnly))
-		for _, pattern := range portal.Patterns() {
+		for _, pattern := range portal.PagePatterns() {
 			if method, path := withIDs(pattern, own); method == http.MethodGet {
 				f.open(method, strings.Replace(path, "/deliveries/"+own, "/deliveries/"+ownDelivery, 1))
 			}
@@ -131,8 +145,8 @@ func TestPortalCallsTheAPIOfItsTenantWithItsGrantOnly(t *testing.T) {
 		for _, c := range f.api.calls {
 			g := c.Session.Grant
 			if !strings.Contains(c.Call, " "+T+"/") || g == nil || g.Name != "portal customer-42" || len(g.Tenants) != 1 || len(g.Tenants["acme"]) != want || g.Admin ||
-				g.AdminReadOnly || c.Session.Via != "portal" {
-				t.Errorf("call %s with grant %+v via %q, want one of acme with %d scopes via portal", c.Call, g, c.Session.Via, want)
+				g.AdminReadOnly || g.Customer == nil || g.Customer.Scope != scope || g.Customer.MaxEndpoints != 20 || c.Session.Via != "portal" {
+				t.Errorf("call %s with grant %+v via %q, want one of the customer of acme with %d scopes via portal", c.Call, g, c.Session.Via, want)
 			}
 		}
 	}
@@ -144,5 +158,21 @@ func TestListHasNoEndpointOfAnotherCustomer(t *testing.T) {
 	f.get("/portal").is(http.StatusOK).lacks("Foreign").shows("No endpoints yet")
 	if got := f.called("GET " + T + "/subscriptions").Query; got != "limit=20&scope=customer-42" {
 		t.Errorf("query, got %q, want one for the scope", got)
+	}
+}
+
+// A grant of an earlier version does not restrict the API to the customer.
+func TestSessionWithoutACustomerIsRefused(t *testing.T) {
+	f := newFixtureOf(t, branding.Config{})
+	w := httptest.NewRecorder()
+	_, err := f.sessions.Start(t.Context(), w, f.request(http.MethodGet, "/portal", nil), session.Session{TenantSlug: "acme", Scope: scope,
+		ExpiresAt: today.Add(time.Hour), Grant: &eventhook.Grant{Name: "portal " + scope, Tenants: map[string][]eventhook.Scope{"acme": {eventhook.ScopeRead}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.browser["session"] = w.Result().Cookies()[0]
+	f.get("/portal").is(http.StatusUnauthorized).lacks("Production")
+	if len(f.api.calls) > 0 {
+		t.Errorf("the page called %v, want nothing", f.api.calls)
 	}
 }

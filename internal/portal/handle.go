@@ -8,7 +8,9 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/session"
+	"github.com/eventhook/eventhook/internal/web"
 )
 
 // maxForm limits the body of a form in bytes.
@@ -20,10 +22,12 @@ func (p *Portal) handler(page page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, token, err := p.session(w, r)
 		if err != nil {
-			p.fail(w, &request{Request: r}, err)
+			p.refuseSession(w, r, err)
 			return
 		}
-		in, err := p.newRequest(r, s, token)
+		var memory api.HeldMemory // of the answers of the API, until the page is written
+		defer memory.Release()
+		in, err := p.newRequest(r, s, token, &memory)
 		if err != nil {
 			p.fail(w, &request{Request: r}, err)
 			return
@@ -44,6 +48,12 @@ func (p *Portal) handler(page page) http.Handler {
 }
 
 func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
+	release, err := p.limits.acquire(r.Context(), customer{r.tenant(), r.scope()}, page)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	defer release()
 	if err := r.admit(page); err != nil {
 		p.fail(w, r, err)
 		return
@@ -61,6 +71,18 @@ func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
 	}
 }
 
+// refuseSession says why a request has no session. A page that refreshes a part of itself is loaded
+// again, so that it says so, too.
+func (p *Portal) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
+	if _, isEnd := errors.AsType[*client.Problem](err); isEnd && isForPart(r) {
+		w.Header().Set("HX-Refresh", "true")
+	}
+	p.fail(w, &request{Request: r}, err)
+}
+
+// isForPart reports whether a page asks for the present form of one of its parts.
+func isForPart(r *http.Request) bool { return r.Header.Get("Hx-Request") != "" }
+
 // The reasons why a request has no session that is valid.
 var (
 	errNoSession = &client.Problem{Status: http.StatusUnauthorized,
@@ -75,7 +97,7 @@ var (
 func (p *Portal) session(w http.ResponseWriter, r *http.Request) (session.Session, string, error) {
 	s, token, err := p.Sessions.Read(r)
 	switch {
-	case eventhook.KindOf(err) == eventhook.KindUnauthorized, err == nil && (s.Grant == nil || s.TenantSlug == ""):
+	case eventhook.KindOf(err) == eventhook.KindUnauthorized, err == nil && (s.Grant == nil || s.Grant.Customer == nil || s.TenantSlug == ""):
 		return s, "", errNoSession
 	case err != nil:
 		return s, "", err
@@ -110,7 +132,7 @@ type problemPage struct {
 
 // fail renders the page of an error: what failed, what to do, and the request id.
 func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
-	problem, ok := errors.AsType[*client.Problem](err)
+	problem, ok := errors.AsType[*client.Problem](problemOf(err))
 	if !ok {
 		if r.Context().Err() != nil {
 			return // the browser left
@@ -120,8 +142,18 @@ func (p *Portal) fail(w http.ResponseWriter, r *request, err error) {
 			Detail: "This page could not be built. Reload it in a few seconds."})
 		return
 	}
+	web.SetRetryAfter(w.Header(), problem.RetryAfter)
 	p.renderProblem(w, r, problemPage{Title: problemTitle(problem), Detail: problem.Detail, Status: problem.Status,
 		RequestID: problem.RequestID, Faults: problem.Errors})
+}
+
+// problemOf turns a limit of the sessions into the problem that the API has for its own limits. It
+// returns every other error unchanged.
+func problemOf(err error) error {
+	if limit, ok := errors.AsType[*eventhook.Error](err); ok && limit.Kind == eventhook.KindRateLimited {
+		return &client.Problem{Status: http.StatusTooManyRequests, Detail: limit.Message, RetryAfter: limit.RetryAfter}
+	}
+	return err
 }
 
 func problemTitle(p *client.Problem) string {

@@ -1,8 +1,11 @@
 package portal
 
 import (
+	"fmt"
 	"html/template"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/web"
@@ -28,6 +31,8 @@ var outages = map[string]health{
 // healthOf returns the state of an endpoint.
 func healthOf(s client.Subscription) health {
 	switch {
+	case s.SecretsLost != nil && *s.SecretsLost && len(s.TargetLabels) > 0:
+		return health{"failed", "incomplete", "The address of this endpoint was lost. Nothing is sent until the sender sets it again.", false}
 	case s.SecretsLost != nil && *s.SecretsLost:
 		return health{"failed", "incomplete",
 			"The address of this endpoint was lost. Nothing is sent until you set it again: edit the endpoint.", false}
@@ -57,23 +62,35 @@ func disabled(s client.Subscription) health {
 	return health{"muted", "off", "No events are delivered or kept. Enable the endpoint to receive new events.", true}
 }
 
-// deliveryState is a status of deliveries with its words.
-type deliveryState struct{ Status, Kind, Word string }
+// deliveryState is a status of deliveries with its words; Title begins with a capital.
+type deliveryState struct{ Status, Kind, Word, Title string }
 
 // deliveryStates are the statuses of deliveries.
-var deliveryStates = []deliveryState{{"success", "ok", "delivered"}, {"pending", "waiting", "waiting"}, {"acquired", "running", "sending"},
-	{"failed", "warning", "retrying"}, {"dead", "failed", "failed"}}
+var deliveryStates = []deliveryState{{"success", "ok", "delivered", "Delivered"}, {"pending", "waiting", "waiting", "Waiting"},
+	{"acquired", "running", "sending", "Sending"}, {"failed", "warning", "retrying", "Retrying"}, {"dead", "failed", "failed", "Failed"}}
 
 func stateOf(status client.DeliveryStatus) deliveryState {
 	if i := slices.IndexFunc(deliveryStates, func(s deliveryState) bool { return s.Status == string(status) }); i >= 0 {
 		return deliveryStates[i]
 	}
-	return deliveryState{string(status), "muted", string(status)}
+	return deliveryState{string(status), "muted", string(status), string(status)}
 }
 
 func deliveryStatus(status client.DeliveryStatus) template.HTML {
 	s := stateOf(status)
 	return web.StatusAs(s.Kind, s.Word)
+}
+
+// responseOf returns the response of the endpoint in a delivery's last attempt: the status, else what
+// failed; "" before the first attempt.
+func responseOf(d client.Delivery) string {
+	switch {
+	case d.StatusCode != nil:
+		return strings.TrimSpace(fmt.Sprint(*d.StatusCode, " ", http.StatusText(int(*d.StatusCode))))
+	case d.LastError != nil:
+		return *d.LastError
+	}
+	return ""
 }
 
 // cellOf returns the class and the title of a delivery's cell in the health strip.

@@ -14,8 +14,10 @@ type page struct {
 	// template is the name of the file in pages/, without .html; "" for acts that always redirect.
 	template string
 	handle   func(*Portal, *request) (view, error)
-	// isOwn is true for acts that concern the browser only, and that a session for reading has, too.
+	// isOwn is true for acts that concern the browser only, which a session for reading has, too.
 	isOwn bool
+	// isTest is true for acts that may wait for the response of an endpoint.
+	isTest bool
 }
 
 // changes reports whether the page changes something of the tenant.

@@ -2,10 +2,11 @@
 // endpoints of its scope, which are subscriptions in the API, and sees their deliveries.
 //
 // A signed link of the tenant (package portallink) starts a session. The portal calls the API's
-// handlers in this process with a grant for this one tenant, so that validation, limits and the audit
-// log are the API's own. The API knows no scopes of customers: gate.go is the only place that
-// decides what a customer may see and change, and every page with an id in its path passes it before
-// its handler runs. The package has no SQL and stores nothing.
+// handlers in this process with a grant for this one tenant and this one customer, so that validation,
+// limits, the audit log, and what a customer may see and change are the API's own. Besides, every page with
+// an id in its path passes gate.go before its handler runs. The package has no SQL and stores nothing.
+//
+// A customer has few requests in flight: see limits.go.
 //
 // A session ends with its link, when the tenant is suspended or closed, and when the customer leaves.
 // Pages work without the script and inside a frame of the origins that the operator configures.
@@ -16,6 +17,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -63,11 +65,11 @@ type Config struct {
 	LinkKey  []byte
 	Branding branding.Config // must be valid
 	Logo     branding.Logo
-	// IsHTTPS reports whether the browser used TLS although the request arrived without it, as in
-	// session.Config. nil: never.
-	IsHTTPS func(*http.Request) bool
-	Log     *slog.Logger
-	Now     func() time.Time
+	Jar      session.Jar // for the cookies besides those of sessions
+	// Client returns the client address of a request.
+	Client func(*http.Request) netip.Addr
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Portal serves the pages. Create it with New. It is safe for concurrent use.
@@ -75,30 +77,38 @@ type Portal struct {
 	Config
 	assets    *web.Assets
 	templates templates
+	limits    limits
 	mux       *http.ServeMux
+	patterns  []string // of the mux
 }
 
 // New returns a portal. It panics if a template is invalid, because templates are part of the
 // program.
 func New(c Config) *Portal {
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
-	}
 	files := map[string][]byte{"portal.css": slices.Concat(styles, c.Branding.CSS())}
 	if c.Logo.Name != "" {
 		files[c.Logo.Name] = c.Logo.Content
 	}
-	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), mux: http.NewServeMux()}
+	p := &Portal{Config: c, assets: web.NewAssets(Root+"/static/", files), limits: newLimits(), mux: http.NewServeMux()}
 	p.templates = parseTemplates(p.assets, c.Now)
-	p.mux.Handle("GET "+Root+"/static/", p.assets)
-	p.mux.HandleFunc("GET "+Root+"/enter", p.enter)
-	p.mux.HandleFunc("GET "+Root+"/entered", p.entered)
+	p.handle("GET "+Root+"/static/", p.assets)
+	p.handle("GET "+Root+"/enter", web.GetOnly(p.enter))
+	p.handle("GET "+Root+"/entered", http.HandlerFunc(p.entered))
 	for _, page := range pages() {
-		p.mux.Handle(page.pattern, p.handler(page))
+		p.handle(page.pattern, p.handler(page))
 	}
-	p.mux.Handle(Root+"/", p.handler(page{handle: (*Portal).nothing}))
+	p.handle(Root+"/", p.handler(page{handle: (*Portal).nothing, isOwn: true}))
 	return p
 }
+
+func (p *Portal) handle(pattern string, h http.Handler) {
+	p.mux.Handle(pattern, h)
+	p.patterns = append(p.patterns, pattern)
+}
+
+// Patterns returns the patterns of all routes, as http.ServeMux takes them. Tests check that each route
+// keeps its promises.
+func (p *Portal) Patterns() []string { return slices.Clone(p.patterns) }
 
 // ServeHTTP serves the paths under Root.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {

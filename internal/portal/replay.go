@@ -29,28 +29,29 @@ type replayForm struct {
 // deliveriesAtOnce and maxEstimate limit the deliveries that an estimate counts.
 const deliveriesAtOnce, maxEstimate = 200, 1000
 
+const replayTitle = "Replay deliveries"
+
 // timeField is the form of a time in a datetime-local field.
 const timeField = "2006-01-02T15:04"
 
 // replayPage shows the form, with an estimate for the window in the query.
 func (p *Portal) replayPage(r *request) (view, error) {
 	data := replayForm{Form: web.Form{Values: r.URL.Query(), Shown: []string{"since", "until"}}, Endpoint: r.endpoint}
-	title := "Send deliveries again"
 	if !data.Form.Values.Has("since") {
 		now := p.Now().UTC()
 		data.Form.Values = url.Values{"since": {now.Add(-24 * time.Hour).Format(timeField)}, "what": {"failed"}}
-		return view{Title: title, Data: data}, nil
+		return view{Title: replayTitle, Data: data}, nil
 	}
 	want, ok := replayOf(&data.Form)
 	if !ok {
-		return view{Title: title, Data: data, Status: http.StatusUnprocessableEntity}, nil
+		return view{Title: replayTitle, Data: data, Status: http.StatusUnprocessableEntity}, nil
 	}
 	count, isMore, err := r.estimate(want)
 	if data.Form.Refuse(err) {
-		return view{Title: title, Data: data, Status: http.StatusUnprocessableEntity}, nil
+		return view{Title: replayTitle, Data: data, Status: http.StatusUnprocessableEntity}, nil
 	}
 	data.Estimate, data.IsMore, data.IsNone = &count, isMore, count == 0 && want.Missing == nil
-	return view{Title: title, Data: data}, err
+	return view{Title: replayTitle, Data: data}, err
 }
 
 // replayOf returns the replay that a form describes; ok is false if the form has faults.
@@ -101,16 +102,16 @@ func (p *Portal) startReplay(r *request) (view, error) {
 	data := replayForm{Form: web.Form{Values: r.PostForm, Shown: []string{"since", "until"}}, Endpoint: r.endpoint}
 	want, ok := replayOf(&data.Form)
 	if !ok {
-		return view{Title: "Send deliveries again", Data: data, Status: http.StatusUnprocessableEntity}, nil
+		return view{Title: replayTitle, Data: data, Status: http.StatusUnprocessableEntity}, nil
 	}
 	started, err := r.api.ReplaySubscription(r.detached(), r.tenant(), r.endpoint.ID, want)
 	if data.Form.Refuse(err) {
-		return view{Title: "Send deliveries again", Data: data, Status: http.StatusUnprocessableEntity}, nil
+		return view{Title: replayTitle, Data: data, Status: http.StatusUnprocessableEntity}, nil
 	}
 	if err != nil {
 		return view{}, err
 	}
-	return redirect(r.base(), web.Plural(started.Estimated, "event is", "events are")+" sent again, oldest first (an estimate).")
+	return redirect(r.base(), "The replay has started: "+web.Plural(started.Estimated, "event", "events")+", oldest first (an estimate).")
 }
 
 func (p *Portal) cancelReplay(r *request) (view, error) {

@@ -23,8 +23,9 @@ type request struct {
 }
 
 // newRequest returns the request with a client for the API.
-func (p *Portal) newRequest(r *http.Request, s session.Session, token string) (*request, error) {
-	ctx := api.WithSession(r.Context(), api.Session{Grant: s.Grant, Via: string(session.Portal)})
+func (p *Portal) newRequest(r *http.Request, s session.Session, token string,
+	memory *api.HeldMemory) (*request, error) {
+	ctx := api.WithSession(r.Context(), api.Session{Grant: s.Grant, Via: string(session.Portal), Memory: memory})
 	in := &request{Request: r.WithContext(ctx), session: s, csrf: p.Sessions.CSRFToken(token)}
 	h := &http.Client{Transport: web.Transport{Handler: p.API, Request: in.Request}}
 	var err error
@@ -34,6 +35,9 @@ func (p *Portal) newRequest(r *http.Request, s session.Session, token string) (*
 
 // tenant returns the slug of the tenant.
 func (r *request) tenant() string { return r.session.TenantSlug }
+
+// scope returns the scope of the customer.
+func (r *request) scope() string { return r.session.Grant.Customer.Scope }
 
 // detached returns a context for a change that must be finished even if the browser disconnects.
 func (r *request) detached() context.Context { return context.WithoutCancel(r.Context()) }

@@ -21,6 +21,10 @@ func TestALinkOpensUntilItExpires(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		l := portallink.New(acme, "customer-42", now, time.Minute)
 		l.IsReadOnly = readOnly
+		if l.MaxEndpoints != 20 {
+			t.Errorf("got at most %d endpoints, want 20", l.MaxEndpoints)
+		}
+		l.MaxEndpoints = eventhook.MaxEndpointsLimit
 		token := l.Sign(key)
 		for _, at := range []time.Time{now, now.Add(time.Minute - time.Nanosecond)} {
 			if got, err := portallink.Open(key, token, at); err != nil || got != l {
@@ -70,6 +74,13 @@ func TestALinkForAPatternIsRefused(t *testing.T) {
 	for _, scope := range []string{"", "*", "customer-4/*", "a/"} {
 		if _, err := portallink.Open(key, portallink.New(acme, scope, now, time.Hour).Sign(key), now); !errors.Is(err, portallink.ErrInvalid) {
 			t.Errorf("scope %q: got %v, want ErrInvalid", scope, err)
+		}
+	}
+	for _, most := range []int{0, eventhook.MaxEndpointsLimit + 1} {
+		l := portallink.New(acme, "customer-4", now, time.Hour)
+		l.MaxEndpoints = most
+		if _, err := portallink.Open(key, l.Sign(key), now); !errors.Is(err, portallink.ErrInvalid) {
+			t.Errorf("at most %d endpoints: got %v, want ErrInvalid", most, err)
 		}
 	}
 	longest := portallink.New(acme, strings.Repeat("x", eventhook.MaxScopePattern), now, time.Hour)

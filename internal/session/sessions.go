@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -14,18 +15,23 @@ import (
 // Config configures Sessions.
 type Config struct {
 	Kind    Kind
-	Cookies Cookies
+	Cookies Cookie
 	Store   Store
-	// IsHTTPS reports whether the client's connection is encrypted although the request arrived
-	// without TLS, because a trusted proxy says so. nil: never. See IsPlainLoopback.
-	IsHTTPS func(*http.Request) bool
-	Now     func() time.Time // nil: time.Now
+	Jar     Jar
+	// Client returns the client address of a request, by which unknown tokens and codes, and starts of
+	// sessions, are limited. nil: no limits.
+	Client func(*http.Request) netip.Addr
+	// Actor returns the address and the ids of a request for the audit log. nil: they are unknown.
+	Actor func(*http.Request) eventhook.Actor
+	Now   func() time.Time // nil: time.Now
 }
 
 // Sessions starts, reads and ends the sessions of one kind. It is safe for concurrent use.
 type Sessions struct {
 	Config
-	origin *http.CrossOriginProtection
+	origin   *http.CrossOriginProtection
+	limits   *limiter
+	watchers watchers
 }
 
 // New returns the Sessions of a configuration.
@@ -33,10 +39,10 @@ func New(c Config) *Sessions {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.IsHTTPS == nil {
-		c.IsHTTPS = func(*http.Request) bool { return false }
+	if c.Actor == nil {
+		c.Actor = func(*http.Request) eventhook.Actor { return eventhook.Actor{} }
 	}
-	return &Sessions{Config: c, origin: http.NewCrossOriginProtection()}
+	return &Sessions{Config: c, origin: http.NewCrossOriginProtection(), limits: newLimiter(c.Client, c.Now)}
 }
 
 // errNone is the same for a missing, an unknown and an expired token.
@@ -47,8 +53,12 @@ var errLink = &eventhook.Error{Kind: eventhook.KindNotFound, Message: "The link 
 
 // Start signs a browser in: it stores the session and sets the cookie. It sets ID, Kind, CreatedAt and
 // LastSeenAt, and, if it is zero, ExpiresAt to MaxAge from now. It ends the session that the
-// request had before.
+// request had before. The error is KindRateLimited if too many sessions were started from the client
+// address.
 func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Request, n Session) (Session, error) {
+	if err := s.limits.start(r); err != nil {
+		return n, err
+	}
 	if err := s.deleteOf(ctx, r); err != nil {
 		return n, err
 	}
@@ -58,49 +68,78 @@ func (s *Sessions) Start(ctx context.Context, w http.ResponseWriter, r *http.Req
 		n.ExpiresAt = now.Add(MaxAge)
 	}
 	token := newToken()
-	if err := s.Store.CreateWebSession(ctx, hashOf(token), n); err != nil {
+	hash := hashOf(token)
+	if err := s.Store.CreateWebSession(ctx, hash[:], n, s.Actor(r)); err != nil {
 		return n, err
 	}
-	http.SetCookie(w, s.cookie(r, token, n.ExpiresAt.Sub(now)))
+	s.setToken(w, r, token, n.ExpiresAt.Sub(now))
 	return n, nil
 }
 
-// Read returns the session of a request and its token. The error is KindUnauthorized if the
-// request has no valid session.
+// Read returns the session of a request of a person and its token. The error is KindUnauthorized if
+// the request has no valid session, and KindRateLimited if in addition the client address has sent
+// too many tokens that are not valid.
 func (s *Sessions) Read(r *http.Request) (n Session, token string, err error) {
-	cookie, err := r.Cookie(s.Cookies.Name)
-	if err != nil || !isToken(cookie.Value) {
-		return Session{}, "", errNone
-	}
-	ctx, hash := r.Context(), hashOf(cookie.Value)
-	n, err = s.Store.WebSession(ctx, hash)
-	now := s.Now()
-	switch {
-	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && (n.Kind != s.Kind || !n.IsValid(now)):
-		return Session{}, "", errNone
-	case err != nil:
-		return Session{}, "", err
-	case now.Sub(n.LastSeenAt) >= touchInterval:
+	n, token, err = s.Peek(r)
+	if now := s.Now(); err == nil && now.Sub(n.LastSeenAt) >= touchInterval {
 		n.LastSeenAt = now
-		err = s.Store.TouchWebSession(ctx, hash, now)
+		hash := hashOf(token)
+		err = s.Store.TouchWebSession(r.Context(), hash[:], now)
 	}
-	return n, cookie.Value, err
+	return n, token, err
+}
+
+// Peek is Read for a request that a page sends by itself, which does not extend the session.
+func (s *Sessions) Peek(r *http.Request) (n Session, token string, err error) {
+	token = s.Jar.Get(r, s.Cookies.Name)
+	if !isToken(token) {
+		return Session{}, "", errNone
+	}
+	hash := hashOf(token)
+	err = s.limits.findToken(r, hash, func(ctx context.Context) (err error) {
+		n, err = s.find(ctx, hash)
+		return err
+	})
+	if err != nil {
+		return Session{}, "", err
+	}
+	return n, token, nil
+}
+
+// find returns the valid session with the hash of a token, or errNone.
+func (s *Sessions) find(ctx context.Context, hash tokenHash) (Session, error) {
+	n, err := s.Store.WebSession(ctx, hash[:])
+	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && (n.Kind != s.Kind || !n.IsValid(s.Now())) {
+		return Session{}, errNone
+	}
+	return n, err
 }
 
 // End signs a browser out: it deletes the session of the request and the cookie.
 func (s *Sessions) End(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	const deleteCookie = -time.Second
-	http.SetCookie(w, s.cookie(r, "", deleteCookie))
+	s.setToken(w, r, "", 0)
 	return s.deleteOf(ctx, r)
+}
+
+// Refuse records in the audit log that a known person or key was refused. The session has the Name of
+// the person, or the KeyHash.
+func (s *Sessions) Refuse(r *http.Request, n Session) error {
+	n.Kind = s.Kind
+	return s.Store.RecordRefusal(context.WithoutCancel(r.Context()), n, s.Actor(r))
 }
 
 // deleteOf deletes the session whose token a request has, if any.
 func (s *Sessions) deleteOf(ctx context.Context, r *http.Request) error {
-	cookie, err := r.Cookie(s.Cookies.Name)
-	if err != nil || !isToken(cookie.Value) {
-		return nil //nolint:nilerr // a request without a cookie has no session
+	token := s.Jar.Get(r, s.Cookies.Name)
+	if !isToken(token) {
+		return nil
 	}
-	return s.Store.DeleteWebSession(ctx, hashOf(cookie.Value))
+	hash := hashOf(token)
+	err := s.Store.DeleteWebSession(ctx, hash[:], s.Actor(r))
+	if err == nil {
+		s.watchers.end(hash)
+	}
+	return err
 }
 
 // NewLink stores a link to a session and returns its code. The code can be redeemed once within
@@ -112,19 +151,25 @@ func (s *Sessions) NewLink(ctx context.Context, n Session, ttl time.Duration) (c
 		n.ExpiresAt = end
 	}
 	code = newToken()
-	return code, s.Store.CreateWebLink(ctx, hashOf(code), n, end)
+	hash := hashOf(code)
+	return code, s.Store.CreateWebLink(ctx, hash[:], n, end)
 }
 
 // Redeem returns the session of a link, for Start. Concurrent callers with the same code get
-// it once. The error is KindNotFound for a code that is unknown, was redeemed or has expired.
-func (s *Sessions) Redeem(ctx context.Context, code string) (Session, error) {
+// it once. The error is KindNotFound for a code that is unknown, was redeemed or has expired, and
+// KindRateLimited if in addition the client address has sent too many such codes.
+func (s *Sessions) Redeem(r *http.Request, code string) (n Session, err error) {
 	if !isToken(code) {
 		return Session{}, errLink
 	}
-	n, err := s.Store.TakeWebLink(ctx, hashOf(code), s.Kind, s.Now())
-	if eventhook.KindOf(err) == eventhook.KindNotFound {
-		return Session{}, errLink
-	}
+	hash := hashOf(code)
+	err = s.limits.find(r, func(ctx context.Context) (err error) {
+		n, err = s.Store.TakeWebLink(ctx, hash[:], s.Kind, s.Now())
+		if eventhook.KindOf(err) == eventhook.KindNotFound {
+			return errLink
+		}
+		return err
+	})
 	return n, err
 }
 
@@ -143,7 +188,4 @@ func isToken(text string) bool {
 	return err == nil && len(raw) == tokenBytes
 }
 
-func hashOf(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
-	return hash[:]
-}
+func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }

@@ -163,7 +163,7 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 
 // isMeasured reports whether a settlement counts for the time from receipt to delivery.
 func isMeasured(s *outbound.DeliverySettlement) bool {
-	return s.Status == eventhook.DeliverySuccess && s.Attempt != nil && !s.Delivery.IsReleased && !s.IsTest
+	return s.Status == eventhook.DeliverySuccess && s.Attempt != nil && !s.Delivery.IsReleased && !s.IsUncounted
 }
 
 // Probed counts a probe.

@@ -172,7 +172,7 @@ func TestActsChangeTheirMetrics(t *testing.T) {
 		{"a recovered delivery and a test, whose times say nothing about the gateway", func(m *telemetry.Metrics) {
 			attempt := &eventhook.Attempt{StartedAt: instant}
 			m.SettledDeliveries([]*outbound.DeliverySettlement{{Delivery: &eventhook.Delivery{IsReleased: true}, Status: eventhook.DeliverySuccess, Attempt: attempt},
-				{Delivery: &eventhook.Delivery{}, Status: eventhook.DeliverySuccess, Attempt: attempt, IsTest: true}}, 0, 0)
+				{Delivery: &eventhook.Delivery{}, Status: eventhook.DeliverySuccess, Attempt: attempt, IsUncounted: true}}, 0, 0)
 		}, map[string]float64{`deliveries_settled_total{status="success"}`: 2, "deliveries_recovered_total": 1, "deliveries_settle_seconds_count": 1}},
 		{"deliveries that are too old", func(m *telemetry.Metrics) { m.DeliveriesExpired(3) }, map[string]float64{`dead_letters_total{kind="delivery"}`: 3}},
 		{"executions whose last lease ran out", func(m *telemetry.Metrics) { m.ExecutionsLost(2) }, map[string]float64{`dead_letters_total{kind="execution"}`: 2}},

@@ -25,7 +25,7 @@ func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 	defer m.mu.Unlock()
 	failed := map[failedEvent]bool{} // targets of one event count once
 	for _, s := range batch {
-		if s.IsTest {
+		if s.IsUncounted {
 			continue
 		}
 		m.noteDelivery(s, minute)

@@ -19,7 +19,7 @@ func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
 	unsent := settled(id, eventhook.DeliveryDead, "")
 	unsent.Attempt = nil
 	test := settled(id, eventhook.DeliverySuccess, "")
-	test.IsTest = true
+	test.IsUncounted = true
 	batch := []*outbound.DeliverySettlement{
 		settled(id, eventhook.DeliverySuccess, ""), settled(id, eventhook.DeliverySuccess, ""),
 		settled(id, eventhook.DeliveryFailed, eventhook.ErrorTimeout), settled(id, eventhook.DeliveryDead, eventhook.ErrorHTTP5xx),

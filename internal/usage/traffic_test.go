@@ -99,7 +99,7 @@ func TestDeliveriesAreCountedWithTheirLatency(t *testing.T) {
 	}
 	plain := func(*eventhook.Delivery) {}
 	test := settled(eventhook.DeliverySuccess, "", plain)
-	test.IsTest = true
+	test.IsUncounted = true
 	unsent := settled(eventhook.DeliveryDead, "", plain)
 	unsent.Attempt = nil
 	r.meter.Delivered([]*outbound.DeliverySettlement{

@@ -1,12 +1,42 @@
 package web
 
 import (
+	"bytes"
 	"compress/gzip"
+	"errors"
+	"html/template"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 )
+
+// maxPage limits the HTML of a page in bytes.
+const maxPage = 4 << 20
+
+// ErrPageTooLarge is the error of a page that has more HTML than a browser should get.
+var ErrPageTooLarge = errors.New("the page would have more than 4 MB of HTML")
+
+// Execute returns the HTML of a page: the template layout of a set. The error is ErrPageTooLarge for
+// a page of more than 4 MB, of which it keeps no more than that.
+func Execute(set *template.Template, data any) ([]byte, error) {
+	var page limitedPage
+	if err := set.ExecuteTemplate(&page, "layout", data); err != nil {
+		return nil, err
+	}
+	return page.html.Bytes(), nil
+}
+
+type limitedPage struct{ html bytes.Buffer }
+
+func (p *limitedPage) Write(b []byte) (int, error) {
+	if p.html.Len()+len(b) > maxPage {
+		return 0, ErrPageTooLarge
+	}
+	return p.html.Write(b)
+}
 
 // compressors are reused, because a new one takes 800 KB.
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
@@ -28,6 +58,26 @@ func WriteHTML(w http.ResponseWriter, r *http.Request, status int, page []byte) 
 	z.Reset(w)
 	_, _ = z.Write(page)
 	_ = z.Close()
+}
+
+// SetRetryAfter sets the header Retry-After to a time in whole seconds, rounded up. It does nothing for 0.
+func SetRetryAfter(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+}
+
+// GetOnly returns a handler for a pattern with the method GET that answers HEAD with 405, because the
+// handler changes something, for example starts a session.
+func GetOnly(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Allow", http.MethodGet)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		handle(w, r)
+	}
 }
 
 // HostOf returns the host of a request if it can be part of a URL, else localhost.

@@ -22,30 +22,32 @@ type Chart struct {
 	Format func(float64) string // writes a value of the vertical axis
 	Times  []time.Time          // of the values of all series
 	Series []Series
+	// IsLog selects a logarithmic axis, for values that differ by powers of ten. Values must not be negative.
+	IsLog bool
 }
 
 // Sizes of charts in units of the SVG's view box.
 const (
 	chartWidth, chartHeight = 480, 160
-	chartLeft, chartBottom  = 56, 20
-	chartTop                = 8
+	chartLeft, chartBottom  = 80, 24
+	chartTop                = 12
 	sparkWidth, sparkHeight = 120, 24
 )
 
 // SVG draws the chart: an axis with round values, the lines, and the times. A text for screen
 // readers names the last and the highest value of each line.
 func (c Chart) SVG() template.HTML {
-	top := niceMax(c.highest())
+	a := c.axis()
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, template.HTMLEscapeString(c.description()))
-	for _, share := range []float64{0, 0.5, 1} {
-		y := chartY(share)
+	for _, mark := range a.marks {
+		y := chartY(a.share(mark))
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%s" y2="%s"/><text x="%d" y="%s" class="axis end">%s</text>`,
-			chartLeft, chartWidth, coordinate(y), coordinate(y), chartLeft-8, coordinate(y+4), template.HTMLEscapeString(c.Format(top*share)))
+			chartLeft, chartWidth, coordinate(y), coordinate(y), chartLeft-8, coordinate(y+4), template.HTMLEscapeString(c.Format(mark)))
 	}
 	c.drawTimes(&b)
 	for _, s := range c.Series {
-		fmt.Fprintf(&b, `<path class="line %s" d="%s"/>`, template.HTMLEscapeString(s.Class), linePath(s.Values, top, chartLeft, chartWidth-2, chartTop, chartHeight-chartBottom))
+		fmt.Fprintf(&b, `<path class="line %s" d="%s"/>`, template.HTMLEscapeString(s.Class), linePath(a.shares(s.Values), 1, chartLeft, chartWidth-2, chartTop, chartHeight-chartBottom))
 	}
 	b.WriteString(`</svg>`)
 	return template.HTML(b.String()) //nolint:gosec // every text is escaped
@@ -147,19 +149,4 @@ func linePath(values []float64, top float64, left, right, upper, lower float64) 
 func coordinate(v float64) string {
 	const precision = 10
 	return strconv.FormatFloat(math.Round(v*precision)/precision, 'f', -1, 64)
-}
-
-// niceMax returns the upper end of an axis: the next 1, 2 or 5 times a power of ten.
-func niceMax(highest float64) float64 {
-	const two, five, ten = 2, 5, 10
-	if highest <= 0 {
-		return 1
-	}
-	power := math.Pow(ten, math.Floor(math.Log10(highest)))
-	for _, factor := range []float64{1, two, five} {
-		if highest <= factor*power {
-			return factor * power
-		}
-	}
-	return ten * power
 }

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -20,7 +18,9 @@ func Funcs(assets *Assets, now func() time.Time) template.FuncMap {
 		"duration": Duration, "ms": func(v any) string { return Milliseconds(float(v)) }, "seconds": func(v any) string { return Seconds(float(v)) },
 		"percent": func(v any) string { return Percent(float(v)) }, "rate": Rate,
 		"status": func(s any) template.HTML { return Status(text(s)) }, "statusAs": StatusAs, "circuit": func(s any) template.HTML { return Circuit(text(s)) },
-		"short": func(s any) string { return Short(text(s)) }, "host": func(s any) string { return Host(text(s)) }, "text": text,
+		"subscription": func(s, circuit any) template.HTML { return Subscription(text(s), text(circuit)) },
+		"isPast":       func(at any) bool { t := timeOf(at); return t != nil && t.Before(now()) },
+		"short":        func(s any) string { return Short(text(s)) }, "host": func(s any) string { return Host(text(s)) }, "text": text,
 		"tree": Tree, "pretty": Pretty, "join": strings.Join, "list": func(v ...any) []any { return v }, "dict": dict, "spark": Sparkline,
 		"kind":    func(s any) string { return strings.ReplaceAll(text(s), "_", " ") },
 		"segment": url.PathEscape, "query": url.QueryEscape, "plural": Plural,
@@ -45,15 +45,6 @@ func Plural(n any, one, many string) string {
 		return "1 " + one
 	}
 	return Number(count) + " " + many
-}
-
-// Pretty indents a JSON document; other text is returned unchanged.
-func Pretty(raw []byte) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return strings.ToValidUTF8(string(raw), "\uFFFD")
-	}
-	return b.String()
 }
 
 // dict builds the data of a component from names and values.

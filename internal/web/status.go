@@ -23,18 +23,30 @@ func Status(state string) template.HTML {
 	if !ok {
 		kind = "muted"
 	}
-	return StatusAs(kind, strings.ReplaceAll(state, "_", " "))
+	return StatusAs(kind, state)
 }
 
 // StatusAs is a word with the icon and the color of a kind: ok, running, waiting, warning, failed
-// or muted.
+// or muted. A word of the API has spaces in place of its underscores, and itself as the title.
 func StatusAs(kind, word string) template.HTML {
 	icon, ok := statusIcons[kind]
 	if !ok {
 		kind, icon = "muted", statusIcons["muted"]
 	}
-	return template.HTML(`<span class="status ` + kind + `"><span class="icon" aria-hidden="true">` + icon + `</span>` + //nolint:gosec // the word is escaped
-		template.HTMLEscapeString(word) + `</span>`)
+	title := ""
+	if strings.Contains(word, "_") {
+		title = ` title="` + template.HTMLEscapeString(word) + `"`
+	}
+	return template.HTML(`<span class="status ` + kind + `"` + title + `><span class="icon" aria-hidden="true">` + icon + `</span>` + //nolint:gosec // the word is escaped
+		template.HTMLEscapeString(strings.ReplaceAll(word, "_", " ")) + `</span>`)
+}
+
+// Subscription is the state of a subscription with that of its circuit breaker, as one word.
+func Subscription(state, circuit string) template.HTML {
+	if state == "active" && circuit != "closed" && circuit != "" {
+		return StatusAs("failed", "circuit "+circuit)
+	}
+	return Status(state)
 }
 
 // Circuit is the state of a circuit breaker. A closed circuit is the healthy one.

@@ -16,27 +16,48 @@ const (
 	treeDepth    = 24
 	treeOpen     = 2 // levels that are open at first
 	treeTextSize = 400
+	treeSize     = 64 << 10 // bytes of markup
 )
 
 // errTreeEnds means that the limits of a tree are reached.
 var errTreeEnds = errors.New("the tree has reached its limits")
 
-// Tree shows a JSON document as a tree of members that open and close. A large document ends with
-// a note; the raw form has all of it. It returns "" if raw is not one JSON document.
+// Tree shows a JSON document as a tree of members that open and close. The tree of a large document
+// ends with a note. It returns "" if raw is not one JSON document.
 func Tree(raw []byte) template.HTML {
 	if !json.Valid(raw) {
 		return ""
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	t := &tree{decoder: d}
-	t.out.WriteString(`<div class="tree">`)
-	err := t.value("", 0)
-	for range t.depth {
-		t.out.WriteString(`</details>`)
+	t, err := newTree(raw)
+	return t.end(err != nil && !errors.Is(err, io.EOF))
+}
+
+// TreeOfStart is Tree for the beginning of a longer document. It returns "" if raw is not the
+// beginning of an object or a list.
+func TreeOfStart(raw []byte) template.HTML {
+	raw = raw[:bytes.LastIndexByte(raw, ',')+1] // the last value can be a part of a number
+	if start := bytes.TrimLeft(raw, spaces); len(start) == 0 || start[0] != '{' && start[0] != '[' {
+		return ""
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.out.WriteString(`<p class="muted">The tree shows the first part of this document. The raw form has all of it.</p>`)
+	t, err := newTree(raw)
+	if _, isWrong := errors.AsType[*json.SyntaxError](err); isWrong {
+		return ""
+	}
+	return t.end(true)
+}
+
+func newTree(raw []byte) (*tree, error) {
+	t := &tree{decoder: json.NewDecoder(bytes.NewReader(raw))}
+	t.decoder.UseNumber()
+	t.out.WriteString(`<div class="tree">`)
+	return t, t.value("", 0)
+}
+
+// end closes the open elements.
+func (t *tree) end(isCut bool) template.HTML {
+	t.out.WriteString(strings.Repeat(`</details>`, t.depth))
+	if isCut {
+		t.out.WriteString(`<p class="muted">The tree shows the first part of this document.</p>`)
 	}
 	t.out.WriteString(`</div>`)
 	return template.HTML(t.out.String()) //nolint:gosec // every name and value is escaped
@@ -51,7 +72,7 @@ type tree struct {
 
 // value writes the next value with its label, which is escaped markup.
 func (t *tree) value(label string, depth int) error {
-	if t.nodes++; t.nodes > treeNodes || depth > treeDepth {
+	if t.nodes++; t.nodes > treeNodes || depth > treeDepth || t.out.Len() > treeSize {
 		return errTreeEnds
 	}
 	token, err := t.decoder.Token()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,10 +54,10 @@ func TestTreeShowsEveryTextAsText(t *testing.T) {
 
 func TestTreeOfALargeDocumentIsBounded(t *testing.T) {
 	for name, document := range map[string]string{"wide": "[" + strings.Repeat("1,", 100_000) + "1]", "deep": strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),
-		"long": `["` + strings.Repeat("é", 1<<20) + `"]`} {
+		"long": `["` + strings.Repeat("é", 1<<20) + `"]`, "long names": "[" + strings.Repeat(`{"`+strings.Repeat(`<`, 400)+`":"`+strings.Repeat(`>`, 400)+`"},`, 1000) + "1]"} {
 		tree := string(Tree([]byte(document)))
-		if len(tree) > 60_000 {
-			t.Errorf("%s: the tree has %d bytes, want at most 60000", name, len(tree))
+		if len(tree) > 70_000 || !strings.Contains(tree, "first part") && name != "long" {
+			t.Errorf("%s: the tree has %d bytes, want at most 70000 and a note: %s", name, len(tree), tree[max(0, len(tree)-200):])
 		}
 		if opened, closed := strings.Count(tree, "<details"), strings.Count(tree, "</details>"); opened != closed || opened == 0 {
 			t.Errorf("%s: details elements, got %d opened and %d closed", name, opened, closed)
@@ -67,9 +68,61 @@ func TestTreeOfALargeDocumentIsBounded(t *testing.T) {
 	}
 }
 
+func TestTreeOfABeginning(t *testing.T) {
+	for _, c := range []struct{ raw, has, lacks string }{
+		{`{"a":{"b":"x"},"n":123,"m":45`, `<span class="number">123</span>`, "45"},
+		{`[{"a":1},{"a":"unfinish`, `<span class="number">1</span>`, "unfinish"},
+		{` [1, `, `<span class="number">1</span>`, "null"},
+	} {
+		tree := string(TreeOfStart([]byte(c.raw)))
+		if !strings.Contains(tree, c.has) || strings.Contains(tree, c.lacks) || !strings.Contains(tree, "first part") {
+			t.Errorf("tree of %s, got %s", c.raw, tree)
+		}
+		if opened, closed := strings.Count(tree, "<details"), strings.Count(tree, "</details>"); opened != closed {
+			t.Errorf("tree of %s: %d elements opened, %d closed", c.raw, opened, closed)
+		}
+	}
+	for _, raw := range []string{"", "a=1,b", "<a>,", "[x,1", "1,2,3", `{"a" 1,`} {
+		if got := TreeOfStart([]byte(raw)); got != "" {
+			t.Errorf("tree of %s, got %s, want none", raw, got)
+		}
+	}
+}
+
 func TestStatusOfASenderIsText(t *testing.T) {
 	if got := string(Status(attack)); strings.Contains(got, "<script") || !strings.Contains(got, `class="status muted"`) {
 		t.Errorf("status, got %s", got)
+	}
+}
+
+func TestStatusesOfTheAPIAreWords(t *testing.T) {
+	if got := string(StatusAs("running", "in_progress")); !strings.Contains(got, ">in progress<") || !strings.Contains(got, `title="in_progress"`) {
+		t.Errorf("status, got %s", got)
+	}
+	for _, c := range []struct{ state, circuit, want string }{
+		{"active", "closed", "active"}, {"active", "", "active"}, {"active", "half_open", "circuit half open"}, {"disabled", "open", "disabled"},
+	} {
+		if got := string(Subscription(c.state, c.circuit)); !strings.Contains(got, "</span>"+c.want+"</span>") {
+			t.Errorf("subscription %s, circuit %q: got %s, want %s", c.state, c.circuit, got, c.want)
+		}
+	}
+}
+
+func TestLogarithmicAxis(t *testing.T) {
+	for _, c := range []struct {
+		lowest, highest float64
+		marks           []float64
+	}{
+		{8, 1200, []float64{1, 10, 100, 1000, 10_000}}, {12, 90, []float64{10, 100}}, {100, 100, []float64{100, 1000}},
+		{0, 0, []float64{1, 10}}, {1, 1e8, []float64{1, 100, 1e4, 1e6, 1e8}},
+	} {
+		a := logAxis(c.lowest, c.highest)
+		if !slices.Equal(a.marks, c.marks) {
+			t.Errorf("%g to %g: got the marks %v, want %v", c.lowest, c.highest, a.marks, c.marks)
+		}
+		if low, high := a.share(0), a.share(c.marks[len(c.marks)-1]); low != 0 || high != 1 {
+			t.Errorf("%g to %g: got the shares %g and %g, want 0 and 1", c.lowest, c.highest, low, high)
+		}
 	}
 }
 

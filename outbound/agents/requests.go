@@ -159,7 +159,7 @@ func (s *Service) unsendable(x leasedDelivery) *outbound.DeliverySettlement {
 	if x.missed != nil { // its age does not matter
 		rules.MaxAge = math.MaxInt64
 	}
-	reason := rules.Unsendable(x.Delivery)
+	reason := rules.Unsendable(x.to, x.Delivery)
 	if reason == "" && x.Leases > eventhook.MaxAgentLeases {
 		reason = leasesExpired
 	}

@@ -337,6 +337,20 @@ func TestTooOldDeliveriesDieAtTheClaimAndRecordAnOutage(t *testing.T) {
 	})
 }
 
+func TestAnAgentGetsNoDeliveryOfAnotherScope(t *testing.T) {
+	run(t, func(f *fixture) {
+		ids := f.store(f.add(&transport{}, "env:prod"), 2)
+		f.destinations[0].Scopes = []string{"customer-4"}
+		for i, scope := range []string{`"customer-42"`, `"customer-4"`} {
+			f.queue.row(ids[i]).Event.Envelope = &eventhook.Envelope{Scope: []byte(scope)}
+		}
+		if list := f.claim(f.agent, 2); len(list) != 1 || list[0].ID != ids[1] {
+			t.Errorf("claimed %v, want %s", list, ids[1])
+		}
+		f.wantStatus(ids[0], eventhook.DeliveryDead, 0)
+	})
+}
+
 func TestDeliveriesThatNoAgentClaimsDieAndRecordAnOutage(t *testing.T) {
 	run(t, func(f *fixture) {
 		to := f.add(&transport{}, "env:prod")

@@ -200,7 +200,7 @@ type tokenError struct {
 	cause error
 }
 
-func (e *tokenError) Error() string { return "no OAuth 2 token: " + e.text }
+func (e *tokenError) Error() string { return eventhook.NoToken + ": " + e.text }
 func (e *tokenError) Unwrap() error { return e.cause }
 
 // Class returns the eventhook.ErrorClass of the failure.

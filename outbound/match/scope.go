@@ -6,13 +6,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Scope reports whether the scope_filter of a subscription allows an event.
-func Scope(s *eventhook.Subscription, e *eventhook.Event) bool {
-	if len(s.ScopeFilter) == 0 {
+// Scope reports whether a scope_filter allows an event.
+func Scope(scopes []string, e *eventhook.Event) bool {
+	if len(scopes) == 0 {
 		return true
 	}
 	for pattern := range patternsOf(e) {
-		if slices.Contains(s.ScopeFilter, pattern) {
+		if slices.Contains(scopes, pattern) {
 			return true
 		}
 	}

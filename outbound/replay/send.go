@@ -53,7 +53,7 @@ func (s Sender) SendEvent(ctx context.Context, by eventhook.Actor, to eventhook.
 	switch {
 	case d.Event.Body == nil && e.BodySize > 0:
 		return delivery, false, errNoData
-	case !match.Scope(&to, d.Event):
+	case !match.Scope(to.ScopeFilter, d.Event):
 		return delivery, false, errOtherScope
 	}
 	d.OrderKey = match.OrderKey(to.OrderedBy, d.Event)

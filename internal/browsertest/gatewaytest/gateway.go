@@ -2,12 +2,16 @@ package gatewaytest
 
 import (
 	"bytes"
+	"crypto/tls"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/browsertest"
+	"github.com/eventhook/eventhook/internal/certfile/certfiletest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -24,6 +28,8 @@ type Gateway struct {
 
 	t       testing.TB
 	env     []string
+	http    *http.Client // trusts the certificate of the gateway
+	keys    string       // that encrypt secrets
 	log     buffer
 	process *process
 }
@@ -51,16 +57,29 @@ func (b *buffer) String() string {
 // the gateway does not stop cleanly.
 func Start(t testing.TB, env ...string) *Gateway {
 	t.Helper()
+	return start(t, http.DefaultClient, env)
+}
+
+// StartTLS starts a gateway as Start does, whose listeners serve TLS with a certificate that has signed
+// itself. A page opens it after TrustCertificates.
+func StartTLS(t testing.TB, env ...string) *Gateway {
+	t.Helper()
+	f := certfiletest.New(t, "gatewaytest", time.Now().Add(time.Hour))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.Pool(t), MinVersion: tls.VersionTLS13}}
+	t.Cleanup(transport.CloseIdleConnections)
+	env = append([]string{"EVENTHOOK_TLS_CERT_FILE=" + f.Cert, "EVENTHOOK_TLS_KEY_FILE=" + f.Key}, env...)
+	return start(t, &http.Client{Transport: transport}, env)
+}
+
+func start(t testing.TB, h *http.Client, env []string) *Gateway {
+	t.Helper()
 	binary := program(t)
-	g := &Gateway{t: t, DSN: pgtest.New(t)}
+	g := &Gateway{t: t, DSN: pgtest.New(t), http: h, keys: seal.NewKey()}
 	g.env = append([]string{"DATABASE_URL=" + g.DSN,
-		"EVENTHOOK_ADMIN_KEY=" + AdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + seal.NewKey(),
+		"EVENTHOOK_ADMIN_KEY=" + AdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + g.keys,
 		"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128"}, env...)
 	g.launch(binary, "127.0.0.1:0")
-	var err error
-	if g.Admin, err = client.New(g.URL, AdminKey); err != nil {
-		t.Fatal(err)
-	}
+	g.Admin = g.Client(t, AdminKey)
 	t.Cleanup(func() {
 		if g.process == nil {
 			return
@@ -90,7 +109,8 @@ func (g *Gateway) Kill() {
 // Restart starts a gateway again that was killed, with the same URL.
 func (g *Gateway) Restart() {
 	g.t.Helper()
-	g.launch(program(g.t), strings.TrimPrefix(g.URL, "http://"))
+	_, address, _ := strings.Cut(g.URL, "://")
+	g.launch(program(g.t), address)
 }
 
 // Log returns what the gateway has logged.
@@ -112,7 +132,7 @@ func (g *Gateway) SignIn(t testing.TB, key, path string) *browsertest.Page {
 // Client returns a client with a key.
 func (g *Gateway) Client(t testing.TB, key string) *client.Client {
 	t.Helper()
-	c, err := client.New(g.URL, key)
+	c, err := client.New(g.URL, key, client.WithHTTPClient(g.http))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,11 +76,11 @@ func TestAKilledGatewayRestartsAtItsURL(t *testing.T) {
 	n := g.Tenant(t, "acme")
 	event := n.Push("")
 	g.Kill()
-	if _, err := g.Admin.GetEvent(t.Context(), n.Slug, event); err == nil {
+	if _, err := g.Admin.GetEvent(t.Context(), n.Slug, event, client.GetEventParams{}); err == nil {
 		t.Error("a killed gateway answered")
 	}
 	g.Restart()
-	if _, err := g.Admin.GetEvent(t.Context(), n.Slug, event); err != nil || g.URL != url {
+	if _, err := g.Admin.GetEvent(t.Context(), n.Slug, event, client.GetEventParams{}); err != nil || g.URL != url {
 		t.Errorf("got %v at %s, want the event at %s", err, g.URL, url)
 	}
 	if !strings.Contains(g.Log(), "serving") {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -18,8 +19,20 @@ type process struct {
 	ended           chan struct{}
 }
 
-// announced are the beginnings of the lines in which a gateway prints its URLs, in their order.
-var announced = []string{"webhooks and API  ", "health, metrics   "}
+// The beginnings of the lines in which a gateway prints its URLs.
+const (
+	announcesOwn        = "webhooks and API  "
+	announcesManagement = "health, metrics   "
+	announcesListener   = "listening at      " // after a public URL
+)
+
+// ownURL returns the beginning of the line with the URL at which the tests reach a gateway.
+func ownURL(env []string) string {
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "EVENTHOOK_PUBLIC_URL=") }) {
+		return announcesListener
+	}
+	return announcesOwn
+}
 
 // launch starts a gateway and waits until it has announced its URLs.
 func launch(program, listen string, env []string, log io.Writer) (*process, error) {
@@ -35,21 +48,23 @@ func launch(program, listen string, env []string, log io.Writer) (*process, erro
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	found := make([]string, 0, len(announced))
-	for lines := bufio.NewScanner(out); len(found) < len(announced) && lines.Scan(); {
-		if _, url, ok := strings.Cut(lines.Text(), announced[len(found)]); ok {
-			found = append(found, url)
+	own := ownURL(env)
+	for lines := bufio.NewScanner(out); (p.url == "" || p.management == "") && lines.Scan(); {
+		if _, url, ok := strings.Cut(lines.Text(), own); ok {
+			p.url = url
+		}
+		if _, url, ok := strings.Cut(lines.Text(), announcesManagement); ok {
+			p.management = url
 		}
 	}
 	go func() {
 		defer close(read)
 		_, _ = io.Copy(io.Discard, out)
 	}()
-	if len(found) < len(announced) {
+	if p.url == "" || p.management == "" {
 		p.kill()
 		return nil, fmt.Errorf("the gateway did not start")
 	}
-	p.url, p.management = found[0], found[1]
 	return p, nil
 }
 

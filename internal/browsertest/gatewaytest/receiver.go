@@ -36,12 +36,18 @@ type Delivery struct {
 
 // NewReceiver starts a receiver that answers 200 until the test ends.
 func NewReceiver(t testing.TB) *Receiver {
-	const buffered = 10_000
-	r := &Receiver{t: t, got: make(chan Delivery, buffered)}
-	r.Answer(http.StatusOK)
+	r := newReceiver(t)
 	s := httptest.NewServer(r)
 	t.Cleanup(s.Close)
 	r.URL = s.URL + "/hooks"
+	return r
+}
+
+// newReceiver returns a receiver without a server.
+func newReceiver(t testing.TB) *Receiver {
+	const buffered = 10_000
+	r := &Receiver{t: t, got: make(chan Delivery, buffered)}
+	r.Answer(http.StatusOK)
 	return r
 }
 

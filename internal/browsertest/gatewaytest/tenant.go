@@ -44,6 +44,11 @@ func (g *Gateway) Tenant(t testing.TB, slug string) *Tenant {
 	if _, err := g.Admin.CreateRoute(ctx, slug, Source, route); err != nil {
 		t.Fatal(err)
 	}
+	return g.Of(t, slug)
+}
+
+// Of returns a tenant that exists.
+func (g *Gateway) Of(t testing.TB, slug string) *Tenant {
 	return &Tenant{Slug: slug, Client: g.Admin, gateway: g, t: t}
 }
 
@@ -90,7 +95,7 @@ func (n *Tenant) Send(webhook send.Sample, secret string) (status int, body []by
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := n.gateway.http.Do(r)
 	if err != nil {
 		n.t.Fatal(err)
 	}

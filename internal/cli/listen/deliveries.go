@@ -116,7 +116,7 @@ func (f *feed) passDelivery(ctx context.Context, d client.Delivery) error {
 
 // readDelivery returns the request of a delivery as an event, signed with the secrets.
 func (f *forwarder) readDelivery(ctx context.Context, a arrival) (e client.EventDetail, body []byte, err error) {
-	r, err := f.Client.GetDeliveryRequest(ctx, f.Tenant, a.DeliveryID)
+	r, err := f.Client.GetDeliveryRequest(ctx, f.Tenant, a.DeliveryID, client.GetDeliveryRequestParams{})
 	if err != nil {
 		return e, nil, err
 	}

@@ -105,7 +105,7 @@ func (f *forwarder) read(ctx context.Context, a arrival) (e client.EventDetail, 
 }
 
 func (f *forwarder) readEvent(ctx context.Context, id string) (e client.EventDetail, body []byte, err error) {
-	if e, err = f.Client.GetEvent(ctx, f.Tenant, id); err != nil {
+	if e, err = f.Client.GetEvent(ctx, f.Tenant, id, client.GetEventParams{}); err != nil {
 		return e, nil, err
 	}
 	if _, body, err = f.Client.Payload(ctx, f.Tenant, id); client.StatusOf(err) == http.StatusNotFound {

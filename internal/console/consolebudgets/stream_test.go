@@ -25,7 +25,8 @@ window.sent = 0;
 const send = XMLHttpRequest.prototype.send;
 XMLHttpRequest.prototype.send = function (...args) { window.sent++; return send.apply(this, args); };
 window.timers = [];
-window.setInterval = f => timers.push(f);
+window.periods = [];
+window.setInterval = (f, period) => { periods.push(period); timers.push(f); };
 window.openStreams = () => streams.filter(s => s.readyState !== EventSource.CLOSED).length;
 window.hide = isHidden => {
 	Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
@@ -99,6 +100,42 @@ func TestALiveListHasOneStreamAndDoesNotPoll(t *testing.T) {
 	p.showsEvent(n.Push(""))
 	p.showsEvent(n.Push(""))
 	p.wantStreams("after two updates", 1, 1)
+}
+
+// sinceHeard sets the time since the last message of the stream, lets the timers run, and returns the
+// state that the page shows.
+func (p *watched) sinceHeard(milliseconds int) string {
+	p.t.Helper()
+	browsertest.Eval[bool](p.Page, fmt.Sprintf(`(now => { Date.now = () => now + %d; timers.forEach(f => f()); return true })(heardAt)`, milliseconds))
+	return browsertest.Eval[string](p.Page, `document.querySelector("[data-live-state]").dataset.state`)
+}
+
+// TestALostConnectionIsShownWithinTwoSeconds silences the stream, as a network does that loses packets.
+func TestALostConnectionIsShownWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Shared(t)
+	n := g.Tenant(t, "silent")
+	n.Push("")
+	p := newWatched(t, g)
+	p.open("/console/t/" + n.Slug + "/events")
+	browsertest.Eval[bool](p.Page, `(window.heardAt = Date.now(), streams[0].close(), true)`)
+	const heartbeat, limit = 1000, 2000
+	if state := p.sinceHeard(heartbeat); state != "live" {
+		t.Errorf("at the time of the next heartbeat, got %s, want live", state)
+	}
+	period := browsertest.Eval[int](p.Page, `Math.min(...periods)`)
+	if state := p.sinceHeard(limit - period); state != "stale" {
+		t.Errorf("got %s at the last look within two seconds, want stale", state)
+	}
+	p.WaitText("[data-live-state]", "connection lost · ")
+	if color := browsertest.Eval[string](p.Page, `getComputedStyle(document.querySelector("[data-stale]")).filter`); color != "grayscale(1)" {
+		t.Errorf("stale values have the filter %s, want grayscale(1)", color)
+	}
+	const reconnects = 6000
+	p.sinceHeard(reconnects)
+	browsertest.Eval[bool](p.Page, `(Date.now = () => performance.timeOrigin + performance.now(), true)`)
+	p.WaitFor(`document.querySelector("[data-live-state]").dataset.state === "live"`)
+	p.wantStreams("connected again", 2, 1)
 }
 
 func TestAHiddenTabClosesItsStreamAndCatchesUpWhenItIsShown(t *testing.T) {

@@ -34,7 +34,7 @@ func TestEngineer(t *testing.T) {
 	e.order("cus_42", "A-1")
 	e.endpoint.Next()
 	e.order("cus_7", "B-1")
-	e.endpoint.AnswerText(500, "cannot reach the database "+attack)
+	e.endpoint.AnswerText(500, "cannot reach the database "+browsertest.Attack)
 	e.missed = []string{"A-2", "A-3", "A-4"}
 	for _, order := range e.missed {
 		e.order("cus_42", order)
@@ -68,21 +68,21 @@ func (e *engineer) order(customer, order string) {
 }
 
 func (e *engineer) findsTheEvent() {
-	click(e.Page, "Events")
-	click(e.Page, "Search payloads")
+	e.ClickName("Events")
+	e.ClickName("Search payloads")
 	e.Fill("#f-path-0", "body.customer")
 	e.Fill("#f-value-0", "cus_42")
 	e.Fill("#f-path-1", "body.order.id")
 	e.Fill("#f-value-1", "A-3")
 	e.Press("Enter")
 	e.WaitText("main", "2 events match") // the push, and what its route published
-	click(e.Page, "push")
+	e.ClickName("push")
 	e.WaitText("h1", "push")
 	e.WaitText("#payload", "A-3")
 }
 
 func (e *engineer) copiesIt() {
-	click(e.Page, "Copy as curl")
+	e.ClickName("Copy as curl")
 	curl := pasted(e.Page)
 	if !strings.HasPrefix(curl, "curl ") || !strings.Contains(curl, e.url) || !strings.Contains(curl, "A-3") {
 		e.t.Errorf("copied as curl: %s", curl)
@@ -91,25 +91,25 @@ func (e *engineer) copiesIt() {
 
 func (e *engineer) seesTheFailure() {
 	e.WaitText("#story .notice.failed", "1 failure")
-	click(e.Page, "Open the delivery")
+	e.ClickName("Open the delivery")
 	e.WaitText("h1", "github.push")
 	e.WaitText("#story .timeline", "500")
-	e.WaitText("#story .timeline pre", "cannot reach the database "+attack)
-	isAttacked(e.t, e.Page)
-	click(e.Page, "Customer 42")
+	e.WaitText("#story .timeline pre", "cannot reach the database "+browsertest.Attack)
+	e.Unharmed()
+	e.ClickName("Customer 42")
 	e.WaitText("h1", "Customer 42")
 	e.WaitText("#health", "500")
-	isAttacked(e.t, e.Page)
+	e.Unharmed()
 }
 
 func (e *engineer) replaysTheOutage() {
 	e.endpoint.Answer(200)
-	click(e.Page, "Replay…")
+	e.ClickName("Replay…")
 	e.WaitText("h1", "Replay to Customer 42")
 	e.Choose("#f-since", time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04"))
-	click(e.Page, "Estimate…")
+	e.ClickName("Estimate…")
 	e.WaitText("main", "Replay 3 deliveries to Customer 42, oldest first")
-	click(e.Page, "Replay 3 deliveries")
+	e.ClickName("Replay 3 deliveries")
 	e.WaitText(".notice.ok", "has started")
 	var got []string
 	for range e.missed {

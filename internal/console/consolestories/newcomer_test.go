@@ -37,21 +37,21 @@ func TestNewcomer(t *testing.T) {
 }
 
 func (n *newcomer) addsGitHub() {
-	click(n.Page, "Sources")
+	n.ClickName("Sources")
 	n.WaitText("main", "No sources yet")
-	click(n.Page, "Set up a source")
+	n.ClickName("Set up a source")
 	n.Fill("#provider-filter", "github")
-	click(n.Page, "GitHub")
+	n.ClickName("GitHub")
 	n.WaitText("h1", "Set up GitHub")
 	n.WaitText("main", "Settings → Webhooks → Add webhook")
 	n.Fill("#f-slug", "shop")
 	n.WaitText("#new-url", "/shop")
-	click(n.Page, "Copy the URL")
+	n.ClickName("Copy the URL")
 	n.url = pasted(n.Page)
-	click(n.Page, "Generate the secret and create")
+	n.ClickName("Generate the secret and create")
 	n.WaitText("main", "is shown once")
 	n.secret = n.Text("#secret")
-	click(n.Page, "I copied the secret: go on")
+	n.ClickName("I copied the secret: go on")
 	n.WaitText("#waiting", "Waiting for the first event…")
 	if shown := n.Text("#ingest-url"); shown != n.url || strings.Contains(n.Text("main"), n.secret) {
 		n.t.Errorf("the page shows the URL %s, the copied one is %s; it must not show the secret again", shown, n.url)
@@ -76,13 +76,13 @@ func (n *newcomer) seesTheFirstEvent() {
 	if !browsertest.Eval[bool](n.Page, `window.sameDocument`) {
 		n.t.Error("the page was loaded again")
 	}
-	click(n.Page, "See its story")
+	n.ClickName("See its story")
 	n.WaitText("h1", "push")
 	n.WaitText("#story", "Nothing happened. The event is stored, but its source has no routes.")
 }
 
 func (n *newcomer) writesARoute() {
-	click(n.Page, "Write a route for this event")
+	n.ClickName("Write a route for this event")
 	n.WaitText("h1", "New route")
 	n.Fill("#f-name", "builds")
 	n.Fill("#f-filter_event_types", "issues")
@@ -95,15 +95,15 @@ func (n *newcomer) writesARoute() {
 	n.WaitText("#verdict", "This event matches")
 	n.Fill(`[name="targets[0].task_kind"]`, "build")
 	n.WaitText("#verdict", "What the targets get")
-	click(n.Page, "Backtest the last 1 000 events")
+	n.ClickName("Backtest the last 1 000 events")
 	n.WaitText("#backtest", "Would have matched 1 of the last 1 events.")
-	click(n.Page, "Create route")
+	n.ClickName("Create route")
 	n.WaitText(".notice.ok", "The route builds is created.")
 }
 
 func (n *newcomer) runsItAgain() {
 	n.WaitText("#story", "one of today's routes does")
-	click(n.Page, "Run again")
+	n.ClickName("Run again")
 	confirm(n.Page, "1 new event with the same payload is created")
 	n.WaitText(".notice.ok", "This is the new event.")
 	n.WaitText("#story", "In progress")
@@ -114,7 +114,7 @@ func (n *newcomer) seesTheTaskDone() {
 	n.works()
 	n.WaitText("#story .heading", "succeeded")
 	n.WaitText("#story .timeline", "completed")
-	click(n.Page, "Open")
+	n.ClickName("Open")
 	n.WaitText("h1", "build")
 	n.WaitText("#execution-story", "completed")
 	n.WaitText("main", "built refs/heads/main")

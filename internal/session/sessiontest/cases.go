@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +32,11 @@ var Cases = map[string]func(*testing.T, Subject){
 	"a link is taken once by concurrent callers":         takenOnce,
 	"a link of another kind or after its end stays":      linkOfAnotherKind,
 	"the sweep deletes exactly what is not valid":        swept,
+	"a link keeps its newest sessions":                   newestOfLink,
 }
+
+// anyone is the actor of a request without an address and ids.
+var anyone = eventhook.Actor{}
 
 func hash(text string) []byte {
 	h := sha256.Sum256([]byte(text))
@@ -69,13 +74,15 @@ func foundUntilDeleted(t *testing.T, s Subject) {
 	ctx := t.Context()
 	byKey := s.session(session.Console, time.Hour)
 	byKey.KeyHash = hash("key")
-	for _, want := range []session.Session{byKey, s.full()} {
-		must(t, s.Store.CreateWebSession(ctx, hash("token"), want))
+	person := s.session(session.Console, time.Hour)
+	person.Person = &session.Person{Issuer: "https://login.example", Claim: "groups", Values: []string{"pay"}}
+	for _, want := range []session.Session{byKey, person, s.full()} {
+		must(t, s.Store.CreateWebSession(ctx, hash("token"), want, anyone))
 		got, err := s.Store.WebSession(ctx, hash("token"))
 		must(t, err)
 		same(t, "the session", got, want)
-		must(t, s.Store.DeleteWebSession(ctx, hash("token")))
-		must(t, s.Store.DeleteWebSession(ctx, hash("token")))
+		must(t, s.Store.DeleteWebSession(ctx, hash("token"), anyone))
+		must(t, s.Store.DeleteWebSession(ctx, hash("token"), anyone))
 		_, err = s.Store.WebSession(ctx, hash("token"))
 		same(t, "the error after the end", eventhook.KindOf(err), eventhook.KindNotFound)
 	}
@@ -83,7 +90,7 @@ func foundUntilDeleted(t *testing.T, s Subject) {
 
 func touched(t *testing.T, s Subject) {
 	ctx, n := t.Context(), s.session(session.Console, time.Hour)
-	must(t, s.Store.CreateWebSession(ctx, hash("token"), n))
+	must(t, s.Store.CreateWebSession(ctx, hash("token"), n, anyone))
 	later := n.CreatedAt.Add(2 * time.Minute)
 	for _, at := range []time.Time{later, n.CreatedAt.Add(time.Minute)} {
 		must(t, s.Store.TouchWebSession(ctx, hash("token"), at))
@@ -137,7 +144,7 @@ func swept(t *testing.T, s Subject) {
 	ctx := t.Context()
 	for name, n := range map[string]session.Session{"old": s.session(session.Console, time.Hour), "idle": s.session(session.Console, session.MaxAge),
 		"portal": s.session(session.Portal, session.MaxAge), "active": s.session(session.Console, session.MaxAge)} {
-		must(t, s.Store.CreateWebSession(ctx, hash(name), n))
+		must(t, s.Store.CreateWebSession(ctx, hash(name), n, anyone))
 	}
 	must(t, s.Store.CreateWebLink(ctx, hash("old"), s.full(), s.Now().Add(time.Hour)))
 	must(t, s.Store.CreateWebLink(ctx, hash("new"), s.full(), s.Now().Add(24*time.Hour)))
@@ -159,4 +166,29 @@ func swept(t *testing.T, s Subject) {
 	}
 	_, err := s.Store.TakeWebLink(ctx, hash("new"), session.Portal, s.Now())
 	must(t, err)
+}
+
+func newestOfLink(t *testing.T, s Subject) {
+	ctx := t.Context()
+	of := func(link eventhook.PortalLinkID) session.Session {
+		n := s.full()
+		n.Grant.Customer = &eventhook.Customer{Scope: n.Scope, LinkID: link}
+		return n
+	}
+	one, two := eventhook.NewID[eventhook.PortalLink](s.Now()), eventhook.NewID[eventhook.PortalLink](s.Now())
+	must(t, s.Store.CreateWebSession(ctx, hash("of another link"), of(two), anyone))
+	must(t, s.Store.CreateWebSession(ctx, hash("of no link"), s.full(), anyone))
+	const more = 3
+	for i := range session.MaxOfLink + more {
+		s.Advance(time.Second)
+		must(t, s.Store.CreateWebSession(ctx, hash(fmt.Sprint(i)), of(one), anyone))
+	}
+	for i := range session.MaxOfLink + more {
+		_, err := s.Store.WebSession(ctx, hash(fmt.Sprint(i)))
+		same(t, fmt.Sprintf("the session %d is valid", i), err == nil, i >= more)
+	}
+	for _, other := range []string{"of another link", "of no link"} {
+		_, err := s.Store.WebSession(ctx, hash(other))
+		must(t, err)
+	}
 }

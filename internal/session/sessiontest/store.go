@@ -5,6 +5,8 @@ package sessiontest
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ type Store struct {
 	sessions map[string]session.Session
 	links    map[string]link
 	touches  int
+	audit    []string
 }
 
 type link struct {
@@ -34,11 +37,27 @@ func NewStore(now func() time.Time) *Store {
 }
 
 // CreateWebSession implements session.Store.
-func (s *Store) CreateWebSession(_ context.Context, tokenHash []byte, n session.Session) error {
+func (s *Store) CreateWebSession(_ context.Context, tokenHash []byte, n session.Session, by eventhook.Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.deleteFormer(n.LinkID())
+	s.record(session.ActionStarted, n, by)
 	s.sessions[string(tokenHash)] = n
 	return nil
+}
+
+// deleteFormer deletes the oldest sessions of a link so that one can be added.
+func (s *Store) deleteFormer(link eventhook.PortalLinkID) {
+	var of []string // tokens, the newest first
+	for token, n := range s.sessions {
+		if !link.IsZero() && n.LinkID() == link {
+			of = append(of, token)
+		}
+	}
+	slices.SortFunc(of, func(a, b string) int { return s.sessions[b].CreatedAt.Compare(s.sessions[a].CreatedAt) })
+	for _, token := range of[min(len(of), session.MaxOfLink-1):] {
+		delete(s.sessions, token)
+	}
 }
 
 // WebSession implements session.Store.
@@ -72,11 +91,38 @@ func (s *Store) Touches() int {
 }
 
 // DeleteWebSession implements session.Store.
-func (s *Store) DeleteWebSession(_ context.Context, tokenHash []byte) error {
+func (s *Store) DeleteWebSession(_ context.Context, tokenHash []byte, by eventhook.Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n, ok := s.sessions[string(tokenHash)]; ok {
+		s.record(session.ActionEnded, n, by)
+	}
 	delete(s.sessions, string(tokenHash))
 	return nil
+}
+
+// RecordRefusal implements session.Store. The store knows no keys.
+func (s *Store) RecordRefusal(_ context.Context, n session.Session, by eventhook.Actor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.KeyHash == nil {
+		s.record(session.ActionRefused, n, by)
+	}
+	return nil
+}
+
+// record adds an entry. The caller holds the lock.
+func (s *Store) record(action string, n session.Session, by eventhook.Actor) {
+	if n.Kind == session.Console {
+		s.audit = append(s.audit, strings.TrimSpace(action+" "+n.Name+" "+by.SourceIP))
+	}
+}
+
+// Audit returns the audit entries as action, name and address.
+func (s *Store) Audit() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.audit)
 }
 
 // CreateWebLink implements session.Store.

@@ -42,7 +42,8 @@
   const setTheme = (theme) => {
     document.documentElement.dataset.theme = theme;
     const path = document.body.dataset.root || "/";
-    document.cookie = `eventhook_theme=${theme}; path=${path}; max-age=31536000; samesite=lax`;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `eventhook_theme=${theme}; path=${path}; max-age=31536000; samesite=lax${secure}`;
   };
 
   // ---- Rows: j k move, enter opens, x selects
@@ -96,7 +97,7 @@
   let heardAt = 0, openedAt = 0, refreshedAt = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let planned;
-  const refreshEvery = 2000, staleAfter = 2000;
+  const refreshEvery = 2000, staleAfter = 1700, lookEvery = 250, reconnectAfter = 5000; // a heartbeat comes each second
   /** @type {(state: string, text: string) => void} */
   const showLive = (state, text) => {
     const label = one("[data-live-state]");
@@ -147,7 +148,7 @@
     };
     stream.addEventListener("heartbeat", heard);
     for (const name of ["event", "gap"]) stream.addEventListener(name, () => { heard(); planRefresh(); });
-    stream.onerror = () => { if (stream?.readyState === EventSource.CLOSED) disconnect(); };
+    stream.onerror = () => { if (stream?.readyState === EventSource.CLOSED) disconnect(); }; // connected again below
   };
   const disconnect = () => { stream?.close(); stream = null; };
   document.addEventListener("visibilitychange", () => {
@@ -163,8 +164,8 @@
       showHeard();
       if (isMissed && !pausedBy()) { isMissed = false; planRefresh(); }
     }
-    if (!stream && Date.now() - openedAt > 5000) connect();
-  }, 500);
+    if (Date.now() - last > reconnectAfter && Date.now() - openedAt > reconnectAfter) { disconnect(); connect(); }
+  }, lookEvery);
 
   // ---- Parts that wait for something which no stream tells are refreshed. A hidden tab does not ask.
 
@@ -266,6 +267,28 @@
     if (empty) empty.hidden = shown > 0;
   });
 
+  // A box that checks all boxes of its group that are shown.
+  /** @type {(group: Element) => void} */
+  const showChecked = (group) => {
+    const everything = /** @type {HTMLInputElement | null} */ (one("input[data-check-all]", group));
+    if (!everything) return;
+    const list = /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]:not([data-check-all])", group));
+    const checked = list.filter((box) => box.checked).length;
+    everything.checked = checked === list.length;
+    everything.indeterminate = checked > 0 && !everything.checked;
+    const label = everything.closest("label");
+    if (label) label.hidden = false;
+  };
+  document.addEventListener("change", (e) => {
+    const input = /** @type {HTMLInputElement} */ (e.target), group = input.closest("[data-check-group]");
+    if (!group) return;
+    if (input.matches("[data-check-all]")) {
+      for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]", group))) if (box.checkVisibility()) box.checked = input.checked;
+    }
+    showChecked(group);
+  });
+  for (const group of all("[data-check-group]")) showChecked(group);
+
   // A text that repeats what is typed elsewhere.
   document.addEventListener("input", (e) => {
     const input = /** @type {HTMLInputElement} */ (e.target), mirror = input.dataset.mirror && one(input.dataset.mirror);
@@ -295,6 +318,28 @@
     if (dragged && orderOf(dragged.parentElement) !== orderBefore) dragged.closest("form")?.requestSubmit();
     dragged = null;
   });
+
+  // ---- Tables that fit show their whole width, so that their heads stick to the window
+
+  const fit = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("fits", target.scrollWidth <= target.clientWidth);
+  });
+  const fitTables = () => {
+    fit.disconnect();
+    for (const table of all(".scroll")) fit.observe(table);
+  };
+
+  // ---- A page that loads for longer shows the shape of a page after 150 ms
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let slow;
+  const showPage = () => { clearTimeout(slow); document.body.classList.remove("loading"); };
+  addEventListener("beforeunload", () => {
+    showPage();
+    slow = setTimeout(() => { document.body.classList.add("loading"); slow = setTimeout(showPage, 15000); }, 150);
+  });
+  addEventListener("pageshow", showPage);
+  addEventListener("keydown", (e) => { if (e.key === "Escape") showPage(); }); // stops the load
 
   // ---- Keyboard
 
@@ -345,6 +390,7 @@
     const row = currentHref && rows().find((r) => r.getAttribute("data-href") === currentHref);
     if (row) row.classList.add("current");
     refreshTimes();
+    fitTables();
   });
   // Results that the server refuses: the complete page says why.
   document.addEventListener("htmx:responseError", (e) => {
@@ -360,6 +406,18 @@
     headers["X-CSRF-Token"] = document.body.dataset.csrf || "";
   });
 
+  // The answer to a form that must not be sent twice has the address of another page, which a reload opens.
+  const address = one("[data-address]")?.dataset.address;
+  if (address) history.replaceState(history.state, "", address);
+
+  // On a phone the navigation is a row, in which the present page must be seen.
+  const showCurrentPage = () => {
+    const link = one(".side a[aria-current]"), side = one(".side");
+    if (link && side) side.scrollLeft = link.offsetLeft - (side.clientWidth - link.offsetWidth) / 2;
+  };
+  addEventListener("resize", showCurrentPage);
+  showCurrentPage();
+  fitTables();
   showSelection();
   connect();
 })();
