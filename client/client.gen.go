@@ -473,6 +473,12 @@ const (
 	TargetDeliveryJetstream TargetDelivery = "jetstream"
 )
 
+// Defines values for TargetEngine.
+const (
+	TargetEngineEventhook TargetEngine = "eventhook"
+	TargetEngineTemporal  TargetEngine = "temporal"
+)
+
 // Defines values for TargetMechanism.
 const (
 	TargetMechanismPlain       TargetMechanism = "plain"
@@ -1346,7 +1352,7 @@ type Consume struct {
 
 	// Stream For nats: The stream of JetStream. It must exist. For redis_stream: The key of the stream. It must exist.
 	//
-	// Examples: orders
+	// Examples: ORDERS
 	Stream *string `json:"stream,omitempty"`
 
 	// Subject For nats: The subjects to consume, with the wildcards * and >. Without it: all of the stream. It counts when the gateway creates the consumer.
@@ -1368,7 +1374,7 @@ type Consume struct {
 
 	// URL For nats: The servers: one URL, or several separated by commas, with the scheme nats or tls. It must not contain a user or a password. For amqp: The server, with the scheme amqp or amqps and the virtual host as its path; without one: /. It must not contain a user or a password. For redis_stream: The server, with the scheme redis or rediss (TLS), and the number of the database as its path; without one: 0. It must not contain a user or a password.
 	//
-	// Examples: rediss://redis.example:6379/0
+	// Examples: tls://nats.example:4222
 	URL *string `json:"url,omitempty"`
 
 	// Username For nats and kafka: User name. It needs password. For amqp: User name. It needs password. Without it: guest. For redis_stream: User name, for servers with access control lists.
@@ -4358,7 +4364,15 @@ type SystemRetention struct {
 type Target struct {
 	// AccessKeyID For sqs: Access key id of an identity that may use the queue.
 	AccessKeyID *string `json:"access_key_id,omitempty"`
-	Auth        *Auth   `json:"auth,omitempty"`
+
+	// Address For workflow and promise: Host and port of the frontend of Temporal. Required by the engine temporal.
+	//
+	// Examples: my-namespace.a1b2c.tmprl.cloud:7233
+	Address *string `json:"address,omitempty"`
+
+	// APIKey For workflow and promise: API key for Temporal. It is sent as a bearer token.
+	APIKey *string `json:"api_key,omitempty"`
+	Auth   *Auth   `json:"auth,omitempty"`
 
 	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same and target_labels gains no label.
 	//
@@ -4373,8 +4387,11 @@ type Target struct {
 	// Examples: broker-1.example:9092,broker-2.example:9092
 	Brokers *string `json:"brokers,omitempty"`
 
-	// Ca For nats, kafka, amqp and redis_stream: Certificates in PEM that replace the system's authorities.
+	// Ca For workflow, promise, nats, kafka, amqp and redis_stream: Certificates in PEM that replace the system's authorities.
 	Ca *string `json:"ca,omitempty"`
+
+	// Certificate For workflow and promise: Client certificate in PEM. It needs private_key.
+	Certificate *string `json:"certificate,omitempty"`
 
 	// Credentials For nats: The content of a .creds file, with a user JWT and its seed, instead of username. For pubsub: The JSON key of a service account that may publish to the topic.
 	Credentials *string `json:"credentials,omitempty"`
@@ -4386,6 +4403,9 @@ type Target struct {
 	//
 	// Examples: europe-west1-pubsub.googleapis.com:443
 	Endpoint *string `json:"endpoint,omitempty"`
+
+	// Engine For workflow and promise: eventhook, the default: the gateway keeps workflows and promises, and workers claim workflows from it. temporal: a cluster of Temporal runs the workflow, and the outcome of a promise is a signal to it. It needs a gateway that was built with its client.
+	Engine *TargetEngine `json:"engine,omitempty"`
 
 	// ErrorPath For promise: A path in the event. If the event has a value there, the promise is rejected with that value.
 	ErrorPath *string `json:"error_path,omitempty"`
@@ -4399,6 +4419,9 @@ type Target struct {
 	//
 	// Examples: orders
 	Exchange *string `json:"exchange,omitempty"`
+
+	// ExecutionTimeoutSeconds For workflow: For the engine temporal: after how many seconds Temporal ends the workflow, with all its runs. 0 means never, the default.
+	ExecutionTimeoutSeconds *int64 `json:"execution_timeout_seconds,omitempty"`
 
 	// Headers For http: Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -4429,6 +4452,11 @@ type Target struct {
 	// Method For http: The HTTP method. The default is POST.
 	Method *TargetMethod `json:"method,omitempty"`
 
+	// Namespace For workflow and promise: The namespace of Temporal, which must exist. Required by the engine temporal.
+	//
+	// Examples: my-namespace.a1b2c
+	Namespace *string `json:"namespace,omitempty"`
+
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
 
@@ -4442,6 +4470,9 @@ type Target struct {
 
 	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
 	Priority *int64 `json:"priority,omitempty"`
+
+	// PrivateKey For workflow and promise: Private key of certificate in PEM, not encrypted.
+	PrivateKey *string `json:"private_key,omitempty"`
 
 	// Project For pubsub: Id of the project.
 	//
@@ -4470,11 +4501,19 @@ type Target struct {
 	// Examples: orders.{key}
 	RoutingKey *string `json:"routing_key,omitempty"`
 
+	// RunTimeoutSeconds For workflow: For the engine temporal: after how many seconds Temporal ends a run of the workflow. 0 means never, the default.
+	RunTimeoutSeconds *int64 `json:"run_timeout_seconds,omitempty"`
+
 	// SecretAccessKey For sqs: Secret access key.
 	SecretAccessKey *string `json:"secret_access_key,omitempty"`
 
 	// SessionToken For sqs: Session token of temporary credentials. When they expire, requests fail until they are replaced.
 	SessionToken *string `json:"session_token,omitempty"`
+
+	// SignalName For promise: The name of the signal. Required by the engine temporal.
+	//
+	// Examples: payment
+	SignalName *string `json:"signal_name,omitempty"`
 
 	// Stream For redis_stream: The key of the stream. {key} stands for the value at key_path.
 	//
@@ -4494,10 +4533,10 @@ type Target struct {
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
 
-	// TimeoutSeconds For http: How long to wait for the response, in seconds. 0 means the default, 10. For nats, kafka, amqp, redis_stream, sqs and pubsub: How long to wait for the acknowledgement of the broker, in seconds. 0 means the default, 10.
+	// TimeoutSeconds For workflow and promise: How long to wait for the acknowledgement of Temporal, in seconds. 0 means the default, 10. For http: How long to wait for the response, in seconds. 0 means the default, 10. For nats, kafka, amqp, redis_stream, sqs and pubsub: How long to wait for the acknowledgement of the broker, in seconds. 0 means the default, 10.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 
-	// TLS For kafka: Whether to connect with TLS. The default is true.
+	// TLS For workflow, promise and kafka: Whether to connect with TLS. The default is true.
 	TLS *bool `json:"tls,omitempty"`
 
 	// Token For nats: Token, instead of username.
@@ -4511,7 +4550,7 @@ type Target struct {
 
 	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header. For nats: The servers: one URL, or several separated by commas, with the scheme nats or tls. It must not contain a user or a password. For amqp: The server, with the scheme amqp or amqps and the virtual host as its path; without one: /. It must not contain a user or a password. For redis_stream: The server, with the scheme redis or rediss (TLS), and the number of the database as its path; without one: 0. It must not contain a user or a password.
 	//
-	// Examples: rediss://redis.example:6379/0
+	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
 
 	// Username For nats and kafka: User name. It needs password. For amqp: User name. It needs password. Without it: guest. For redis_stream: User name, for servers with access control lists.
@@ -4520,7 +4559,7 @@ type Target struct {
 	// ValuePath For promise: The path in the event to the value of the promise. The default is the whole body.
 	ValuePath *string `json:"value_path,omitempty"`
 
-	// WorkflowKind For workflow: The kind of the workflow. Workers choose their handler by it.
+	// WorkflowKind For workflow: The kind of the workflow. Workers choose their handler by it. For the engine temporal, the type of the workflow.
 	WorkflowKind *string `json:"workflow_kind,omitempty"`
 }
 
@@ -4529,6 +4568,9 @@ type TargetBody string
 
 // TargetDelivery For nats: jetstream, the default: a stream must store the message and acknowledge it. core: the server must have received it; nobody may have subscribed to it.
 type TargetDelivery string
+
+// TargetEngine For workflow and promise: eventhook, the default: the gateway keeps workflows and promises, and workers claim workflows from it. temporal: a cluster of Temporal runs the workflow, and the outcome of a promise is a signal to it. It needs a gateway that was built with its client.
+type TargetEngine string
 
 // TargetMechanism For kafka: The SASL mechanism. The default is plain if username is set.
 type TargetMechanism string
@@ -7509,4 +7551,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "ca7629d07ab1f8d2ccfb4bf2f796b91b3b7b07a27e7bcfe689310b8823d91071"
+const generatedFrom = "18964f7eb5bb2fef2b6f0cef3583a508a6198bb5acb007f8f53a8fc808ce3ace"
