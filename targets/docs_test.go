@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"slices"
@@ -38,8 +39,13 @@ func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 			continue
 		}
 		description, _, _ := strings.Cut(text[m[1]:], "\n## ")
+		if strings.Contains(description, "\n| `engine` |") {
+			_, temporal, _ := strings.Cut(text, "\n## Temporal\n")
+			shared, _, _ := strings.Cut(temporal, "\n## ")
+			description += shared
+		}
 		for _, member := range k.members() {
-			if !strings.Contains(description, "\n| `"+member.name+"`") {
+			if !regexp.MustCompile("\n\\| [^|]*`" + member.name + "`").MatchString(description) {
 				t.Errorf("%s: the page does not describe %s", name, member.name)
 			}
 		}
@@ -52,11 +58,17 @@ func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 func TestTheTargetsOfThePageAreValid(t *testing.T) {
 	checked := 0
 	for _, block := range codeBlock.FindAllStringSubmatch(page(t), -1) {
-		if block[1] == "json" && strings.HasPrefix(block[2], `{"type"`) {
-			if _, faults := Parse([]byte(block[2]), nil); len(faults) > 0 {
-				t.Errorf("%s: got %v", block[2], faults)
+		if block[1] != "json" || !strings.HasPrefix(block[2], `{"type"`) {
+			continue
+		}
+		for all := json.NewDecoder(strings.NewReader(block[2])); all.More(); checked++ {
+			var target json.RawMessage
+			if err := all.Decode(&target); err != nil {
+				t.Fatalf("%s: %v", block[2], err)
 			}
-			checked++
+			if _, faults := Parse(target, nil); len(faults) > 0 {
+				t.Errorf("%s: got %v", target, faults)
+			}
 		}
 	}
 	if checked < len(kinds) {

@@ -9,7 +9,7 @@ import (
 // Kafka produces records to a topic of Kafka, or of a broker that speaks its protocol.
 type Kafka struct {
 	KafkaCluster
-	Topic         string `json:"topic" maxLength:"249" example:"orders" doc:"The topic. It must exist: the gateway does not ask the broker to create it."`
+	Topic         string `json:"topic" maxLength:"255" example:"orders" doc:"The topic, of at most 249 characters. It must exist: the gateway does not ask the broker to create it."`
 	PartitionPath string `json:"partition_path,omitempty" example:"body.shard" doc:"The path in the event to the number of the partition. Without it, or without a value, the key decides, as in the Java client; without a key, the gateway chooses."`
 	MessageSettings
 }
