@@ -218,6 +218,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 	name := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
 	to = Destination{
 		Destination: schedule.Destination{ID: name.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: 1},
+		TargetType:  t.Type,
 		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
 	target, err := d.Compile(r.TenantID, t)

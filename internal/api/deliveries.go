@@ -72,7 +72,7 @@ type DeliveryAttempt struct {
 	DurationMS      int64     `json:"duration_ms" doc:"Duration of the attempt in milliseconds."`
 	StatusCode      *int      `json:"status_code" doc:"Status code of the response; null if the receiver did not answer."`
 	Error           *string   `json:"error" doc:"Why the attempt failed; null on success."`
-	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success."`
+	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success."`
 	ResponseExcerpt *string   `json:"response_excerpt" doc:"The first bytes of the response body, at most 1 KiB."`
 }
 
