@@ -3,7 +3,6 @@ package targets
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -27,20 +26,6 @@ type HTTP struct {
 	retry             *TargetRetry // nil if the source's policy applies
 	raw               bool
 	idempotencyPrefix string // the route's id and the target's index in it
-}
-
-// NewHTTP compiles an http target. It returns an error in the cases of New and for a target of
-// another type.
-func NewHTTP(t eventhook.Target) (*HTTP, error) {
-	x, err := New(t, Deps{})
-	if err != nil {
-		return nil, err
-	}
-	r, ok := x.(*HTTP)
-	if !ok {
-		return nil, fmt.Errorf("a %s target sends no requests", t.Type)
-	}
-	return r, nil
 }
 
 // Method returns the HTTP method of requests.

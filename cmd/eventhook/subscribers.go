@@ -68,7 +68,7 @@ func (g *gateway) wireSubscribers() {
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, now)
 	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(),
 		Tracer: g.sendTracer(), UserAgent: g.out.client.UserAgent, Now: now}
-	s.brokers = brokers.New(brokers.Deps{Dialer: g.out.client, Name: g.out.client.UserAgent, Now: now})
+	s.brokers = brokers.New(brokers.Deps{Dialer: g.out.client, Tracer: g.brokerTracer(), Name: g.out.client.UserAgent, Now: now})
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(sends)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: g.compileTarget(sends), Log: g.log, Now: now})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
