@@ -24,7 +24,7 @@ const (
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryAcquired, DeliverySuccess, DeliveryFailed, DeliveryDead}
 
 // Delivery is the obligation to send one event to one destination: a subscription or
-// an http target of a route. An event has at most one delivery for each destination.
+// a target of a route. An event has at most one delivery for each destination.
 type Delivery struct {
 	ID             DeliveryID
 	TenantID       TenantID

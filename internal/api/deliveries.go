@@ -44,9 +44,9 @@ type Delivery struct {
 	ID               string     `json:"id" format:"uuid"`
 	EventID          string     `json:"event_id" format:"uuid"`
 	EventType        string     `json:"event_type"`
-	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a delivery to a route's http target."`
-	SubscriptionName *string    `json:"subscription_name" doc:"Null if the subscription is deleted, or for a delivery to a route's http target."`
-	RouteID          *string    `json:"route_id" format:"uuid" doc:"Route of the http target; null for a delivery to a subscription."`
+	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a delivery to a target of a route."`
+	SubscriptionName *string    `json:"subscription_name" doc:"Null if the subscription is deleted, or for a delivery to a target of a route."`
+	RouteID          *string    `json:"route_id" format:"uuid" doc:"Route of the target; null for a delivery to a subscription."`
 	TargetIndex      *int       `json:"target_index" doc:"Index of the route's target, starting at 0; null for a delivery to a subscription."`
 	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried."`
 	AttemptCount     int        `json:"attempt_count" doc:"Total number of attempts."`
@@ -181,7 +181,7 @@ type DeliveryQuery struct {
 type deliveriesQuery struct {
 	TenantPath
 	SubscriptionID string `query:"subscription_id" format:"uuid" doc:"Return only deliveries to this subscription."`
-	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the targets of this route."`
 	DeliveryQuery
 }
 

@@ -289,6 +289,15 @@ func (db *DB) nameTargets(ctx context.Context, tenant eventhook.TenantID, ids []
 	return err
 }
 
+// hostsOf returns the hosts of a list of URLs, separated by commas.
+func hostsOf(urls string) string {
+	var hosts []string
+	for text := range strings.SplitSeq(urls, ",") {
+		hosts = append(hosts, hostOf(strings.TrimSpace(text)))
+	}
+	return strings.Join(hosts, ", ")
+}
+
 // hostOf returns the host of a URL, with its port if it has one, in lower case; "" if the text
 // is no URL.
 func hostOf(text string) string {

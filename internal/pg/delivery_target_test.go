@@ -12,6 +12,10 @@ func TestDestinationsAreTargetsThatSend(t *testing.T) {
 	for target, host := range map[string]string{
 		`{"type":"http","url":"https://Internal.example/hook"}`:                                                     "internal.example",
 		`{"type":"nats","url":"tls://nats.example:4222","subject":"x"}`:                                             "nats.example:4222",
+		`{"type":"nats","url":"tls://NATS-1.example,tls://nats-2.example:4222","subject":"x"}`:                      "nats-1.example, nats-2.example:4222",
+		`{"type":"sqs","queue_url":"https://sqs.eu-west-1.amazonaws.com/1/orders"}`:                                 "sqs.eu-west-1.amazonaws.com",
+		`{"type":"pubsub","project":"p","topic":"orders"}`:                                                          "pubsub.googleapis.com:443",
+		`{"type":"pubsub","project":"p","topic":"orders","endpoint":"pubsub.example:443"}`:                          "pubsub.example:443",
 		`{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","topic":"x"}`:                                "b-1.example:9092,b-2.example:9092",
 		`{"type":"workflow","workflow_kind":"pay","engine":"temporal","address":"temporal.example:7233"}`:           "temporal.example:7233",
 		`{"type":"promise","idempotency_key_path":"body.id","engine":"temporal","address":"temporal.example:7233"}`: "temporal.example:7233",
