@@ -79,7 +79,9 @@ func useCredentials(o *nats.Options, text string) error {
 func (c *natsConnection) Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (string, error) {
 	s := b.(*targets.NATS) //nolint:forcetypeassert // the connection was opened for it
 	msg := &nats.Msg{Subject: s.SubjectOf(m.Key), Data: m.Data, Header: nats.Header{}}
-	msg.Header.Set("Content-Type", m.ContentType)
+	if m.ContentType != "" {
+		msg.Header.Set("Content-Type", headerText(m.ContentType))
+	}
 	for _, a := range m.Attributes {
 		msg.Header.Set("ce-"+a.Name, percentEncoded(a.Value))
 	}
@@ -144,6 +146,17 @@ func hostOf(text string) string {
 		return "the server"
 	}
 	return u.Host
+}
+
+// headerText returns a text as the value of a header that is not percent-encoded, such as Content-Type:
+// each character outside printable ASCII becomes ?.
+func headerText(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f {
+			return '?'
+		}
+		return c
+	}, s)
 }
 
 // percentEncoded encodes a value of an attribute as CloudEvents does for headers: characters outside

@@ -71,6 +71,18 @@ func TestNATS(t *testing.T) {
 		wrong: map[string]any{"password": "another"}})
 }
 
+func TestTheContentTypeIsAHeaderOfNATS(t *testing.T) {
+	s := newNATS(t)
+	f := open(t, s.target(map[string]any{"body": "raw"}))
+	for sent, want := range map[string]string{"application/json; charset=utf-8": "application/json; charset=utf-8",
+		"text/plain; name=\"50% \u00e4\"\r\nNats-Msg-Id: x": "text/plain; name=\"50% ?\"??Nats-Msg-Id: x", "": ""} {
+		f.sent(f.delivery(sent, order))
+		if got := s.received(t).ContentType; got != want {
+			t.Errorf("%q: got %q, want %q", sent, got, want)
+		}
+	}
+}
+
 func TestJetStreamStoresARepetitionOnce(t *testing.T) {
 	s := newNATS(t)
 	f := open(t, s.target(nil))

@@ -174,6 +174,11 @@ func (k kind) testRaw(t *testing.T) {
 	if got := k.server.received(t); got.Data != body || got.ContentType != "text/plain" {
 		t.Errorf("got %q of type %q, want the received bytes and their type", got.Data, got.ContentType)
 	}
+	d := f.delivery("text/plain; name=\u00e4\r\nce-type: forged\r\n\r\n", body)
+	f.sent(d)
+	if got := k.server.received(t); got.Data != body || got.Attributes["type"] != "order.created" || !strings.HasPrefix(got.ContentType, "text/plain; name=") {
+		t.Errorf("got %+v, want the message in spite of its content type", got)
+	}
 }
 
 func (k kind) testSharing(t *testing.T) {
