@@ -70,7 +70,7 @@ type SourceReply struct {
 	Body        string `json:"body" yaml:"body"`
 }
 
-// RateLimit limits the requests to a source on each instance. It applies before
+// RateLimit limits the requests to a source over all instances. It applies before
 // verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" yaml:"requests_per_second"`

@@ -1454,7 +1454,7 @@ type DeadGroup struct {
 	// Name Name of the subscription or the route; null if it is deleted.
 	Name *string `json:"name"`
 
-	// RouteID Route of the http target; null for a subscription.
+	// RouteID Route of the target; null for a subscription.
 	RouteID *string `json:"route_id"`
 
 	// SampleIds The newest deliveries, at most 5.
@@ -1463,7 +1463,7 @@ type DeadGroup struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a route's http target.
+	// SubscriptionID Destination subscription; null for a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a subscription.
@@ -1518,7 +1518,7 @@ type DeliveriesRetryFilter struct {
 	// Key Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group.
 	Key *string `json:"key,omitempty"`
 
-	// RouteID Deliveries to the http targets of this route.
+	// RouteID Deliveries to the targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
 	// Status Statuses to retry: a list, or one status as a string; default failed and dead.
@@ -1557,7 +1557,7 @@ type Delivery struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1566,10 +1566,10 @@ type Delivery struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1587,7 +1587,7 @@ type DeliveryAttempt struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -1632,7 +1632,7 @@ type DeliveryDetail struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1641,10 +1641,10 @@ type DeliveryDetail struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1680,7 +1680,7 @@ type DeliveryOfTenant struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1689,10 +1689,10 @@ type DeliveryOfTenant struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1821,7 +1821,7 @@ type Event struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventStatus `json:"status"`
 
 	// TraceID W3C trace id.
@@ -1831,7 +1831,7 @@ type Event struct {
 // EventOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 type EventOrigin string
 
-// EventStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+// EventStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 type EventStatus string
 
 // EventDetail defines model for EventDetail.
@@ -1857,7 +1857,7 @@ type EventDetail struct {
 	// CorrelationID Identifier shared by related events.
 	CorrelationID *string `json:"correlation_id"`
 
-	// Deliveries Deliveries to subscribers and to http targets of routes, at most 1000.
+	// Deliveries Deliveries to subscribers and to targets of routes, at most 1000.
 	Deliveries []Delivery `json:"deliveries"`
 
 	// DeliveriesCount Total number of deliveries.
@@ -1933,7 +1933,7 @@ type EventDetail struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventStatus `json:"status"`
 
 	// TraceID W3C trace id.
@@ -1996,7 +1996,7 @@ type EventOfTenant struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventOfTenantStatus `json:"status"`
 
 	// Tenant Slug of the tenant.
@@ -2009,7 +2009,7 @@ type EventOfTenant struct {
 // EventOfTenantOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 type EventOfTenantOrigin string
 
-// EventOfTenantStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+// EventOfTenantStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 type EventOfTenantStatus string
 
 // EventOfTenantPage defines model for EventOfTenantPage.
@@ -4200,7 +4200,7 @@ type SubscriptionTested struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -4542,7 +4542,7 @@ type Target struct {
 	// Token For nats: Token, instead of username.
 	Token *string `json:"token,omitempty"`
 
-	// Topic For kafka: The topic. It must exist: the gateway does not ask the broker to create it. For pubsub: Id of the topic. It must exist.
+	// Topic For kafka: The topic, of at most 249 characters. It must exist: the gateway does not ask the broker to create it. For pubsub: Id of the topic. It must exist.
 	//
 	// Examples: orders
 	Topic *string    `json:"topic,omitempty"`
@@ -4651,7 +4651,7 @@ type TenantClosing struct {
 	// DeliveriesEnded Deliveries that were open and are dead now.
 	DeliveriesEnded int64 `json:"deliveries_ended"`
 
-	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	// EventsEnded Events that were not processed, or waited for a retry or a delivery to a target, and are dead now.
 	EventsEnded         int64 `json:"events_ended"`
 	ExecutionsCancelled int64 `json:"executions_cancelled"`
 	PromisesRejected    int64 `json:"promises_rejected"`
@@ -5135,7 +5135,7 @@ type ListAllDeliveriesParams struct {
 	// SubscriptionID Return only deliveries to this subscription.
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
 
-	// RouteID Return only deliveries to the http targets of this route.
+	// RouteID Return only deliveries to the targets of this route.
 	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -5390,7 +5390,7 @@ type ListDeliveriesParams struct {
 	// SubscriptionID Return only deliveries to this subscription.
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
 
-	// RouteID Return only deliveries to the http targets of this route.
+	// RouteID Return only deliveries to the targets of this route.
 	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -7551,4 +7551,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "18964f7eb5bb2fef2b6f0cef3583a508a6198bb5acb007f8f53a8fc808ce3ace"
+const generatedFrom = "7a266853cbb570899174d5dcf4b5598763806e1187a2f5b18514ff016b198f68"

@@ -35,7 +35,7 @@ type SourceFields struct {
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication."`
 	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key,omitempty" doc:"Refuse requests without an idempotency key (400)."`
-	RateLimit             RateLimit         `json:"rate_limit,omitzero" doc:"Limits of requests on each gateway instance. They apply before verification."`
+	RateLimit             RateLimit         `json:"rate_limit,omitzero" doc:"Limits of requests, over all gateway instances together within about 10 %. They apply before verification."`
 	Retry                 RetryPolicy       `json:"retry,omitzero" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs of allowed senders; default all."`
 	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576."`
@@ -45,7 +45,7 @@ type SourceFields struct {
 	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier."`
 }
 
-// RateLimit limits the requests to a source on each instance. It applies before
+// RateLimit limits the requests to a source over all instances. It applies before
 // verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 100."`

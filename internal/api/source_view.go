@@ -31,7 +31,7 @@ type Source struct {
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"The source's own setting, else the provider's."`
 	EventTypePaths        []string          `json:"event_type_paths" doc:"The source's own paths, else the provider's. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key" doc:"Whether requests without an idempotency key are refused."`
-	RateLimit             RateLimit         `json:"rate_limit" doc:"Limits of requests on each gateway instance."`
+	RateLimit             RateLimit         `json:"rate_limit" doc:"Limits of requests, over all gateway instances together within about 10 %."`
 	Retry                 RetryPolicy       `json:"retry" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty if all addresses may send."`
 	MaxBodyBytes          int               `json:"max_body_bytes" doc:"Maximum body size in bytes."`

@@ -27,9 +27,9 @@ func (b *body) sourceFlags() *body {
 	b.texts("event-type-path", "event_type_paths", "path of the event type, such as body.type")
 	b.texts("allow-from", "allowed_ip_ranges", "allowed network of senders as CIDR, such as 192.0.2.0/24")
 	b.number("max-body-bytes", "max_body_bytes", "maximum size of a body in bytes; 1048576 by default")
-	b.number("requests-per-second", "rate_limit.requests_per_second", "maximum requests per second on each instance; 100 by default")
-	b.number("requests-per-minute", "rate_limit.requests_per_minute", "maximum requests per minute on each instance; 1000 by default")
-	b.number("burst", "rate_limit.burst_size", "maximum requests at once on each instance; 50 by default")
+	b.number("requests-per-second", "rate_limit.requests_per_second", "maximum requests per second over all instances; 100 by default")
+	b.number("requests-per-minute", "rate_limit.requests_per_minute", "maximum requests per minute over all instances; 1000 by default")
+	b.number("burst", "rate_limit.burst_size", "maximum requests at once over all instances; 50 by default")
 	b.boolean("enabled", "is_enabled", "whether the source is enabled; --enabled=false disables it")
 	return b
 }
