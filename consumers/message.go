@@ -11,7 +11,7 @@ type Message struct {
 	// Position identifies the message at its place: a repetition has the same one. It is "" if the
 	// broker cannot identify messages.
 	Position string
-	Subject  string // what the publisher addressed: a topic, a subject, a routing key, a stream or a queue
+	Subject  string // the address of the publisher: a topic, a subject, a routing key, a stream or a queue
 	Key      string // of a partition or a group; "" without one
 	// Headers have the names of the HTTP binding of CloudEvents: ce- and the attribute.
 	Headers     []Header

@@ -18,7 +18,7 @@ type Acceptor interface {
 	Accept(e *eventhook.Event) error
 }
 
-// LogConfig configures a log of webhooks in front of the database. Without a URL there is none.
+// LogConfig configures a log of webhooks in front of the database. Without a URL there is no log.
 type LogConfig struct {
 	URL      string `config:"url"`       // of NATS servers with JetStream, separated by commas; it may contain a user and a password
 	Replicas int    `config:"replicas"`  // servers that store each webhook

@@ -303,7 +303,7 @@ func TestAPoisonMessageLeavesTheLog(t *testing.T) {
 	if err := f.append(l, event("poison")); err != nil {
 		t.Fatal(err)
 	}
-	f.hasOnce(f.appended(l, 10)) // others are not delayed
+	f.hasOnce(f.appended(l, 10)) // further events are not delayed
 	f.isEmpty()
 	s, err := js.Stream(t.Context(), f.config.Name+"_DEAD")
 	if err != nil || s.CachedInfo().State.Msgs != 2 {

@@ -16,7 +16,7 @@ const (
 	sweepEvery           = time.Minute
 )
 
-// poolKey identifies a connection: tenants share none.
+// poolKey identifies a connection: tenants share no connections.
 type poolKey struct {
 	tenant     eventhook.TenantID
 	connection string

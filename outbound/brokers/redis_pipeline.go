@@ -38,7 +38,7 @@ type redisConnection struct {
 // redisCommand is a command with its reply.
 type redisCommand struct {
 	args      redis.Args
-	abandoned atomic.Bool // nobody waits for it any more
+	abandoned atomic.Bool // its caller waits no more
 	done      chan struct{}
 	reply     string
 	err       error

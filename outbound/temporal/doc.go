@@ -6,7 +6,7 @@
 // has a workflow with the id, running or not, an attempt to start it succeeds with
 // eventhook.StatusExisted, and changes nothing.
 //
-// The connections are those of package brokers, with their bounds and their address policy: targets with
+// The connections come from package brokers, with their bounds and their address policy: targets with
 // the same address and certificates, of one tenant, share one. The API key and the namespace are parts of
 // each request.
 //
