@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,25 +102,134 @@ func wantConsumed(t *testing.T, dsn string, o *orders, n int) {
 	}
 }
 
-// Instances are killed while they consume, again and again, also between the commit of an event and the
-// acknowledgement of its message: no message is lost, and none becomes two events.
-func TestKilledGatewayConsumesEachMessageOnce(t *testing.T) {
+// holdEvents blocks the commits of events until release is called.
+func holdEvents(t *testing.T, dsn string) (release func()) {
+	t.Helper()
+	conn := connect(t, dsn)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE eventhook.event IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// awaitHeld waits until a commit is blocked.
+func awaitHeld(t *testing.T, dsn string) {
+	t.Helper()
+	conn := connect(t, dsn)
+	clitest.Eventually(t, "events wait for their commit", func() bool {
+		return count(t, conn, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) > 0
+	})
+}
+
+// An instance dies after it has received messages, before their events are committed: no message is lost.
+func TestAGatewayThatDiesBeforeTheCommitLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	dsn, o := pgtest.New(t), newOrders(t)
-	setUp := startDelivering(t, dsn)
-	setUp.createSource(t, o.source("orders", nil))
+	gateway := startDelivering(t, dsn)
+	gateway.createSource(t, o.source("orders", nil))
+	o.publish(t, 1, 5)
+	wantConsumed(t, dsn, o, 5)
+	release := holdEvents(t, dsn)
+	o.publish(t, 6, 30)
+	awaitHeld(t, dsn)
+	gateway.kill()
 	conn := connect(t, dsn)
-	const each = 1500
-	gateway := setUp
-	for round := range 3 {
-		o.publish(t, round*each+1, (round+1)*each)
-		clitest.Eventually(t, "some messages are consumed", func() bool {
-			return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE event_type = 'order.created' AND status <> 'duplicate'`) > round*each
-		})
-		gateway.kill()
-		gateway = startDelivering(t, dsn)
+	if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`); err != nil {
+		t.Fatal(err)
 	}
-	wantConsumed(t, dsn, o, 3*each)
+	release()
+	startDelivering(t, dsn)
+	wantConsumed(t, dsn, o, 30)
+}
+
+// An instance dies after the commit of events, before the broker has the acknowledgements: the messages come again,
+// and become duplicates.
+func TestAGatewayThatDiesAfterTheCommitStoresNoMessageTwice(t *testing.T) {
+	t.Parallel()
+	dsn, o := pgtest.New(t), newOrders(t)
+	link := newLink(t, strings.TrimPrefix(o.URL(), "nats://"))
+	gateway := startDelivering(t, dsn)
+	source := o.source("orders", nil)
+	source["consume"].(map[string]any)["url"] = "nats://" + link.address
+	gateway.createSource(t, source)
+	o.publish(t, 1, 5)
+	wantConsumed(t, dsn, o, 5)
+	release := holdEvents(t, dsn)
+	o.publish(t, 6, 6)
+	awaitHeld(t, dsn)
+	link.isCut.Store(true)
+	release()
+	conn := connect(t, dsn)
+	const of6 = `SELECT count(*) FROM eventhook.event WHERE event_type = 'order.created' AND status `
+	clitest.Eventually(t, "the event is committed", func() bool { return count(t, conn, of6+`<> 'duplicate'`) == 6 })
+	gateway.kill()
+	if o.unsettled(t) != 1 {
+		t.Fatalf("%d messages are not settled, want 1", o.unsettled(t))
+	}
+	link.isCut.Store(false)
+	startDelivering(t, dsn)
+	wantConsumed(t, dsn, o, 6)
+	if n := count(t, conn, of6+`= 'duplicate'`); n != 1 {
+		t.Errorf("got %d duplicates, want 1", n)
+	}
+}
+
+// link is a connection to a server that can be cut in one direction: what clients send gets lost.
+type link struct {
+	address string
+	isCut   atomic.Bool
+}
+
+func newLink(t *testing.T, to string) *link {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &link{address: l.Addr().String()}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go x.send(server, client)
+			go func() {
+				_, _ = io.Copy(client, server)
+				_ = client.Close()
+			}()
+		}
+	}()
+	return x
+}
+
+// send passes on what a client sends, until the client ends.
+func (x *link) send(server, client net.Conn) {
+	defer func() { _ = server.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		if !x.isCut.Load() {
+			_, _ = server.Write(buffer[:n])
+		}
+	}
 }
 
 // Messages whose acknowledgements are lost come again, and become duplicates.
