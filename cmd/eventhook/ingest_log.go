@@ -26,7 +26,7 @@ func (g *gateway) openIngestLog() error {
 		return nil
 	}
 	l, err := natslog.Open(natslog.Options{Config: c, Ingest: g.config.Ingest, Name: "eventhook/" + version + " " + g.db.Instance().String(),
-		Log: g.log, Now: now, Metrics: g.metrics})
+		Log: g.log, Now: now, Metrics: g.metrics, AckWait: g.config.Lease()})
 	if err != nil {
 		return err
 	}

@@ -171,6 +171,43 @@ func TestDuplicatesAreDecidedBehindTheLog(t *testing.T) {
 	}
 }
 
+// docs/scaling.md, "Switch the log off": an instance that accepts no webhooks stores what is in the log,
+// while another one without the log accepts.
+func TestALogIsDrainedBeforeItIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	dsn := server.DSN(pgembed.Database)
+	cluster := natstest.NewCluster(t, 3)
+	gateway := startInstance(t, dsn, withLog(cluster)...)
+	gateway.wantReady("200", "")
+	clitest.Eventually(t, "the log has a copy of the sources", func() bool { return gateway.sourcesAreCopied(cluster) })
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	load := startFlood(t, gateway)
+	clitest.Eventually(t, "webhooks wait in the log", func() bool { return load.count(http.StatusOK) >= enough })
+	load.stop()
+	gateway.kill()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	direct := startInstance(t, dsn)
+	status, answer, err := direct.push(t.Context(), "direct")
+	if status != http.StatusOK || err != nil {
+		t.Fatalf("an instance without the log answered %d, %v", status, err)
+	}
+	last := startCommand(t, databaseEnv(dsn, withLog(cluster, "EVENTHOOK_ROLES=dispatch")...), "serve")
+	if status, _, _ := last.push(t.Context(), "last"); status != http.StatusNotFound {
+		t.Errorf("an instance with the role dispatch answered %d to a webhook, want 404", status)
+	}
+	accepted := append(load.accepted, answer.EventID)
+	wantStored(t, dsn, accepted)
+	clitest.Eventually(t, "the log is ready and empty", func() bool {
+		return last.metric("ingest_log_ready") == 1 && last.metric("ingest_log_backlog_events") == 0
+	})
+	wantEachProcessedOnce(t, dsn, accepted)
+}
+
 // Bodies beyond the limit of a message are stored in the database, without the log.
 func TestLargeBodiesPassTheLog(t *testing.T) {
 	t.Parallel()

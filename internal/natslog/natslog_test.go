@@ -315,6 +315,37 @@ func TestAPoisonMessageLeavesTheLog(t *testing.T) {
 	}
 }
 
+// docs/scaling.md, "Dead messages": the same bytes under another subject are stored after the cause is gone.
+func TestADeadMessageIsStoredWhenItIsSentAgain(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	f.sink.refuses = func(*eventhook.Event) bool { return true }
+	l, _ := f.open()
+	sent := event("{{ \x00\r\n")
+	if err := f.append(l, sent); err != nil {
+		t.Fatal(err)
+	}
+	f.isEmpty()
+	dead, err := natstest.Connect(t, f.url).Stream(t.Context(), f.config.Name+"_DEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := dead.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sink.mu.Lock()
+	f.sink.refuses = nil
+	f.sink.mu.Unlock()
+	if _, err := natstest.Connect(t, f.url).Publish(t.Context(), f.config.Name+".events.again", m.Data); err != nil {
+		t.Fatal(err)
+	}
+	f.hasOnce([]eventhook.EventID{sent.ID})
+	if got := string(f.sink.stored[sent.ID].Body); got != string(sent.Body) {
+		t.Errorf("got the body %q, want %q", got, sent.Body)
+	}
+	f.isEmpty()
+}
+
 func TestALaterFormatIsLeftToLaterVersions(t *testing.T) {
 	f := setUp(t, natstest.New(t, nil).URL(), 1)
 	l, _ := f.open()

@@ -64,7 +64,10 @@ func (s *Server) Stop() {
 }
 
 // URL returns the address of the server, also while it is stopped.
-func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
+func (s *Server) URL() string { return "nats://" + s.Address() }
+
+// Address returns the host and the port of the server, also while it is stopped.
+func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.options.Port) }
 
 // Connect returns a client of the server, with options such as nats.UserInfo. It ends with the test.
 func (s *Server) Connect(options ...nats.Option) jetstream.JetStream {
@@ -98,16 +101,32 @@ type Cluster struct {
 // NewCluster starts a cluster of n servers and waits until JetStream has a leader.
 func NewCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
+	options := make([]server.Options, n)
+	for i := range options {
+		options[i] = server.Options{ServerName: fmt.Sprintf("node-%d", i+1), JetStream: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30,
+			Cluster: server.ClusterOpts{Name: "natstest"}}
+	}
+	return NewClusterOf(t, options)
+}
+
+// NewClusterOf is NewCluster with options of each server, such as those of a configuration file. Their
+// addresses, routes and folders are replaced.
+func NewClusterOf(t testing.TB, options []server.Options) *Cluster {
+	t.Helper()
 	c := &Cluster{t: t}
-	routes := make([]*url.URL, n)
-	ports := freePorts(t, n)
+	routes := make([]*url.URL, len(options))
+	ports := freePorts(t, len(options))
 	for i, port := range ports {
 		routes[i] = &url.URL{Scheme: "nats-route", Host: fmt.Sprintf("127.0.0.1:%d", port)}
+		if own := options[i].Cluster; own.Username != "" {
+			routes[i].User = url.UserPassword(own.Username, own.Password)
+		}
 	}
-	for i := range n {
-		s := &Server{t: t, options: server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-			ServerName: fmt.Sprintf("node-%d", i+1), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30,
-			Cluster: server.ClusterOpts{Name: "natstest", Host: "127.0.0.1", Port: ports[i]}, Routes: routes}}
+	for i, o := range options {
+		o.Host, o.Port, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0
+		o.Cluster.Host, o.Cluster.Port, o.Routes = "127.0.0.1", ports[i], routes
+		o.StoreDir, o.NoLog, o.NoSigs = t.TempDir(), true, true
+		s := &Server{t: t, options: o}
 		t.Cleanup(s.Stop)
 		s.Start()
 		c.Servers = append(c.Servers, s)
