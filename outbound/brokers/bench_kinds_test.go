@@ -3,6 +3,7 @@ package brokers_test
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func BenchmarkJetStream(b *testing.B) {
 	first := must(s.messages.Next())
 	js := s.Connect(nats.UserInfo("gateway", secret))
 	benchClient(b, f, func(context.Context) error {
-		m := &nats.Msg{Subject: first.Subject(), Header: first.Headers(), Data: first.Data()}
+		m := &nats.Msg{Subject: first.Subject(), Header: maps.Clone(first.Headers()), Data: first.Data()}
 		_, err := js.PublishMsg(b.Context(), m, jetstream.WithMsgID(eventhook.NewID[eventhook.Delivery](time.Now()).String()))
 		return err
 	})
