@@ -84,6 +84,8 @@ bench: export BENCH_DUE ?= 1000000
 bench: export BENCH_SOURCES ?= 10000
 bench: export BENCH_MISSED ?= 100000
 bench: export BENCH_ORDERED ?= 100000
+# Messages of one measurement to a broker.
+bench: BENCH_MESSAGES ?= 10000
 bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
@@ -94,7 +96,7 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) test -run '^TestASearchThatFindsNothingSaysHowFarItCame$$' -v -count=1 -timeout 1h ./cmd/eventhook
 	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
-	$(GO) test -run '^$$' -bench . -benchtime 10000x ./outbound/brokers
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCH_MESSAGES)x ./outbound/brokers
 
 bench-console: export BENCH_EVENTS ?= 1000000
 bench-console: postgres chromium ## measure the lists of the console in a browser; see docs/console.md

@@ -120,9 +120,12 @@ func (m *Message) Compose(d *eventhook.Delivery) CloudEvent {
 	return c
 }
 
+// maxAttributes is the number of attributes that compose adds at most.
+const maxAttributes = 10
+
 func (m *Message) compose(e *eventhook.Event, stored []byte) CloudEvent {
 	v := payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
-	c := CloudEvent{ID: e.ID.String(), ContentType: "application/json", Data: stored}
+	c := CloudEvent{ID: e.ID.String(), ContentType: "application/json", Data: stored, Attributes: make([]Attribute, 0, maxAttributes)}
 	switch {
 	case m.raw:
 		c.ContentType, c.Data = e.ContentType, e.Body
@@ -141,16 +144,20 @@ func (m *Message) compose(e *eventhook.Event, stored []byte) CloudEvent {
 			c.Attributes = append(c.Attributes, Attribute{name, value})
 		}
 	}
+	tenant, source := e.TenantID.String(), e.SourceSlug
+	if source == "" {
+		source = "urn:uuid:" + tenant
+	}
 	add("specversion", "1.0")
 	add("id", c.ID)
-	add("source", cmp.Or(e.SourceSlug, "urn:uuid:"+e.TenantID.String()))
+	add("source", source)
 	add("type", e.EventType)
 	add("time", e.ID.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
 	add("partitionkey", c.Key)                                                     // of the extension "partitioning"
 	add("traceparent", eventhook.Traceparent(e.Trace(), e.Span(), e.TraceFlags())) // of the extension "distributed tracing"
 	add(eventhook.HopsAttribute, strconv.Itoa(e.Hops()+1))
 	add("requestid", e.RequestID)
-	add("tenantid", e.TenantID.String())
+	add("tenantid", tenant)
 	return c
 }
 

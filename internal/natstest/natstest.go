@@ -1,4 +1,4 @@
-// Package natstest runs NATS servers with JetStream in the process of a test. It is for tests only.
+// Package natstest runs NATS servers with JetStream in the process of a test or of the bench.
 package natstest
 
 import (
@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -17,15 +16,24 @@ import (
 // startLimit allows for a busy machine.
 const startLimit = time.Minute
 
+// T is the test that the servers belong to, such as a testing.TB. Fatal and Fatalf do not return.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+	TempDir() string
+}
+
 // Server is a NATS server that a test may stop and start again, with its address and its data.
 type Server struct {
-	t       testing.TB
+	t       T
 	options server.Options
 	server  *server.Server // nil while it is stopped
 }
 
 // New starts a server with JetStream. change, unless nil, changes its options. It ends with the test.
-func New(t testing.TB, change func(*server.Options)) *Server {
+func New(t T, change func(*server.Options)) *Server {
 	t.Helper()
 	o := server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
 		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30}
@@ -76,7 +84,7 @@ func (s *Server) Connect(options ...nats.Option) jetstream.JetStream {
 }
 
 // Connect returns a client of servers, whose URLs are separated by commas. It ends with the test.
-func Connect(t testing.TB, urls string, options ...nats.Option) jetstream.JetStream {
+func Connect(t T, urls string, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	c, err := nats.Connect(urls, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait))...)
 	if err != nil {
@@ -94,24 +102,31 @@ const reconnectWait = 50 * time.Millisecond
 
 // Cluster is a cluster of servers.
 type Cluster struct {
-	t       testing.TB
+	t       T
 	Servers []*Server
 }
 
-// NewCluster starts a cluster of n servers and waits until JetStream has a leader.
-func NewCluster(t testing.TB, n int) *Cluster {
+// SyncAlways makes a server write each message to the disk before it acknowledges the message.
+func SyncAlways(o *server.Options) { o.SyncAlways = true }
+
+// NewCluster starts a cluster of n servers and waits until JetStream has a leader. Each of changes
+// changes the options of the servers.
+func NewCluster(t T, n int, changes ...func(*server.Options)) *Cluster {
 	t.Helper()
 	options := make([]server.Options, n)
 	for i := range options {
 		options[i] = server.Options{ServerName: fmt.Sprintf("node-%d", i+1), JetStream: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 64 << 30,
 			Cluster: server.ClusterOpts{Name: "natstest"}}
+		for _, change := range changes {
+			change(&options[i])
+		}
 	}
 	return NewClusterOf(t, options)
 }
 
 // NewClusterOf is NewCluster with options of each server, such as those of a configuration file. Their
 // addresses, routes and folders are replaced.
-func NewClusterOf(t testing.TB, options []server.Options) *Cluster {
+func NewClusterOf(t T, options []server.Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	routes := make([]*url.URL, len(options))
@@ -204,7 +219,7 @@ func portOf(a net.Addr) int {
 	return int(at.Port())
 }
 
-func freePorts(t testing.TB, n int) []int {
+func freePorts(t T, n int) []int {
 	t.Helper()
 	ports := make([]int, n)
 	for i := range ports {

@@ -1,6 +1,8 @@
 package brokers_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/bench/measure"
 )
 
@@ -21,18 +24,31 @@ const (
 )
 
 // benchClient compares deliveries with messages of the same content by the library alone. Both send
-// b.N messages, in turn.
-func benchClient(b *testing.B, f *fixture, alone func(messages int) time.Duration) {
+// b.N messages, in turn. alone sends one and waits for its acknowledgement.
+func benchClient(b *testing.B, f *fixture, alone func(ctx context.Context) error) {
 	b.Helper()
 	const rounds = 5
-	var ratios, rates []float64
+	var ratios, rates, bareRates []float64
 	for range rounds {
-		bare := alone(b.N)
-		own := inParallel(b.N, func() { f.sent(f.delivery("application/json", order)) })
-		ratios, rates = append(ratios, bare.Seconds()/own.Seconds()), append(rates, float64(b.N)/own.Seconds())
+		bare := inParallel(b.N, func() {
+			if err := alone(b.Context()); err != nil {
+				b.Errorf("the library: %v", err)
+			}
+		}).Seconds()
+		deliveries := make(chan *eventhook.Delivery, b.N) // made before, as those that the dispatcher has read
+		for range b.N {
+			deliveries <- f.delivery("application/json", order)
+		}
+		own := inParallel(b.N, func() {
+			if a := f.target.Transport.Send(b.Context(), <-deliveries, 1); !a.Succeeded() {
+				b.Errorf("the gateway's client: %s: %s", a.ErrorClass, a.Error)
+			}
+		}).Seconds()
+		ratios, rates, bareRates = append(ratios, bare/own), append(rates, float64(b.N)/own), append(bareRates, float64(b.N)/bare)
 	}
 	same := func(v float64) float64 { return v }
 	b.ReportMetric(measure.Median(rates, same), "messages/s")
+	b.ReportMetric(measure.Median(bareRates, same), "library_messages/s")
 	ratio := measure.AtLeast("messages by the gateway's client / by the library alone", measure.Median(ratios, same), minThroughput)
 	ratio.Report(b, "of_library")
 }
@@ -70,12 +86,15 @@ func BenchmarkAMQP(b *testing.B) {
 	if err := ch.Confirm(false); err != nil {
 		b.Fatal(err)
 	}
-	benchClient(b, f, func(n int) time.Duration {
-		return inParallel(n, func() {
-			if c, err := ch.PublishWithDeferredConfirm("", "bench", true, false, message); err != nil || !c.Wait() {
-				b.Errorf("the library: %v", err)
-			}
-		})
+	benchClient(b, f, func(ctx context.Context) error {
+		c, err := ch.PublishWithDeferredConfirm("", "bench", true, false, message)
+		if err != nil {
+			return err
+		}
+		if isStored, err := c.WaitContext(ctx); err != nil || !isStored {
+			return errors.Join(errors.New("the message was refused"), err)
+		}
+		return nil
 	})
 }
 
@@ -89,13 +108,10 @@ func BenchmarkRedisStream(b *testing.B) {
 		return redis.Dial("tcp", s.Address(), redis.DialPassword(secret))
 	}}
 	defer pool.Close()
-	benchClient(b, f, func(n int) time.Duration {
-		return inParallel(n, func() {
-			c := pool.Get()
-			if _, err := c.Do("XADD", command...); err != nil {
-				b.Error(err)
-			}
-			_ = c.Close()
-		})
+	benchClient(b, f, func(context.Context) error {
+		c := pool.Get()
+		defer c.Close()
+		_, err := c.Do("XADD", command...)
+		return err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -61,16 +62,37 @@ func kafkaRecord(topic string, partition int32, m targets.CloudEvent) *kgo.Recor
 	if m.Key != "" {
 		r.Key = []byte(m.Key)
 	}
+	r.Headers = kafkaHeaders(m)
+	return r
+}
+
+// kafkaHeaders returns the headers of a message. Their names share one text, and their values one
+// slice, because a record has about ten of them.
+func kafkaHeaders(m targets.CloudEvent) []kgo.RecordHeader {
+	const prefix, contentType = "ce_", "content-type"
+	headers := make([]kgo.RecordHeader, 0, len(m.Attributes)+1)
+	nameBytes, valueBytes := 0, len(m.ContentType)
+	for _, a := range m.Attributes {
+		nameBytes, valueBytes = nameBytes+len(prefix)+len(a.Name), valueBytes+len(a.Value)
+	}
+	var names strings.Builder
+	names.Grow(nameBytes)
+	values := make([]byte, 0, valueBytes)
 	add := func(name, value string) {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		from := len(values)
+		values = append(values, value...)
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: values[from:len(values):len(values)]})
 	}
 	if m.ContentType != "" {
-		add("content-type", m.ContentType)
+		add(contentType, m.ContentType)
 	}
 	for _, a := range m.Attributes {
-		add("ce_"+a.Name, a.Value)
+		from := names.Len()
+		names.WriteString(prefix)
+		names.WriteString(a.Name)
+		add(names.String()[from:], a.Value)
 	}
-	return r
+	return headers
 }
 
 // produce sends a record and waits for the acknowledgement. If the time of another record ends, the

@@ -27,6 +27,9 @@ const (
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
 	kafkaRefresh = 250 * time.Millisecond
+	// kafkaLinger is how long a record waits for others. Messages that are sent at once get into one
+	// request; without a wait each request would have few of them.
+	kafkaLinger = 200 * time.Microsecond
 )
 
 func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, error) {
@@ -37,7 +40,7 @@ func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, 
 		kgo.MetadataMinAge(kafkaRefresh), kgo.UnknownTopicRetries(1),
 		kgo.BrokerMaxReadBytes(maxKafkaResponse), kgo.FetchMaxBytes(maxKafkaResponse),
 		kgo.MaxBufferedRecords(maxKafkaRecords), kgo.MaxBufferedBytes(maxKafkaBytes),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(kafkaLinger), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RecordPartitioner(kafkaPartitioner{kgo.StickyKeyPartitioner(nil)}),
 	}
 	if s.Username != "" {

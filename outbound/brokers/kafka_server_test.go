@@ -20,7 +20,7 @@ import (
 // idempotent producers, and keeps its data over a restart.
 type kafkaServer struct {
 	*kfake.Cluster
-	t       *testing.T
+	t       testing.TB
 	options []kfake.Opt
 	port    int
 	reader  *kgo.Client
@@ -32,7 +32,7 @@ type kafkaServer struct {
 const topicPartitions = 7
 
 // newKafka starts a cluster with the topic orders.
-func newKafka(t *testing.T, options ...kfake.Opt) *kafkaServer {
+func newKafka(t testing.TB, options ...kfake.Opt) *kafkaServer {
 	t.Helper()
 	s := &kafkaServer{t: t, passwords: map[string]string{"gateway": secret, "renewed": "another-" + secret, "reader": "r"}, options: append([]kfake.Opt{kfake.EnableSASL(), kfake.SeedTopics(topicPartitions, "orders"),
 		kfake.Superuser("PLAIN", "gateway", secret), kfake.Superuser("PLAIN", "renewed", "another-"+secret), kfake.Superuser("PLAIN", "reader", "r"),
@@ -96,7 +96,7 @@ func (s *kafkaServer) received(t *testing.T) received {
 }
 
 // record returns the next record of the topic.
-func (s *kafkaServer) record(t *testing.T) *kgo.Record {
+func (s *kafkaServer) record(t testing.TB) *kgo.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), receiveLimit)
 	defer cancel()

@@ -28,7 +28,7 @@ type natsServer struct {
 	messages jetstream.MessagesContext
 }
 
-func newNATS(t *testing.T) *natsServer {
+func newNATS(t testing.TB) *natsServer {
 	t.Helper()
 	s := &natsServer{Server: natstest.New(t, func(o *server.Options) { o.Username, o.Password = "gateway", secret })}
 	js := s.Connect(nats.UserInfo("gateway", secret))

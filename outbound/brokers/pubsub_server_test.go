@@ -29,7 +29,7 @@ import (
 // TLS and a check of the signature, the time and the scope of the tokens. It does not know permissions
 // and limits.
 type pubsubServer struct {
-	t        *testing.T
+	t        testing.TB
 	fake     *pstest.Server
 	address  string
 	end      func()
@@ -57,7 +57,7 @@ func credentialsOf(id string, key *rsa.PrivateKey) string {
 		"private_key_id": id, "private_key": private, "token_uri": "https://oauth2.example/token"})))
 }
 
-func newPubSub(t *testing.T) *pubsubServer {
+func newPubSub(t testing.TB) *pubsubServer {
 	t.Helper()
 	s := &pubsubServer{t: t, fake: pstest.NewServer(), address: "127.0.0.1:0", messages: make(chan *pubsubpb.PubsubMessage, 100),
 		keys: map[string]*rsa.PublicKey{"first": &rsaKeys()[0].PublicKey}}

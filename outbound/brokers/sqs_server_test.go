@@ -21,7 +21,7 @@ import (
 // sqsServer imitates Amazon SQS over HTTP, since no server of it can be had. It is written from the API reference, and recomputes the signature of each request from the
 // documentation of signatures. It knows neither the limits of AWS on the clock nor permissions.
 type sqsServer struct {
-	t        *testing.T
+	t        testing.TB
 	queue    string // its name
 	address  string
 	end      func()
@@ -53,7 +53,7 @@ type sqsError struct {
 
 const sqsKeyID, sqsRegion = "AKIDEXAMPLE", "eu-west-1"
 
-func newSQS(t *testing.T, queue string) *sqsServer {
+func newSQS(t testing.TB, queue string) *sqsServer {
 	t.Helper()
 	s := &sqsServer{t: t, queue: queue, address: "127.0.0.1:0", messages: make(chan sqsMessage, 100), seen: map[string]bool{}, arrived: make(chan struct{})}
 	s.start()

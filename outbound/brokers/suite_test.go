@@ -293,7 +293,7 @@ func (k kind) testRestart(t *testing.T) {
 }
 
 // next returns the next message of a channel. It waits until there is one.
-func next[M any](t *testing.T, messages <-chan M) (m M) {
+func next[M any](t testing.TB, messages <-chan M) (m M) {
 	t.Helper()
 	select {
 	case m = <-messages:
