@@ -34,6 +34,14 @@ func (s *scene) routes(at string) []shown {
 	return []shown{
 		{name: "routes", path: at},
 		{name: "route-new", path: at + "/new"},
+		{name: "route-new-broker", path: at + "/new", hasNoImage: true, steps: func(p *browsertest.Page) {
+			p.Choose("#add-type", "nats")
+			p.ClickName("Add a target")
+			p.WaitText("fieldset + fieldset legend", "nats")
+			p.Choose("#add-type", "workflow on Temporal")
+			p.ClickName("Add a target")
+			p.WaitText("fieldset + fieldset + fieldset legend", "workflow on Temporal")
+		}},
 		{name: "route", path: at + "/" + s.route, steps: func(p *browsertest.Page) {
 			p.ClickName("Backtest the last 1 000 events")
 			p.WaitText("#backtest", "Would have matched")
