@@ -18,6 +18,9 @@ type Lease struct {
 	Version    int64 // of the source
 }
 
+// Connecting is the error of the state of a source that was claimed, until its consumer has connected.
+const Connecting = "the gateway is connecting to the broker"
+
 // Report is the state of the consumer of a lease.
 type Report struct {
 	Lease

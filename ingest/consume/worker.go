@@ -47,7 +47,7 @@ type worker struct {
 func newWorker(d Deps, l Lease) *worker {
 	w := &worker{Deps: d, lease: l, startedAt: d.Now(), ended: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: "the gateway is connecting to the broker", Since: w.startedAt}
+	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: Connecting, Since: w.startedAt}
 	return w
 }
 

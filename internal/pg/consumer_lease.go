@@ -79,7 +79,7 @@ WITH free AS MATERIALIZED (
     ORDER BY c.lease_until, c.source_id LIMIT @max FOR UPDATE OF c SKIP LOCKED
 )
 UPDATE eventhook.source_consumer c
-SET instance_id = @instance, lease_until = now() + @lease::interval, lease_token = c.lease_token + 1, status = 'running', error = '', since = now(), lag = NULL
+SET instance_id = @instance, lease_until = now() + @lease::interval, lease_token = c.lease_token + 1, status = 'waiting', error = @connecting, since = now(), lag = NULL
 FROM free JOIN eventhook.source s ON s.id = free.source_id JOIN eventhook.tenant t ON t.id = s.tenant_id
 WHERE c.source_id = free.source_id
 RETURNING c.source_id, t.slug, s.slug, c.lease_token, s.version`
@@ -87,7 +87,7 @@ RETURNING c.source_id, t.slug, s.slug, c.lease_token, s.version`
 // ClaimConsumers implements consume.Store.
 func (db *DB) ClaimConsumers(ctx context.Context, max int, lease, overdue time.Duration) ([]consume.Lease, error) {
 	rows, err := db.work.Query(ctx, claimConsumersSQL,
-		pgx.StrictNamedArgs{"instance": [16]byte(db.instance), "max": max, "lease": lease, "overdue": overdue})
+		pgx.StrictNamedArgs{"instance": [16]byte(db.instance), "max": max, "lease": lease, "overdue": overdue, "connecting": consume.Connecting})
 	return collectLeases("claim consumers", rows, err)
 }
 
