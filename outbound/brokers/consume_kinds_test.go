@@ -1,6 +1,7 @@
 package brokers_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,33 @@ func TestConsumersOfRedis(t *testing.T) {
 	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "nowhere"}, wrong: map[string]any{"password": "another"}, hidesKey: true}
 	k.drain(t, "first")
 	testConsumers(t, k)
+}
+
+// The entries of a backlog have together more bytes than a consumer holds, and their size changes.
+func TestABacklogOfRedisIsConsumedByOneConnection(t *testing.T) {
+	s := newRedis(t)
+	source := func(map[string]any) string {
+		return targetJSON(map[string]any{"type": "redis_stream", "url": "redis://" + s.Address(), "stream": "orders", "group": "gateway", "password": secret}, nil)
+	}
+	const entries, small, large = 200, 5 << 10, 50 << 10
+	for i := range entries * 2 {
+		data := strings.Repeat("x", small)
+		if i >= entries || i%20 == 0 {
+			data = strings.Repeat("x", large)
+		}
+		s.do(t, 0, "XADD", "orders", "*", "data", data)
+	}
+	c := consumedKind{server: s, source: source}.consume(t)
+	defer c.Close()
+	const most = 256 // as a source without limits of its own
+	for got := 0; got < entries*2; {
+		list, err := c.Receive(t.Context(), most)
+		if err != nil {
+			t.Fatalf("after %d of %d entries: %v", got, entries*2, err)
+		}
+		c.settle(list)
+		got += len(list)
+	}
 }
 
 func TestConsumersOfSQS(t *testing.T) {

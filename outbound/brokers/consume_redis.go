@@ -40,8 +40,9 @@ type redisReceiver struct {
 
 	// next is the entry behind which pending entries are read: those that were taken and not
 	// acknowledged. ">" means that there are none, and new entries are taken.
-	next  string
-	count int // entries of the next command
+	next    string
+	count   int // entries of the next command
+	largest int // bytes of the largest entry; it halves with each answer of smaller ones
 }
 
 func (b *Brokers) consumeRedis(ctx context.Context, s *consumers.RedisStream, p consumers.Place) (receiver, error) {
@@ -89,8 +90,8 @@ func (r *redisReceiver) createGroup(startAt string) error {
 	return err
 }
 
-// receive takes pending entries first, and then waits for new ones. It begins with one entry, and takes
-// more with each command, because no command limits the bytes of the answer.
+// receive takes pending entries first, and then waits for new ones. It begins with one entry, because no
+// command limits the bytes of the answer; see adjust.
 func (r *redisReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
 		list, err := r.read(ctx, min(r.count, max))
@@ -106,7 +107,7 @@ func (r *redisReceiver) receive(ctx context.Context, max int) ([]*consumers.Mess
 }
 
 func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Message, error) {
-	const outerLists, perEntry, growth = 16, 5, 4
+	const outerLists, perEntry = 16, 5
 	r.credit.Store(int64(r.limits.Bytes))
 	r.replies.lists = outerLists + count*(perEntry+maxRedisFields)
 	limited, cancel := context.WithTimeout(ctx, redisWait+redisSilence)
@@ -127,10 +128,26 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 		return nil, err
 	}
 	list, err := r.messages(reply)
-	if r.count = min(count*growth, maxRedisCount); len(list) > 0 && r.next != ">" {
+	r.adjust(count, list)
+	if len(list) > 0 && r.next != ">" {
 		r.next = list[len(list)-1].Handle.(string) //nolint:forcetypeassert // of this receiver
 	}
 	return list, err
+}
+
+// adjust sets the number of entries of the next command after an answer to a command for count entries: at most
+// four times as many, and so few that entries of the known sizes are half of what the receiver may hold.
+func (r *redisReceiver) adjust(count int, list []*consumers.Message) {
+	const growth, share, decay = 4, 2, 2
+	r.largest = max(1, r.largest/decay)
+	for _, m := range list {
+		size := len(m.Data)
+		for _, h := range m.Headers {
+			size += len(h.Name) + len(h.Value)
+		}
+		r.largest = max(r.largest, size)
+	}
+	r.count = max(1, min(count*growth, maxRedisCount, r.limits.Bytes/share/r.largest))
 }
 
 // messages reads the answer: a list of streams, each with a list of entries, each with its id and a list of
