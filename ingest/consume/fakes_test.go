@@ -161,6 +161,7 @@ type queue struct {
 	receive   error
 	settleErr error
 	wait      chan struct{} // unless nil, Take waits for it
+	slow      chan struct{} // unless nil, Close waits for it
 	changed   chan struct{}
 }
 
@@ -303,6 +304,12 @@ func (r *reader) Lag() (int64, bool) { return 7, true }
 
 func (r *reader) Close() {
 	r.mu.Lock()
+	gate := r.slow
+	r.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open[r.source]--
 }
@@ -322,8 +329,12 @@ type instance struct {
 }
 
 func start(s *leases, q *queue, name string, capacity int) *instance {
+	return startLease(s, q, name, capacity, 30*time.Second)
+}
+
+func startLease(s *leases, q *queue, name string, capacity int, lease time.Duration) *instance {
 	r := New(Config{Sources: capacity}, Deps{Store: store{s, name}, Sources: sources{q}, Open: q.Open, Take: q.Take, Ready: func() error { return nil },
-		Lease: 30 * time.Second, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		Lease: lease, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

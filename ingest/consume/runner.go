@@ -3,7 +3,6 @@ package consume
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +32,11 @@ type Deps struct {
 }
 
 const (
-	renewEvery = 2 * time.Second
+	renewEvery = 2 * time.Second // at most; see leasePart
 	// claimTimeout bounds one exchange with the store.
 	claimTimeout = 5 * time.Second
+	// leasePart is the part of a lease that renewEvery and claimTimeout never exceed.
+	leasePart = 5
 	// overdueAfter is how long a source may be without a consumer until an instance beyond its share takes it.
 	overdueAfter = 5 * time.Second
 )
@@ -46,8 +47,10 @@ type Runner struct {
 	Deps
 
 	// Used by Run only.
-	running   map[eventhook.SourceID]*worker
-	renewedAt time.Time // when the leases were last renewed
+	running   map[eventhook.SourceID]*worker // with those that are stopping
+	renewedAt time.Time                      // when the leases were last renewed
+
+	hasEnded chan struct{} // gets an element when a worker has ended
 
 	mu     sync.Mutex
 	states map[eventhook.ConsumerStatus]int
@@ -55,7 +58,7 @@ type Runner struct {
 
 // New returns a Runner. The config must have been validated.
 func New(config Config, deps Deps) *Runner {
-	return &Runner{config: config, Deps: deps, running: map[eventhook.SourceID]*worker{}}
+	return &Runner{config: config, Deps: deps, running: map[eventhook.SourceID]*worker{}, hasEnded: make(chan struct{}, 1)}
 }
 
 // Count returns the number of consumers of this instance by their status.
@@ -71,47 +74,62 @@ func (r *Runner) Run(ctx context.Context) error {
 	if r.config.Sources == 0 {
 		return nil
 	}
-	defer func() { r.release(context.WithoutCancel(ctx), r.workers()) }()
+	defer r.drain(context.WithoutCancel(ctx))
 	for ctx.Err() == nil {
 		changed := r.Store.ConsumersChanged()
 		r.round(ctx)
-		next := time.NewTimer(renewEvery)
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-next.C:
-		}
-		next.Stop()
+		r.pause(ctx, changed)
 	}
 	return nil
 }
 
+// pause waits for the next round.
+func (r *Runner) pause(ctx context.Context, changed <-chan struct{}) {
+	next := time.NewTimer(min(renewEvery, r.Lease/leasePart))
+	defer next.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-r.hasEnded:
+	case <-next.C:
+	}
+}
+
+// exchange returns the context of an exchange with the store.
+func (r *Runner) exchange(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(claimTimeout, r.Lease/leasePart))
+}
+
 // round renews the leases, and then takes or releases sources according to the share of this instance.
 func (r *Runner) round(ctx context.Context) {
-	if err := r.renew(ctx); err != nil {
-		if lost := r.Lease * 2 / 3; len(r.running) > 0 && r.Now().Sub(r.renewedAt) >= lost { //nolint:mnd // before the leases expire
-			r.Log.Warn("the leases of consumers cannot be renewed: stopping them", "error", err)
-			r.stop(r.workers())
+	err := r.renew(ctx)
+	r.reap(ctx)
+	if err == nil {
+		if err := r.balance(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Warn("cannot claim sources that consume messages; retrying later", "error", err)
 		}
-		return
-	}
-	if err := r.balance(ctx); err != nil && ctx.Err() == nil {
-		r.Log.Warn("cannot claim sources that consume messages; retrying later", "error", err)
+	} else if lost := r.Lease * 2 / 3; len(r.held()) > 0 && r.Now().Sub(r.renewedAt) >= lost { //nolint:mnd // before the leases expire
+		r.Log.Warn("the leases of consumers cannot be renewed: stopping them", "error", err)
+		for _, w := range r.running {
+			w.isHeld = false
+			w.cancel()
+		}
 	}
 	r.count()
 }
 
-// renew renews the leases. It stops the consumers whose leases are lost, and restarts those whose sources were changed.
+// renew renews the leases, also those of consumers that are stopping. It stops the consumers whose leases are lost, and
+// those whose sources were changed.
 func (r *Runner) renew(ctx context.Context) error {
 	if err := r.Ready(); err != nil {
 		return err
 	}
 	var reports []Report
 	for _, w := range r.running {
-		reports = append(reports, Report{w.lease, w.current()})
+		reports = append(reports, Report{w.held, w.current()})
 	}
 	began := r.Now()
-	limited, cancel := context.WithTimeout(ctx, claimTimeout)
+	limited, cancel := r.exchange(ctx)
 	defer cancel()
 	kept, err := r.Store.RenewConsumers(limited, reports, r.Lease)
 	if err != nil {
@@ -122,95 +140,64 @@ func (r *Runner) renew(ctx context.Context) error {
 	for _, l := range kept {
 		leases[l.Source] = l
 	}
-	var ended []*worker
-	var changed []Lease
 	for id, w := range r.running {
-		l, isKept := leases[id]
-		if isKept && l.Version == w.lease.Version {
-			continue
+		l, isHeld := leases[id]
+		if w.isHeld = isHeld; isHeld {
+			w.held = l
 		}
-		if ended = append(ended, w); isKept {
-			changed = append(changed, l)
+		if !isHeld || l.Version != w.lease.Version {
+			w.cancel()
 		}
 	}
-	r.stop(ended)
-	r.start(changed)
 	return nil
 }
 
 // balance claims or releases sources until this instance has its share.
 func (r *Runner) balance(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, claimTimeout)
+	limited, cancel := r.exchange(ctx)
 	defer cancel()
 	sources, capacities, err := r.Store.ConsumerDemand(limited, r.config.Sources)
 	if err != nil {
 		return err
 	}
 	share := min(shareOf(sources, capacities), r.config.Sources)
-	if surplus := len(r.running) - share; surplus > 0 {
-		r.release(ctx, r.workers()[:surplus])
+	held := r.held()
+	if surplus := len(held) - share; surplus > 0 {
+		release(held[:surplus])
 		return nil
 	}
 	for _, claim := range []struct {
 		max     int
 		overdue time.Duration
-	}{{share - len(r.running), 0}, {r.config.Sources - share, overdueAfter}} {
-		if claim.max <= 0 {
+	}{{share - len(held), 0}, {r.config.Sources - share, overdueAfter}} {
+		most := min(claim.max, r.config.Sources-len(r.running))
+		if most <= 0 {
 			continue
 		}
-		claimed, err := r.Store.ClaimConsumers(limited, claim.max, r.Lease, claim.overdue)
+		claimed, err := r.Store.ClaimConsumers(limited, most, r.Lease, claim.overdue)
 		if err != nil {
 			return err
 		}
-		r.start(claimed)
+		for _, l := range claimed {
+			r.start(l)
+		}
 	}
 	return nil
 }
 
-// workers returns the running consumers, the youngest first.
-func (r *Runner) workers() []*worker {
-	var list []*worker
-	for _, w := range r.running {
-		list = append(list, w)
-	}
-	slices.SortFunc(list, func(a, b *worker) int { return b.startedAt.Compare(a.startedAt) })
-	return list
-}
-
-func (r *Runner) start(leases []Lease) {
-	for _, l := range leases {
-		w := newWorker(r.Deps, l)
-		r.running[l.Source] = w
-		go panics.Guarded(w.run)()
-	}
-}
-
-// stop ends consumers and waits for their end.
-func (r *Runner) stop(list []*worker) {
-	for _, w := range list {
+// start starts a consumer. If an earlier consumer of the source is stopping, reap starts the next one.
+func (r *Runner) start(l Lease) {
+	if w := r.running[l.Source]; w != nil {
+		w.held, w.isHeld, w.isReleased = l, true, false
 		w.cancel()
-	}
-	for _, w := range list {
-		<-w.ended
-		delete(r.running, w.lease.Source)
-	}
-}
-
-// release ends consumers and their leases.
-func (r *Runner) release(ctx context.Context, list []*worker) {
-	if len(list) == 0 {
 		return
 	}
-	r.stop(list)
-	leases := make([]Lease, len(list))
-	for i, w := range list {
-		leases[i] = w.lease
-	}
-	limited, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	if err := r.Store.ReleaseConsumers(limited, leases); err != nil {
-		r.Log.Warn("the leases of consumers could not be released; they expire", "error", err)
-	}
+	w := newWorker(r.Deps, l)
+	r.running[l.Source] = w
+	go func() {
+		defer notify(r.hasEnded)
+		panics.Guarded(w.run)()
+	}()
 }
 
 func (r *Runner) count() {

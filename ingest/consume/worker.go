@@ -40,12 +40,17 @@ type worker struct {
 	cancel    context.CancelFunc
 	ended     chan struct{}
 
+	// Used by Runner.Run only.
+	held       Lease // as it was last renewed; its version may be newer than that of lease
+	isHeld     bool  // this instance has the lease
+	isReleased bool  // the lease ends when the worker has ended
+
 	mu    sync.Mutex
 	state eventhook.ConsumerState
 }
 
 func newWorker(d Deps, l Lease) *worker {
-	w := &worker{Deps: d, lease: l, startedAt: d.Now(), ended: make(chan struct{})}
+	w := &worker{Deps: d, lease: l, held: l, isHeld: true, startedAt: d.Now(), ended: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: Connecting, Since: w.startedAt}
 	return w
