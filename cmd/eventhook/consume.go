@@ -14,9 +14,11 @@ func (g *gateway) wireConsumers() {
 	if !g.config.HasRole(configs.RoleIngest) {
 		return
 	}
+	const memories = 2 // enough for 100 sources with the defaults; few of them hold as much as they may
 	sink := logSink{g.batcher, g.db}
 	g.consumers = consume.New(g.config.Consume, consume.Deps{
 		Store: g.db, Sources: g.db, Open: g.subscribers.brokers.OpenConsumer, Ready: g.db.Fit, Lease: g.config.Lease(), Log: g.log, Now: now,
+		Bytes: memories * g.config.Ingest.InFlightBytes,
 		Take: func(ctx context.Context, in ingest.Messages) (int, error) {
 			return g.handler.TakeMessages(ctx, in, sink)
 		},

@@ -329,12 +329,15 @@ type instance struct {
 }
 
 func start(s *leases, q *queue, name string, capacity int) *instance {
-	return startLease(s, q, name, capacity, 30*time.Second)
+	return startWith(s, q, name, capacity, func(*Deps) {})
 }
 
-func startLease(s *leases, q *queue, name string, capacity int, lease time.Duration) *instance {
-	r := New(Config{Sources: capacity}, Deps{Store: store{s, name}, Sources: sources{q}, Open: q.Open, Take: q.Take, Ready: func() error { return nil },
-		Lease: lease, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+// startWith starts an instance with changed dependencies.
+func startWith(s *leases, q *queue, name string, capacity int, change func(*Deps)) *instance {
+	deps := Deps{Store: store{s, name}, Sources: sources{q}, Open: q.Open, Take: q.Take, Ready: func() error { return nil },
+		Lease: 30 * time.Second, Bytes: 1 << 30, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	change(&deps)
+	r := New(Config{Sources: capacity}, deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

@@ -27,6 +27,8 @@ type Deps struct {
 	Take  func(ctx context.Context, in ingest.Messages) (done int, err error)
 	Ready func() error // returns why this instance cannot use the database now, or nil
 	Lease time.Duration
+	// Bytes is the maximum size of messages that the consumers of this instance hold. A tenant can use half of it.
+	Bytes int64
 	Log   *slog.Logger
 	Now   func() time.Time
 }
@@ -50,6 +52,7 @@ type Runner struct {
 	running   map[eventhook.SourceID]*worker // with those that are stopping
 	renewedAt time.Time                      // when the leases were last renewed
 
+	memory   *memory
 	hasEnded chan struct{} // gets an element when a worker has ended
 
 	mu     sync.Mutex
@@ -58,7 +61,7 @@ type Runner struct {
 
 // New returns a Runner. The config must have been validated.
 func New(config Config, deps Deps) *Runner {
-	return &Runner{config: config, Deps: deps, running: map[eventhook.SourceID]*worker{}, hasEnded: make(chan struct{}, 1)}
+	return &Runner{config: config, Deps: deps, running: map[eventhook.SourceID]*worker{}, memory: newMemory(deps.Bytes), hasEnded: make(chan struct{}, 1)}
 }
 
 // Count returns the number of consumers of this instance by their status.
@@ -192,7 +195,7 @@ func (r *Runner) start(l Lease) {
 		w.cancel()
 		return
 	}
-	w := newWorker(r.Deps, l)
+	w := newWorker(r.Deps, r.memory, l)
 	r.running[l.Source] = w
 	go func() {
 		defer notify(r.hasEnded)

@@ -76,7 +76,7 @@ func TestALeaseIsReleasedWhenItsConsumerHasEnded(t *testing.T) {
 func TestAShortLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newLeases("a"), newQueue()
-		one := startLease(s, q, "one", 10, time.Second)
+		one := startWith(s, q, "one", 10, func(d *Deps) { d.Lease = time.Second })
 		defer one.stop()
 		for range 50 {
 			pass(100 * time.Millisecond)

@@ -29,11 +29,13 @@ const (
 var (
 	errHeld   = errors.New("the messages waited for long; they were given back to the broker")
 	errNoRead = errors.New("the gateway cannot read the source now")
+	errMemory = errors.New("the memory of the instance for messages of sources is used up; a smaller max_body_bytes needs less")
 )
 
 // worker consumes the messages of one source.
 type worker struct {
 	Deps
+	memory    *memory
 	lease     Lease
 	startedAt time.Time
 	ctx       context.Context //nolint:containedctx // of run
@@ -49,8 +51,8 @@ type worker struct {
 	state eventhook.ConsumerState
 }
 
-func newWorker(d Deps, l Lease) *worker {
-	w := &worker{Deps: d, lease: l, held: l, isHeld: true, startedAt: d.Now(), ended: make(chan struct{})}
+func newWorker(d Deps, m *memory, l Lease) *worker {
+	w := &worker{Deps: d, memory: m, lease: l, held: l, isHeld: true, startedAt: d.Now(), ended: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: Connecting, Since: w.startedAt}
 	return w
@@ -98,7 +100,7 @@ func (w *worker) run() {
 		}
 		switch {
 		case errors.Is(err, errHeld): // its state says why
-		case errors.Is(err, errNoRead):
+		case errors.Is(err, errNoRead), errors.Is(err, errMemory):
 			w.set(eventhook.ConsumerWaiting, err.Error())
 		default:
 			w.set(eventhook.ConsumerFailed, err.Error())
@@ -139,6 +141,11 @@ func (w *worker) consume() (hasStored bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	reserved := reservedBytes(source, settings)
+	if !w.memory.reserve(source.TenantID, reserved) {
+		return false, errMemory
+	}
+	defer w.memory.release(source.TenantID, reserved)
 	opening, cancel := context.WithTimeout(w.ctx, openTimeout)
 	defer cancel()
 	c, err := w.Open(opening, consumers.Place{Tenant: source.TenantID, Source: source.ID, Settings: settings,
@@ -164,6 +171,15 @@ func (w *worker) consume() (hasStored bool, err error) {
 func bytesOf(s eventhook.Source) int {
 	const largest = 4
 	return max(minBytes, largest*s.BodyLimit())
+}
+
+// reservedBytes returns the bytes that a consumer needs at most.
+func reservedBytes(s eventhook.Source, settings consumers.Settings) int64 {
+	bytes := int64(bytesOf(s))
+	if _, isSQS := settings.(*consumers.SQS); isSQS {
+		bytes *= 2 // an answer of SQS is JSON, with escaped characters
+	}
+	return bytes
 }
 
 func messagesOf(s eventhook.Source) int {

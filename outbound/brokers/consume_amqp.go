@@ -31,7 +31,7 @@ func (b *Brokers) consumeAMQP(ctx context.Context, s *consumers.AMQP, limits con
 	if err != nil {
 		return nil, err
 	}
-	r := &amqpReceiver{window: newAMQPWindow(network, limits.Bytes/2), queue: s.Queue, max: limits.Bytes / 2}
+	r := &amqpReceiver{window: newAMQPWindow(network, limits.Bytes/2, s.PrefetchCount()), queue: s.Queue, max: limits.Bytes / 2}
 	if r.conn, err = b.greetAMQP(ctx, &s.AMQPServer, r.window); err != nil {
 		return nil, amqpFailure(err)
 	}
@@ -135,8 +135,10 @@ func amqpText(value any) (text string, ok bool) {
 	return "", false
 }
 
-// settle rejects the refused messages, and then acknowledges all others before and with the last one.
+// settle rejects the refused messages, and then acknowledges all others before and with the last one. The server may
+// send further messages as soon as it reads that.
 func (r *amqpReceiver) settle(ctx context.Context, done []*consumers.Message) error {
+	r.window.settled(len(done))
 	err := within(ctx, r.window, func() error {
 		last, isAny := uint64(0), false
 		for _, m := range done {
@@ -154,11 +156,7 @@ func (r *amqpReceiver) settle(ctx context.Context, done []*consumers.Message) er
 		}
 		return r.channel.Ack(last, true)
 	})
-	if err != nil {
-		return amqpConsumerFailure(err)
-	}
-	r.window.settled(len(done))
-	return nil
+	return amqpConsumerFailure(err)
 }
 
 // lag implements receiver: the server does not tell how many messages wait.

@@ -18,14 +18,20 @@ const (
 	amqpHeader     = 2 // the type of frames with a content header
 )
 
+// amqpOverhead is the memory of a message without its data and properties, in bytes.
+const amqpOverhead = 512
+
+var errAMQPPrefetch = &Error{eventhook.ErrorClosed, "the server sends more messages than the prefetch allows"}
+
 var errAMQPTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
 
 // amqpWindow is a connection to a server of AMQP 0-9-1 that reads no further message while the messages
 // that were read and are not settled exceed a number of bytes: the prefetch limits their number only. It
-// follows the frames of the server.
+// fails when the server exceeds the prefetch. It follows the frames of the server.
 type amqpWindow struct {
 	net.Conn
-	max int // bytes of messages that are not settled, before the last one, and of each one
+	max      int // bytes of messages that are not settled, before the last one, and of each one
+	prefetch int // messages that are not settled
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -40,8 +46,8 @@ type amqpWindow struct {
 	body int                                  // bytes of the present message that did not come yet
 }
 
-func newAMQPWindow(c net.Conn, max int) *amqpWindow {
-	w := &amqpWindow{Conn: c, max: max}
+func newAMQPWindow(c net.Conn, max, prefetch int) *amqpWindow {
+	w := &amqpWindow{Conn: c, max: max, prefetch: prefetch}
 	w.changed = sync.NewCond(&w.mu)
 	return w
 }
@@ -124,7 +130,10 @@ func (w *amqpWindow) begin() error {
 	w.body = int(size)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	total := w.body + w.payload() // the properties may be large, too
+	if len(w.sizes) == w.prefetch {
+		return errAMQPPrefetch
+	}
+	total := w.body + w.payload() + amqpOverhead // the properties may be large, too
 	w.sizes = append(w.sizes, total)
 	w.held += total
 	return nil
