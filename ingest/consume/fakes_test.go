@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -120,7 +121,8 @@ func (s store) ClaimConsumers(_ context.Context, max int, lease, overdue time.Du
 	if s.err != nil {
 		return nil, s.err
 	}
-	for _, r := range s.rows {
+	rows := slices.SortedFunc(maps.Values(s.rows), func(a, b *row) int { return a.until.Compare(b.until) })
+	for _, r := range rows {
 		if len(list) < max && r.isEnabled && time.Since(r.until) >= overdue && !r.until.After(time.Now()) {
 			r.holder, r.until = s.name, time.Now().Add(lease)
 			r.Token++
@@ -158,6 +160,7 @@ type queue struct {
 	opened    int
 	events    map[string]int // by position: how often it was taken
 	openErr   error
+	broken    string // the source whose consumer cannot be opened
 	receive   error
 	settleErr error
 	wait      chan struct{} // unless nil, Take waits for it
@@ -239,6 +242,9 @@ func (q *queue) Open(_ context.Context, p consumers.Place) (consumers.Consumer, 
 		return nil, q.openErr
 	}
 	source := p.Settings.(*consumers.Kafka).Topic
+	if source == q.broken {
+		return nil, errors.New("the connection was refused")
+	}
 	q.open[source]++
 	q.taken[source] = 0
 	return &reader{q, source}, nil

@@ -36,7 +36,8 @@ type Store interface {
 	// ConsumerDemand records that this instance takes part with a capacity. It returns the number of
 	// sources to consume, and the capacities of all instances that take part, with this one.
 	ConsumerDemand(ctx context.Context, capacity int) (sources int, capacities []int, err error)
-	// ClaimConsumers claims at most max sources that no instance has. If overdue is not 0, it claims
+	// ClaimConsumers claims at most max sources that no instance has: those of the tenants with the fewest leases
+	// first, and of a tenant those that have been free for longest. If overdue is not 0, it claims
 	// only those that no instance has had for that time.
 	ClaimConsumers(ctx context.Context, max int, lease, overdue time.Duration) ([]Lease, error)
 	// ReleaseConsumers ends leases, so that other instances may claim the sources at once.

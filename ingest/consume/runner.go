@@ -163,6 +163,11 @@ func (r *Runner) balance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	total := 0
+	for _, n := range capacities {
+		total += n
+	}
+	r.releaseStuck(sources - total)
 	share := min(shareOf(sources, capacities), r.config.Sources)
 	held := r.held()
 	if surplus := len(held) - share; surplus > 0 {

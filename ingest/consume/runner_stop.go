@@ -27,6 +27,17 @@ func release(list []*worker) {
 	}
 }
 
+// releaseStuck releases at most n consumers that have no use of their leases, so that sources without an instance get
+// their turn.
+func (r *Runner) releaseStuck(n int) {
+	for _, w := range r.held() {
+		if n > 0 && w.isStuck() {
+			release([]*worker{w})
+			n--
+		}
+	}
+}
+
 // reap removes the consumers that have ended. It ends the leases that are released, and starts the others that this
 // instance has again.
 func (r *Runner) reap(ctx context.Context) {

@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +83,42 @@ func TestAShortLeaseIsRenewed(t *testing.T) {
 			pass(100 * time.Millisecond)
 			wantHolder(t, s, "a", "one")
 		}
+	})
+}
+
+// The instance has room for one source, and there are two: the one whose broker is down leaves it to the other.
+func TestASourceWithoutABrokerLeavesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("dead", "b"), newQueue()
+		s.change("b", func(r *row) { r.isEnabled = false })
+		q.broken = "dead"
+		one := start(s, q, "one", 1)
+		defer one.stop()
+		pass(2 * time.Minute)
+		wantHolder(t, s, "dead", "one") // no other source needs the place
+		s.change("b", func(r *row) { r.isEnabled = true })
+		q.publish("b", 1, 3)
+		pass(5 * time.Second)
+		q.consumed(t, "b", 3)
+		wantHolder(t, s, "dead", "")
+		pass(10 * time.Minute)
+		wantHolder(t, s, "b", "one")
+	})
+}
+
+// A source keeps its place for a while after its broker has failed.
+func TestASourceKeepsItsPlaceForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("a", "b"), newQueue()
+		s.change("b", func(r *row) { r.isEnabled = false })
+		one := start(s, q, "one", 1)
+		defer one.stop()
+		pass(10 * time.Minute)
+		s.change("b", func(r *row) { r.isEnabled = true })
+		q.set(func(q *queue) { q.broken, q.receive = "a", errors.New("the connection was closed") })
+		pass(50 * time.Second)
+		wantHolder(t, s, "a", "one")
+		pass(15 * time.Second)
+		wantHolder(t, s, "b", "one")
 	})
 }

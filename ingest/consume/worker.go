@@ -24,6 +24,7 @@ const (
 	minBytes    = 4 << 20 // of messages that a consumer holds
 	firstPause  = time.Second
 	maxPause    = time.Minute
+	stuckAfter  = time.Minute
 )
 
 var (
@@ -47,12 +48,13 @@ type worker struct {
 	isHeld     bool  // this instance has the lease
 	isReleased bool  // the lease ends when the worker has ended
 
-	mu    sync.Mutex
-	state eventhook.ConsumerState
+	mu       sync.Mutex
+	state    eventhook.ConsumerState
+	usefulAt time.Time // when messages were stored, or a connection ended that lasted for stuckAfter
 }
 
 func newWorker(d Deps, m *memory, l Lease) *worker {
-	w := &worker{Deps: d, memory: m, lease: l, held: l, isHeld: true, startedAt: d.Now(), ended: make(chan struct{})}
+	w := &worker{Deps: d, memory: m, lease: l, held: l, isHeld: true, startedAt: d.Now(), usefulAt: d.Now(), ended: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.state = eventhook.ConsumerState{Status: eventhook.ConsumerWaiting, Error: Connecting, Since: w.startedAt}
 	return w
@@ -86,17 +88,35 @@ func (w *worker) setLag(messages int64, isKnown bool) {
 	}
 }
 
+// isStuck says that the consumer has had no use of its lease for stuckAfter, because of its broker or of the memory.
+func (w *worker) isStuck() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	isIdle := w.state.Status == eventhook.ConsumerFailed || w.state.Error == errMemory.Error()
+	return isIdle && w.Now().Sub(w.usefulAt) >= stuckAfter
+}
+
+func (w *worker) setUseful() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.usefulAt = w.Now()
+}
+
 // run consumes messages until the worker is cancelled. After an error it connects to the broker again.
 func (w *worker) run() {
 	defer close(w.ended)
 	pause := firstPause
 	for w.ctx.Err() == nil {
+		began := w.Now()
 		hasStored, err := w.guarded()
 		if w.ctx.Err() != nil {
 			return
 		}
 		if hasStored {
 			pause = firstPause
+		}
+		if hasStored || w.Now().Sub(began) >= stuckAfter {
+			w.setUseful()
 		}
 		switch {
 		case errors.Is(err, errHeld): // its state says why

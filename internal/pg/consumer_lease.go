@@ -69,19 +69,24 @@ func (db *DB) ConsumerDemand(ctx context.Context, capacity int) (sources int, ca
 	return sources, append(capacities, capacity), translate("count the sources that consume messages", err)
 }
 
-// claimConsumersSQL takes the sources that have been free for longest. Sources that another transaction
-// claims are left to it.
+// claimConsumersSQL takes the sources of the tenants with the fewest leases first, and of a tenant those that have been
+// free for longest. Sources that another transaction claims are left to it.
 const claimConsumersSQL = `
 WITH free AS MATERIALIZED (
-    SELECT c.source_id FROM eventhook.source_consumer c JOIN eventhook.source s ON s.id = c.source_id
+    SELECT c.source_id, row_number() OVER (PARTITION BY c.tenant_id ORDER BY c.lease_until, c.source_id)
+        + (SELECT count(*) FROM eventhook.source_consumer h WHERE h.tenant_id = c.tenant_id AND h.lease_until > now()) AS place
+    FROM eventhook.source_consumer c JOIN eventhook.source s ON s.id = c.source_id
     JOIN eventhook.tenant t ON t.id = s.tenant_id
     WHERE c.lease_until <= now() - @overdue::interval AND ` + consumable + `
-    ORDER BY c.lease_until, c.source_id LIMIT @max FOR UPDATE OF c SKIP LOCKED
+), taken AS MATERIALIZED (
+    SELECT c.source_id FROM eventhook.source_consumer c JOIN free USING (source_id)
+    WHERE c.lease_until <= now() - @overdue::interval
+    ORDER BY free.place, c.lease_until, c.source_id LIMIT @max FOR UPDATE OF c SKIP LOCKED
 )
 UPDATE eventhook.source_consumer c
 SET instance_id = @instance, lease_until = now() + @lease::interval, lease_token = c.lease_token + 1, status = 'waiting', error = @connecting, since = now(), lag = NULL
-FROM free JOIN eventhook.source s ON s.id = free.source_id JOIN eventhook.tenant t ON t.id = s.tenant_id
-WHERE c.source_id = free.source_id
+FROM taken JOIN eventhook.source s ON s.id = taken.source_id JOIN eventhook.tenant t ON t.id = s.tenant_id
+WHERE c.source_id = taken.source_id
 RETURNING c.source_id, t.slug, s.slug, c.lease_token, s.version`
 
 // ClaimConsumers implements consume.Store.

@@ -113,6 +113,27 @@ func TestOnlyActiveSourcesAreLeased(t *testing.T) {
 	same(t, "claimed", slugs, []string{"b"})
 }
 
+// A tenant with many sources leaves places to a tenant with one, although its sources have been free for longer.
+func TestTenantsWithFewLeasesClaimFirst(t *testing.T) {
+	f := setUp(t)
+	f.consumersOf("a1", "a2", "a3", "a4")
+	other := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "globex", Name: "Globex", Status: eventhook.TenantActive}}
+	for _, slug := range []string{"b1", "b2"} {
+		other.Sources = append(other.Sources, consuming(slug, queueOf("b")).Sources[len(acme().Sources)])
+	}
+	f.apply(other)
+	f.exec(`UPDATE eventhook.source_consumer c SET lease_until = now() - interval '1 h' + ascii(slug) * interval '10 s' + ascii(right(slug, 1)) * interval '1 s'
+FROM eventhook.source s WHERE s.id = c.source_id`) // a1 is free for longest, b2 for the shortest time
+	slugs, _ := f.claim(f.db, 2, 0)
+	same(t, "claimed at once", slugs, []string{"a1", "b1"})
+	slugs, _ = f.claim(f.db, 1, 0)
+	same(t, "claimed with equal leases", slugs, []string{"a2"})
+	slugs, _ = f.claim(f.other, 1, 0)
+	same(t, "claimed by another instance", slugs, []string{"b2"})
+	slugs, _ = f.claim(f.other, 5, 0)
+	same(t, "the rest", slugs, []string{"a3", "a4"})
+}
+
 func (f *fixture) setEnabled(slug string, isEnabled bool) error {
 	_, err := f.db.UpdateSource(f.Context(), operator, f.tenant, slug, 0, func(s eventhook.Source) (eventhook.Source, error) {
 		s.IsEnabled = isEnabled
