@@ -1,0 +1,60 @@
+package natslog_test
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/natslog"
+	"github.com/eventhook/eventhook/internal/natstest"
+)
+
+// connect connects to the log without taking messages from it.
+func (f *fixture) connect(log *slog.Logger) *natslog.Log {
+	f.Helper()
+	l, err := natslog.Open(natslog.Options{Config: f.config, Ingest: ingest.DefaultConfig(), Name: "test", Log: log, Now: time.Now, AckWait: 2 * time.Second})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(l.Close)
+	return l
+}
+
+// The log becomes ready and stops being ready while webhooks are appended.
+func TestAnAcknowledgedEventIsInTheStream(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	_, stop := f.open()
+	stop()
+	l := f.connect(slog.New(slog.DiscardHandler))
+	l.SetReady(true)
+	f.ready(l)
+	var toggling sync.WaitGroup
+	end := make(chan struct{})
+	toggling.Go(func() {
+		for is := false; ; is = !is {
+			select {
+			case <-end:
+				return
+			default:
+				l.SetReady(is)
+			}
+		}
+	})
+	var acknowledged uint64
+	for range 20_000 {
+		if f.append(l, event("{}")) == nil {
+			acknowledged++
+		}
+	}
+	close(end)
+	toggling.Wait()
+	s, err := natstest.Connect(t, f.url).Stream(t.Context(), f.config.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.CachedInfo().State.Msgs; got != acknowledged || got == 0 {
+		t.Errorf("the stream has %d messages, and %d were acknowledged", got, acknowledged)
+	}
+}
