@@ -3,8 +3,11 @@ package natslog_test
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/natslog"
@@ -57,4 +60,33 @@ func TestAnAcknowledgedEventIsInTheStream(t *testing.T) {
 	if got := s.CachedInfo().State.Msgs; got != acknowledged || got == 0 {
 		t.Errorf("the stream has %d messages, and %d were acknowledged", got, acknowledged)
 	}
+}
+
+// logins allows logins or refuses them.
+type logins struct {
+	isAllowed atomic.Bool
+	refused   atomic.Int32
+}
+
+func (a *logins) Check(server.ClientAuthentication) bool {
+	if a.isAllowed.Load() {
+		return true
+	}
+	a.refused.Add(1)
+	return false
+}
+
+func TestALoginThatWasRefusedIsTriedAgain(t *testing.T) {
+	accounts := &logins{}
+	accounts.isAllowed.Store(true)
+	s := natstest.New(t, func(o *server.Options) { o.CustomClientAuthentication = accounts })
+	f := setUp(t, s.URL(), 1)
+	l, _ := f.open()
+	s.Stop()
+	accounts.isAllowed.Store(false)
+	s.Start()
+	f.sink.wait(t, "the server has refused three logins", func() bool { return accounts.refused.Load() >= 3 })
+	accounts.isAllowed.Store(true)
+	f.ready(l)
+	f.hasOnce(f.appended(l, 3))
 }

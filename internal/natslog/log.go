@@ -48,9 +48,10 @@ type Log struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
 
-	isReady atomic.Bool  // the stream and the bucket exist
-	fault   atomic.Value // of type faultText: why they do not
-	state   atomic.Pointer[ingest.LogState]
+	isReady  atomic.Bool  // the stream and the bucket exist
+	fault    atomic.Value // of type faultText: why they do not
+	reported atomic.Value // of type faultText: the last error of the connection, which each attempt to connect repeats
+	state    atomic.Pointer[ingest.LogState]
 }
 
 var _ ingest.Log = (*Log)(nil)
@@ -104,9 +105,12 @@ const reconnectWait = 250 * time.Millisecond
 func (l *Log) connectOptions() ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name(l.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.ReconnectBufSize(-1), // an append fails at once while there is no connection: its sender must know
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			l.Log.Warn("the log of webhooks reported an error", "error", err)
+		nats.ReconnectBufSize(-1),   // an append fails at once while there is no connection: its sender must know
+		nats.IgnoreAuthErrorAbort(), // a login that is refused may be allowed later
+		nats.ErrorHandler(func(c *nats.Conn, _ *nats.Subscription, err error) {
+			if text := faultText(err.Error()); l.reported.Swap(text) != text || c.IsConnected() {
+				l.Log.Warn("the log of webhooks reported an error", "error", err)
+			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			l.isReady.Store(false)
@@ -116,6 +120,7 @@ func (l *Log) connectOptions() ([]nats.Option, error) {
 			}
 		}),
 		nats.ReconnectHandler(func(c *nats.Conn) {
+			l.reported.Store(faultText(""))
 			l.Log.Info("connected to the log of webhooks again", "server", c.ConnectedServerName())
 		}),
 	}
