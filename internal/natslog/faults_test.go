@@ -1,7 +1,10 @@
 package natslog_test
 
 import (
+	"context"
+	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,4 +92,85 @@ func TestALoginThatWasRefusedIsTriedAgain(t *testing.T) {
 	accounts.isAllowed.Store(true)
 	f.ready(l)
 	f.hasOnce(f.appended(l, 3))
+}
+
+// proxy stands between an instance and a server.
+type proxy struct {
+	listener net.Listener
+	server   string
+	hung     sync.RWMutex // locked while nothing is forwarded
+	running  sync.WaitGroup
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, server: server}
+	p.running.Go(p.serve)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.running.Go(func() { p.forward(server, client) })
+		p.running.Go(func() { p.forward(client, server) })
+	}
+}
+
+func (p *proxy) forward(to, from net.Conn) {
+	defer func() { _ = to.Close() }()
+	_, _ = io.Copy(writer{p, to}, from)
+}
+
+// writer writes unless the proxy hangs.
+type writer struct {
+	*proxy
+	to io.Writer
+}
+
+func (w writer) Write(b []byte) (int, error) {
+	w.hung.RLock()
+	defer w.hung.RUnlock()
+	return w.to.Write(b)
+}
+
+// hang makes the server hang until the test ends.
+func (p *proxy) hang(t *testing.T) {
+	p.hung.Lock()
+	t.Cleanup(p.hung.Unlock)
+}
+
+func TestAnAppendWithoutAnAnswerIsForgotten(t *testing.T) {
+	s := natstest.New(t, nil)
+	p := newProxy(t, s.Address())
+	f := setUp(t, "nats://"+p.listener.Addr().String(), 1)
+	f.config.AppendTimeout = 100 * time.Millisecond
+	l := f.connect(slog.New(slog.DiscardHandler))
+	l.SetReady(true)
+	f.ready(l)
+	p.hang(t)
+	ctx, cancel := context.WithTimeout(t.Context(), f.config.AppendTimeout)
+	defer cancel()
+	if err := l.Append(ctx, event("{}")); err == nil || l.Ready() != nil {
+		t.Fatalf("got %v, and the connection %v; want an error, and a connection", err, l.Ready())
+	}
+	f.sink.wait(t, "the append is forgotten", func() bool { return l.Pending() == 0 })
+	if err := l.Ready(); err != nil {
+		t.Errorf("it was forgotten because the connection broke: %v", err)
+	}
 }

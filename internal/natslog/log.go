@@ -86,7 +86,8 @@ func Open(o Options) (*Log, error) {
 	if l.conn, err = nats.Connect(o.Config.URL, options...); err != nil {
 		return nil, fmt.Errorf("ingest.log.url: %w", hideURL(err))
 	}
-	if l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(maxPending)); err != nil {
+	if l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(maxPending),
+		jetstream.WithPublishAsyncTimeout(o.Config.AppendTimeout)); err != nil {
 		l.conn.Close()
 		return nil, fmt.Errorf("ingest.log: %w", err)
 	}
