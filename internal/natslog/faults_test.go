@@ -1,10 +1,12 @@
 package natslog_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +28,14 @@ func (f *fixture) connect(log *slog.Logger) *natslog.Log {
 	}
 	f.Cleanup(l.Close)
 	return l
+}
+
+// run takes messages from the log until the test ends.
+func (f *fixture) run(l *natslog.Log) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- l.Run(ctx, f.sink) }()
+	f.Cleanup(func() { cancel(); <-ended })
 }
 
 // The log becomes ready and stops being ready while webhooks are appended.
@@ -173,4 +183,48 @@ func TestAnAppendWithoutAnAnswerIsForgotten(t *testing.T) {
 	if err := l.Ready(); err != nil {
 		t.Errorf("it was forgotten because the connection broke: %v", err)
 	}
+}
+
+// lines collects the log of a test.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) have(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
+}
+
+// The connection stays, and its server does not answer.
+func TestALogThatHangsIsNotReady(t *testing.T) {
+	s := natstest.New(t, nil)
+	p := newProxy(t, s.Address())
+	f := setUp(t, "nats://"+p.listener.Addr().String(), 1)
+	f.config.AppendTimeout = 500 * time.Millisecond
+	log := &lines{}
+	l := f.connect(slog.New(slog.NewTextHandler(log, nil)))
+	f.run(l)
+	f.ready(l)
+	p.hang(t)
+	f.sink.wait(t, "the log says that it does not work", func() bool { return log.have("the log of webhooks does not work") })
+	if l.Ready() == nil {
+		t.Error("the log is ready")
+	}
+}
+
+func TestALogThatWasNeverReachedSaysSo(t *testing.T) {
+	s := natstest.New(t, nil)
+	s.Stop()
+	f := setUp(t, s.URL(), 1)
+	log := &lines{}
+	f.run(f.connect(slog.New(slog.NewTextHandler(log, nil))))
+	f.sink.wait(t, "the log says that it cannot be reached", func() bool { return log.have("the log of webhooks cannot be reached") })
 }
