@@ -40,7 +40,7 @@ func (g *gateway) acceptor() ingest.Acceptor {
 	if g.ingestLog == nil {
 		return g.batcher
 	}
-	return ingest.NewLogFront(g.config.Ingest.Log, g.ingestLog, g.batcher, g.config.Ingest.QueueEvents, g.metrics.LogAppended, now)
+	return ingest.NewLogFront(g.config.Ingest.Log, g.ingestLog, g.batcher, g.db.StoredEvents, g.config.Ingest.QueueEvents, g.metrics.LogAppended, now)
 }
 
 // ingestSources returns where ingest finds sources.
@@ -98,8 +98,7 @@ type logSink struct {
 }
 
 func (s logSink) Stored(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]bool, error) {
-	found, err := s.StoredEvents(ctx, ids)
-	return found, err
+	return s.StoredEvents(ctx, ids)
 }
 
 func (s logSink) Ready() error { return s.Fit() }
