@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +52,23 @@ func TestAnEventThatTheLogHasStoredIsAccepted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A former attempt to store an event had a lease for it.
+func TestAnEventIsStoredAgainWithoutItsFormerLease(t *testing.T) {
+	handoff, s := &handoff{slots: 1}, newStore()
+	b := ingest.NewBatcher(testConfig(), lease, s, handoff, &observer{}, slog.New(slog.DiscardHandler), time.Now)
+	e := event("{}")
+	s.err = errDown
+	if err := b.Store([]*eventhook.Event{e}); err == nil {
+		t.Fatal("got no error")
+	}
+	s.err, handoff.slots = nil, 0
+	if err := b.Store([]*eventhook.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.stored()[0]; got.Status != eventhook.EventPending || !got.Lease.Until.IsZero() {
+		t.Errorf("got the status %q and a lease until %s, want a pending event without a lease", got.Status, got.Lease.Until)
+	}
+	handoff.check(t)
 }
