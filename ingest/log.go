@@ -96,6 +96,10 @@ type Log interface {
 // ErrLogFull is the error of a Log that has reached its bound.
 var ErrLogFull = errors.New("the log of webhooks has reached its bound")
 
+// ErrLogUnavailable is the cause of an instance that is not ready because of its Log. The Log logs each
+// change of its state.
+var ErrLogUnavailable = errors.New("the log of webhooks is not available")
+
 // LogFront accepts events into a Log, from which they are stored in the database later; see Sink.
 // Events that do not fit into the log are stored directly. It is safe for concurrent use.
 type LogFront struct {

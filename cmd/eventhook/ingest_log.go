@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -58,7 +59,7 @@ func (g *gateway) ingestReady() error {
 		return g.db.Fit()
 	}
 	if err := g.ingestLog.Ready(); err != nil && (g.config.Ingest.Log.WhenUnavailable != ingest.LogDatabase || g.db.Fit() != nil) {
-		return err
+		return fmt.Errorf("%w: %w", ingest.ErrLogUnavailable, err)
 	}
 	return nil
 }
