@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/natslog"
 	"github.com/eventhook/eventhook/internal/natstest"
 )
@@ -22,7 +22,7 @@ import (
 // connect connects to the log without taking messages from it.
 func (f *fixture) connect(log *slog.Logger) *natslog.Log {
 	f.Helper()
-	l, err := natslog.Open(natslog.Options{Config: f.config, Ingest: ingest.DefaultConfig(), Name: "test", Log: log, Now: time.Now, AckWait: 2 * time.Second})
+	l, err := natslog.Open(natslog.Options{Config: f.config, Ingest: f.ingest, Name: "test", Log: log, Now: time.Now, AckWait: 2 * time.Second})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -227,4 +227,46 @@ func TestALogThatWasNeverReachedSaysSo(t *testing.T) {
 	log := &lines{}
 	f.run(f.connect(slog.New(slog.NewTextHandler(log, nil))))
 	f.sink.wait(t, "the log says that it cannot be reached", func() bool { return log.have("the log of webhooks cannot be reached") })
+}
+
+func TestABatchHasTheBytesOfACommit(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	f.ingest.Writers, f.ingest.BatchBytes = 1, 64<<10
+	f.sink.down = true
+	storing, goOn := make(chan struct{}), make(chan struct{})
+	f.sink.failing = func([]*eventhook.Event) error {
+		storing <- struct{}{}
+		<-goOn
+		return nil
+	}
+	l, _ := f.open()
+	var list []eventhook.EventID
+	for range 20 {
+		e := event(strings.Repeat("x", 20<<10))
+		e.IdempotencyKey = ""
+		if err := f.append(l, e); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.ID)
+	}
+	f.sink.setDown(false)
+	<-storing
+	c, err := natstest.Connect(t, f.url).Consumer(t.Context(), f.config.Name, "store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken := c.CachedInfo().NumAckPending; taken != 3 {
+		t.Errorf("%d messages of 20 KiB were taken for a commit of 64 KiB, want 3", taken)
+	}
+	go func() {
+		for range storing { // the other batches
+		}
+	}()
+	close(goOn)
+	f.hasOnce(list)
+	f.isEmpty()
+	f.sink.mu.Lock()
+	defer f.sink.mu.Unlock()
+	f.sink.failing = nil
+	close(storing)
 }
