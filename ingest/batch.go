@@ -158,14 +158,17 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	defer cancel()
 	began := b.now()
 	granted := b.handoff.Reserve(len(arrivals))
-	for _, a := range arrivals[:granted] {
-		a.Event.Lease.Until = began.Add(b.lease)
+	for i, a := range arrivals {
+		a.Event.Lease = eventhook.Lease{} // a former attempt may have left one
+		if i < granted {
+			a.Event.Lease.Until = began.Add(b.lease)
+		}
 	}
 	err := b.store.Accept(ctx, arrivals)
 	b.observer.Committed(arrivals, b.now().Sub(began), err)
 	if err != nil {
 		if b.logLimit.AllowN(b.now(), 1) {
-			b.log.Error("a batch of webhooks could not be stored; its senders get an error", "events", len(arrivals), "error", err)
+			b.log.Error("a batch of webhooks could not be stored", "events", len(arrivals), "error", err)
 		}
 		b.handoff.Release(granted)
 		if errors.Is(err, eventhook.ErrNotReady) {

@@ -446,8 +446,12 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 }
 
 // logRefusal writes a rate-limited log line. It logs only the slugs of the source, the client
-// address, the reason, the request id and the trace id, and no other part of the request.
+// address, the reason, the request id and the trace id, and no other part of the request. A refusal
+// because of a Log has no line.
 func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
+	if errors.Is(refused.cause, ErrLogUnavailable) {
+		return
+	}
 	if refused.cause != nil {
 		if h.errorLines.AllowN(h.now(), 1) {
 			trace, _, _ := TraceOf(r.Header)

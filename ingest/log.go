@@ -96,21 +96,30 @@ type Log interface {
 // ErrLogFull is the error of a Log that has reached its bound.
 var ErrLogFull = errors.New("the log of webhooks has reached its bound")
 
+// ErrLogUnavailable is the cause of an instance that is not ready because of its Log. The Log logs each
+// change of its state.
+var ErrLogUnavailable = errors.New("the log of webhooks is not available")
+
 // LogFront accepts events into a Log, from which they are stored in the database later; see Sink.
 // Events that do not fit into the log are stored directly. It is safe for concurrent use.
 type LogFront struct {
 	log     Log
 	direct  Acceptor
+	stored  StoredEvents
 	config  LogConfig
 	waiting chan struct{} // holds a token for each event that is being appended
 	observe func(outcome string, took time.Duration)
 	now     func() time.Time
 }
 
+// StoredEvents returns which of the events are in the database.
+type StoredEvents func(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]bool, error)
+
 // NewLogFront returns an Acceptor that appends to log, and stores other events in direct. At most
 // waiting events are appended at once. observe is called for each append with one of LogOutcomes.
-func NewLogFront(config LogConfig, log Log, direct Acceptor, waiting int, observe func(outcome string, took time.Duration), now func() time.Time) *LogFront {
-	return &LogFront{log: log, direct: direct, config: config, waiting: make(chan struct{}, waiting), observe: observe, now: now}
+func NewLogFront(config LogConfig, log Log, direct Acceptor, stored StoredEvents, waiting int, observe func(outcome string, took time.Duration),
+	now func() time.Time) *LogFront {
+	return &LogFront{log: log, direct: direct, stored: stored, config: config, waiting: make(chan struct{}, waiting), observe: observe, now: now}
 }
 
 // The outcomes of appends.
@@ -151,7 +160,7 @@ func (f *LogFront) Accept(e *eventhook.Event) error {
 	case errors.Is(err, ErrLogFull):
 		outcome, err = LogFull, errLogFull
 	case f.config.WhenUnavailable == LogDatabase:
-		outcome, err = LogUnavailable, f.acceptDirectly(e) // if the log has stored it, too, the Sink finds its id in the database
+		outcome, err = LogUnavailable, f.acceptToo(e)
 	default:
 		outcome, err = LogUnavailable, errLogDown
 	}
@@ -163,11 +172,35 @@ func (f *LogFront) Accept(e *eventhook.Event) error {
 func (f *LogFront) acceptDirectly(e *eventhook.Event) error {
 	err := f.direct.Accept(e)
 	if failed, ok := errors.AsType[*notStoredError](err); ok {
-		down := *errLogDown
-		down.Cause = failed.cause
-		return &down
+		return logDown(failed.cause)
 	}
 	return err
+}
+
+// acceptToo stores an event directly that the log may have stored, too. If this is the first one, the
+// instance that takes the message finds the event by its id. If the message was faster, the database
+// refuses the id here.
+func (f *LogFront) acceptToo(e *eventhook.Event) error {
+	err := f.acceptDirectly(e)
+	if !errors.Is(err, errEventRefused) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.config.AppendTimeout)
+	defer cancel()
+	found, lookErr := f.stored(ctx, []eventhook.EventID{e.ID})
+	switch {
+	case lookErr != nil:
+		return logDown(lookErr)
+	case found[e.ID]:
+		return nil
+	}
+	return err
+}
+
+func logDown(cause error) error {
+	down := *errLogDown
+	down.Cause = cause
+	return &down
 }
 
 // Waiting returns the number of events that are being appended.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -40,7 +41,7 @@ func (g *gateway) acceptor() ingest.Acceptor {
 	if g.ingestLog == nil {
 		return g.batcher
 	}
-	return ingest.NewLogFront(g.config.Ingest.Log, g.ingestLog, g.batcher, g.config.Ingest.QueueEvents, g.metrics.LogAppended, now)
+	return ingest.NewLogFront(g.config.Ingest.Log, g.ingestLog, g.batcher, g.db.StoredEvents, g.config.Ingest.QueueEvents, g.metrics.LogAppended, now)
 }
 
 // ingestSources returns where ingest finds sources.
@@ -58,7 +59,7 @@ func (g *gateway) ingestReady() error {
 		return g.db.Fit()
 	}
 	if err := g.ingestLog.Ready(); err != nil && (g.config.Ingest.Log.WhenUnavailable != ingest.LogDatabase || g.db.Fit() != nil) {
-		return err
+		return fmt.Errorf("%w: %w", ingest.ErrLogUnavailable, err)
 	}
 	return nil
 }
@@ -98,8 +99,7 @@ type logSink struct {
 }
 
 func (s logSink) Stored(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]bool, error) {
-	found, err := s.StoredEvents(ctx, ids)
-	return found, err
+	return s.StoredEvents(ctx, ids)
 }
 
 func (s logSink) Ready() error { return s.Fit() }

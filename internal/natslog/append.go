@@ -35,8 +35,8 @@ func (l *Log) Append(ctx context.Context, e *eventhook.Event) error {
 	if err != nil {
 		return err
 	}
-	if !l.isReady.Load() {
-		return l.Ready()
+	if err := l.Ready(); err != nil {
+		return err
 	}
 	ack, err := l.js.PublishMsgAsync(&nats.Msg{Subject: l.subject(e), Data: raw}, jetstream.WithMsgID(e.ID.String()),
 		jetstream.WithExpectStream(l.Config.Name), jetstream.WithRetryAttempts(0))

@@ -48,15 +48,21 @@ type Log struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
 
-	isReady atomic.Bool  // the stream and the bucket exist
-	fault   atomic.Value // of type faultText: why they do not
-	state   atomic.Pointer[ingest.LogState]
+	isReady  atomic.Bool  // the stream and the bucket exist
+	fault    atomic.Value // of type faultText: why they do not
+	reported atomic.Value // of type faultText: the last error of the connection, which each attempt to connect repeats
+	state    atomic.Pointer[ingest.LogState]
 }
 
 var _ ingest.Log = (*Log)(nil)
 
 // faultText is why the log is not ready; "" for no reason.
 type faultText string
+
+const (
+	notReached  faultText = "the log of webhooks has not been reached yet"
+	unreachable faultText = "the log of webhooks cannot be reached"
+)
 
 // subject is the subject of a tenant's messages. The stream has all subjects below its name.
 func (l *Log) subject(e *eventhook.Event) string {
@@ -77,7 +83,7 @@ const consumer = "store"
 func Open(o Options) (*Log, error) {
 	l := &Log{Options: o}
 	l.AckWait = cmp.Or(l.AckWait, defaultAckWait)
-	l.fault.Store(faultText("the log of webhooks has not been reached yet"))
+	l.fault.Store(notReached)
 	options, err := l.connectOptions()
 	if err != nil {
 		return nil, err
@@ -85,7 +91,8 @@ func Open(o Options) (*Log, error) {
 	if l.conn, err = nats.Connect(o.Config.URL, options...); err != nil {
 		return nil, fmt.Errorf("ingest.log.url: %w", hideURL(err))
 	}
-	if l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(maxPending)); err != nil {
+	if l.js, err = jetstream.New(l.conn, jetstream.WithPublishAsyncMaxPending(maxPending),
+		jetstream.WithPublishAsyncTimeout(o.Config.AppendTimeout)); err != nil {
 		l.conn.Close()
 		return nil, fmt.Errorf("ingest.log: %w", err)
 	}
@@ -101,21 +108,32 @@ const maxPending = 64 << 10
 // reconnectWait is the time between two attempts to reach the servers.
 const reconnectWait = 250 * time.Millisecond
 
+// A server that does not answer maxPings pings counts as lost.
+const (
+	pingInterval = 2 * time.Second
+	maxPings     = 2
+)
+
 func (l *Log) connectOptions() ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name(l.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.ReconnectBufSize(-1), // an append fails at once while there is no connection: its sender must know
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			l.Log.Warn("the log of webhooks reported an error", "error", err)
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
+		nats.ReconnectBufSize(-1),   // an append fails at once while there is no connection: its sender must know
+		nats.IgnoreAuthErrorAbort(), // a login that is refused may be allowed later
+		nats.ErrorHandler(func(c *nats.Conn, _ *nats.Subscription, err error) {
+			if text := faultText(err.Error()); l.reported.Swap(text) != text || c.IsConnected() {
+				l.Log.Warn("the log of webhooks reported an error", "error", err)
+			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			l.isReady.Store(false)
-			l.fault.Store(faultText("the log of webhooks cannot be reached"))
+			l.fault.Store(unreachable)
 			if err != nil {
 				l.Log.Warn("the connection to the log of webhooks broke; connecting again", "error", err)
 			}
 		}),
 		nats.ReconnectHandler(func(c *nats.Conn) {
+			l.reported.Store(faultText(""))
 			l.Log.Info("connected to the log of webhooks again", "server", c.ConnectedServerName())
 		}),
 	}
@@ -208,28 +226,31 @@ func (l *Log) watch(ctx context.Context) {
 const watchEvery = time.Second
 
 func (l *Log) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, l.Config.AppendTimeout)
-	defer cancel()
 	if !l.conn.IsConnected() {
 		l.isReady.Store(false)
+		if l.fault.CompareAndSwap(notReached, unreachable) {
+			l.Log.Warn("the log of webhooks cannot be reached; connecting again", "error", l.conn.LastError())
+		}
 		return
 	}
+	looking, cancel := context.WithTimeout(ctx, l.Config.AppendTimeout)
+	defer cancel()
 	err := error(nil)
 	if !l.isReady.Load() {
-		if err = l.setUp(ctx); err == nil {
+		if err = l.setUp(looking); err == nil {
 			l.isReady.Store(true)
 			l.Log.Info("webhooks are accepted into the log", "stream", l.Config.Name, "replicas", l.Config.Replicas)
 		}
 	}
 	if err == nil {
-		err = l.readState(ctx)
+		err = l.readState(looking)
 	}
 	if err != nil && ctx.Err() == nil {
 		text := faultText("the log of webhooks does not work: " + err.Error())
-		if l.fault.Swap(text) != text {
+		wasReady := l.isReady.Swap(false)
+		if l.fault.Swap(text) != text || wasReady {
 			l.Log.Error("the log of webhooks does not work; webhooks are refused until it does", "error", err)
 		}
-		l.isReady.Store(false)
 	}
 }
 

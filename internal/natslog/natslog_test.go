@@ -133,19 +133,20 @@ type fixture struct {
 	*testing.T
 	url    string
 	config ingest.LogConfig
+	ingest ingest.Config
 	sink   *sink
 }
 
 func setUp(t *testing.T, url string, replicas int) *fixture {
 	c := ingest.DefaultLogConfig()
 	c.URL, c.Replicas, c.MaxBytes = url, replicas, 64<<20
-	return &fixture{t, url, c, newSink()}
+	return &fixture{t, url, c, ingest.DefaultConfig(), newSink()}
 }
 
 // open connects an instance and waits until it is ready. stop ends it as a stop does.
 func (f *fixture) open() (l *natslog.Log, stop func()) {
 	f.Helper()
-	l, err := natslog.Open(natslog.Options{Config: f.config, Ingest: ingest.DefaultConfig(), Name: "test", Log: slog.New(slog.DiscardHandler), Now: time.Now, AckWait: 2 * time.Second})
+	l, err := natslog.Open(natslog.Options{Config: f.config, Ingest: f.ingest, Name: "test", Log: slog.New(slog.DiscardHandler), Now: time.Now, AckWait: 2 * time.Second})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -37,6 +37,7 @@ const (
 	refusedWait = 2 * time.Second // until a refused message is delivered again
 	retryWait   = 500 * time.Millisecond
 	fetchWait   = 5 * time.Second
+	moreWait    = 10 * time.Millisecond // for messages that another instance has taken meanwhile
 )
 
 // Run takes messages from the log and stores them in sink until ctx ends. The messages of a batch that
@@ -78,8 +79,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// fetch takes the messages of one batch. It waits for the first one, and then takes those that are
-// there.
+// fetch takes the messages of one batch, within the bytes of a commit unless the first one has more. It
+// waits for the first one, and then takes those that are there.
 func (l *Log) fetch(ctx context.Context) ([]jetstream.Msg, error) {
 	c, err := l.js.Consumer(ctx, l.Config.Name, consumer)
 	if err != nil {
@@ -91,7 +92,13 @@ func (l *Log) fetch(ctx context.Context) ([]jetstream.Msg, error) {
 	if len(first) == 0 || err != nil {
 		return first, err
 	}
-	more, err := collect(c.FetchNoWait(l.Ingest.BatchEvents - 1))
+	events, bytes := l.Ingest.BatchEvents-1, l.Ingest.BatchBytes-len(first[0].Data())
+	meta, _ := first[0].Metadata() // every message of a consumer has it
+	isLast := meta != nil && meta.NumPending == 0 && meta.NumDelivered == 1
+	if isLast || events < 1 || bytes < 1 {
+		return first, nil
+	}
+	more, err := collect(c.Fetch(events, jetstream.FetchMaxBytes(bytes), jetstream.FetchMaxWait(moreWait)))
 	return append(first, more...), err
 }
 
@@ -116,20 +123,13 @@ type taken struct {
 	again bool // it was delivered before: its event may be stored
 }
 
-// store stores a batch, part by part within the bytes of a commit, and acknowledges its messages.
+// store stores a batch in one commit, and acknowledges its messages.
 func (l *Log) store(ctx context.Context, sink Sink, batch []jetstream.Msg) {
 	var part []taken
-	bytes := 0
 	for _, m := range batch {
-		t, ok := l.open(m)
-		if !ok {
-			continue
+		if t, ok := l.open(m); ok {
+			part = append(part, t)
 		}
-		if len(part) > 0 && bytes+len(m.Data()) > l.Ingest.BatchBytes {
-			l.storePart(ctx, sink, part)
-			part, bytes = nil, 0
-		}
-		part, bytes = append(part, t), bytes+len(m.Data())
 	}
 	if len(part) > 0 {
 		l.storePart(ctx, sink, part)
