@@ -17,6 +17,7 @@ import (
 type ingestLog struct {
 	*natslog.Log
 	projector *natslog.Projector
+	sources   *natslog.Sources
 }
 
 // openIngestLog connects to the log of webhooks, if one is configured.
@@ -30,7 +31,7 @@ func (g *gateway) openIngestLog() error {
 	if err != nil {
 		return err
 	}
-	g.ingestLog = &ingestLog{l, l.Projector(g.db)}
+	g.ingestLog = &ingestLog{l, l.Projector(g.db), l.Sources(g.db)}
 	g.metrics.WatchIngestLog(l.Ready, l.State)
 	return nil
 }
@@ -48,7 +49,7 @@ func (g *gateway) ingestSources() ingest.Sources {
 	if g.ingestLog == nil {
 		return g.db
 	}
-	return g.ingestLog.Sources(g.db)
+	return g.ingestLog.sources
 }
 
 // ingestReady returns why this instance takes no webhooks, or nil. With a log in front of the database,
