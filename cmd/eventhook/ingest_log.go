@@ -110,7 +110,7 @@ func (g *gateway) runIngestLog(ctx context.Context) error {
 	if g.ingestLog == nil {
 		return nil
 	}
-	return g.ingestLog.Run(ctx, logSink{g.batcher, g.db})
+	return g.ingestLog.Run(ctx, openTenantsSink{logSink{g.batcher, g.db}, g.db.ClosedTenants, g.metrics, g.log})
 }
 
 // copySources copies the sources into the log until ctx ends.

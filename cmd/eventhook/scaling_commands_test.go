@@ -51,7 +51,7 @@ func TestADeadMessageIsDeletedOnlyAfterItWasSentAgain(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"nats": fakeNats, "get": c.get} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // nats is a program
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
