@@ -34,6 +34,7 @@ type Source struct {
 	Quota             Quota // of the tenant
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	IsCopy            bool // read from a copy, not from the database: it may be old, and has no Quota
 	SourceSettings
 }
 

@@ -42,8 +42,9 @@ const (
 	// exchangeFrom is the part of its equal share from which an instance exchanges the demand of a
 	// source. Smaller demands of all instances together exceed a limit by this part at most.
 	exchangeFrom = 0.05
-	// minShare is the part of a limit that every instance has, so that a source can begin to send to it.
-	minShare = 0.02
+	// minShare is the part of a limit that every instance has, so that a source can begin to send to it. All
+	// instances together have minShares at most: their parts exceed the limit by that.
+	minShare, minShares = 0.02, 0.05
 	// idleExchanges is the number of exchanges without a demand after which an instance has an equal
 	// share again.
 	idleExchanges = 3
@@ -118,7 +119,7 @@ func partOf(limit, own, others float64, instances int) float64 {
 	if total <= limit {
 		part += (limit - total) / float64(instances) / limit
 	}
-	return min(max(part, minShare), 1)
+	return min(max(part, min(minShare, minShares/float64(instances))), 1)
 }
 
 // setPart changes the limiters to a part of the limits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,6 +128,7 @@ func TestLimitsHoldOverInstances(t *testing.T) {
 		{"one instance has all", wide, []float64{500, 0, 0}},
 		{"unequal loads", wide, []float64{500, 60, 20}},
 		{"five instances", wide, []float64{100, 100, 100, 100, 100}},
+		{"sixty instances", eventhook.RateLimit{RequestsPerSecond: 100, RequestsPerMinute: 600_000, BurstSize: 600}, slices.Repeat([]float64{5}, 60)},
 		{"a little too much", wide, []float64{60, 60}},
 		{"per minute", eventhook.RateLimit{RequestsPerSecond: 1000, RequestsPerMinute: 6000, BurstSize: 1000}, []float64{300, 150}},
 	} {

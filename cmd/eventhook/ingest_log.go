@@ -18,6 +18,7 @@ import (
 type ingestLog struct {
 	*natslog.Log
 	projector *natslog.Projector
+	sources   *natslog.Sources
 }
 
 // openIngestLog connects to the log of webhooks, if one is configured.
@@ -31,7 +32,7 @@ func (g *gateway) openIngestLog() error {
 	if err != nil {
 		return err
 	}
-	g.ingestLog = &ingestLog{l, l.Projector(g.db)}
+	g.ingestLog = &ingestLog{l, l.Projector(g.db), l.Sources(g.db)}
 	g.metrics.WatchIngestLog(l.Ready, l.State)
 	return nil
 }
@@ -49,7 +50,7 @@ func (g *gateway) ingestSources() ingest.Sources {
 	if g.ingestLog == nil {
 		return g.db
 	}
-	return g.ingestLog.Sources(g.db)
+	return g.ingestLog.sources
 }
 
 // ingestReady returns why this instance takes no webhooks, or nil. With a log in front of the database,
@@ -109,7 +110,7 @@ func (g *gateway) runIngestLog(ctx context.Context) error {
 	if g.ingestLog == nil {
 		return nil
 	}
-	return g.ingestLog.Run(ctx, logSink{g.batcher, g.db})
+	return g.ingestLog.Run(ctx, openTenantsSink{logSink{g.batcher, g.db}, g.db.ClosedTenants, g.metrics, g.log})
 }
 
 // copySources copies the sources into the log until ctx ends.

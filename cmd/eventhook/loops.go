@@ -112,6 +112,9 @@ func (g *gateway) invalidate(c pg.ConfigChange) {
 	}
 	switch {
 	case c == pg.ConfigChange{}:
+		if g.ingestLog != nil { // copies of the sources are cached no longer
+			g.ingestLog.sources.Reached()
+		}
 		g.handler.InvalidateAll()
 		g.process.InvalidateAll()
 	case !c.SubscriptionID.IsZero():

@@ -19,12 +19,12 @@ type SourceStore interface {
 }
 
 // Sources finds sources in the database, and in the bucket of the log while the database cannot be
-// reached. A source from the bucket has no quota: its webhooks are counted, and not refused. It is safe
-// for concurrent use.
+// reached. A source from the bucket is marked as a copy and has no quota: its webhooks are counted, and not
+// refused. It is safe for concurrent use.
 type Sources struct {
 	log   *Log
 	store SourceStore
-	// downUntil is the time in Unix nanoseconds until which the database is not asked.
+	// downUntil is the time in Unix nanoseconds until which the database is not asked; 0 if it did not fail.
 	downUntil atomic.Int64
 }
 
@@ -40,21 +40,42 @@ const (
 
 // FindSource implements ingest.Sources.
 func (s *Sources) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
-	now := s.log.Now()
-	if now.UnixNano() >= s.downUntil.Load() {
+	if now := s.log.Now(); s.mayAsk(now) {
 		asking, cancel := context.WithTimeout(ctx, askFor)
 		found, err := s.store.FindSource(asking, tenant, source)
 		cancel()
-		if err == nil || ctx.Err() != nil || isAnswer(err) {
+		switch {
+		case ctx.Err() != nil:
 			return found, err
+		case isOutage(err):
+			s.downUntil.Store(now.Add(downPeriod).UnixNano())
+		default:
+			s.Reached()
+			if err == nil || eventhook.KindOf(err) == eventhook.KindNotFound {
+				return found, err
+			}
 		}
-		s.downUntil.Store(now.Add(downPeriod).UnixNano())
 	}
-	return s.copied(ctx, tenant, source)
+	found, err := s.copied(ctx, tenant, source)
+	found.IsCopy = true
+	return found, err
 }
 
-// isAnswer reports whether the database has answered, with an error.
-func isAnswer(err error) bool { return eventhook.KindOf(err) == eventhook.KindNotFound }
+// mayAsk reports whether the database may be asked. After it has failed, one caller asks, and the other
+// callers do not wait for it.
+func (s *Sources) mayAsk(now time.Time) bool {
+	until := s.downUntil.Load()
+	return until == 0 || now.UnixNano() >= until && s.downUntil.CompareAndSwap(until, now.Add(askFor+downPeriod).UnixNano())
+}
+
+// Reached says that the database can be reached: it is asked again at once.
+func (s *Sources) Reached() { s.downUntil.Store(0) }
+
+// isOutage reports whether the database cannot be used, or takes too long. Other errors are of one source,
+// such as secrets that do not open.
+func isOutage(err error) bool {
+	return eventhook.KindOf(err) == eventhook.KindUnavailable || errors.Is(err, context.DeadlineExceeded)
+}
 
 // copied returns a source of the bucket. If the bucket is not complete, a source that is not there may
 // exist.

@@ -28,3 +28,18 @@ func (db *DB) StoredEvents(ctx context.Context, ids []eventhook.EventID) (map[ev
 	})
 	return stored, translate("find stored events", err)
 }
+
+// ClosedTenants returns which of the tenants are closed. Their data may be deleted already. Primary key.
+func (db *DB) ClosedTenants(ctx context.Context, ids []eventhook.TenantID) (map[eventhook.TenantID]bool, error) {
+	rows, err := db.accept.Query(ctx, `SELECT tenant_id FROM eventhook.tenant_cleanup WHERE tenant_id = ANY($1)`, uuids(ids))
+	if err != nil {
+		return nil, translate("find closed tenants", err)
+	}
+	closed := map[eventhook.TenantID]bool{}
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		closed[eventhook.TenantID(id)] = true
+		return nil
+	})
+	return closed, translate("find closed tenants", err)
+}

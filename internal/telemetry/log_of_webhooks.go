@@ -20,6 +20,7 @@ type ingestLogMetrics struct {
 	stored   prometheus.Counter
 	refused  prometheus.Counter
 	buried   prometheus.Counter
+	closed   prometheus.Counter
 }
 
 func newIngestLogMetrics(r *registry) ingestLogMetrics {
@@ -39,12 +40,14 @@ func newIngestLogMetrics(r *registry) ingestLogMetrics {
 			Look: "events appear late."}),
 		dead: r.gaugeReading(Family{Name: "ingest_log_dead_messages", Help: "Webhooks in the log that the database refuses, and which wait for a person.",
 			Look: "it is not 0: docs/scaling.md says how to read them."}),
-		stored: r.counter(Family{Name: "ingest_log_stored_total", Help: "Events that this instance took from the log of webhooks and that are in the database.",
+		stored: r.counter(Family{Name: "ingest_log_stored_total", Help: "Events that this instance took from the log of webhooks and that are in the database, or whose tenants are closed.",
 			Look: "`ingest_log_backlog_events` does not fall."}),
 		refused: r.counter(Family{Name: "ingest_log_refused_total", Help: "Events that this instance took from the log of webhooks and that the database refused; they are taken again.",
 			Look: "it rises: the log of the instance has the error of the database."}),
 		buried: r.counter(Family{Name: "ingest_log_dead_total", Help: "Events that this instance moved to the dead messages of the log of webhooks.",
 			Look: "it rises: `ingest_log_dead_messages`."}),
+		closed: r.counter(Family{Name: "ingest_log_closed_total", Help: "Events that this instance took from the log of webhooks and did not store, because their tenants were closed meanwhile.",
+			Look: "a tenant was closed while webhooks waited in the log."}),
 	}
 }
 
@@ -61,6 +64,9 @@ func (m *Metrics) LogStored(events, stored int) {
 
 // LogDead implements natslog.Metrics.
 func (m *Metrics) LogDead(n int) { m.ingestLog.buried.Add(float64(n)) }
+
+// LogClosed counts events of closed tenants that were not stored.
+func (m *Metrics) LogClosed(events int) { m.ingestLog.closed.Add(float64(events)) }
 
 // WatchIngestLog sets the functions that say whether the log of webhooks takes events, and what waits
 // in it. Each scrape calls them.
