@@ -66,7 +66,7 @@ type KafkaCluster struct {
 // Check reports every fault by its member.
 func (s *KafkaCluster) Check() (f eventhook.Faults) {
 	checkAddresses(&f, "brokers", s.Brokers, "broker.example:9092")
-	checkOneOf(&f, "mechanism", s.Mechanism, "plain", "scram-sha-256", "scram-sha-512")
+	checkOneOf(&f, "mechanism", s.Mechanism, saslMechanisms...)
 	checkLogin(&f, s.Username, s.Password)
 	if s.Mechanism != "" && s.Username == "" {
 		f.Add("username", "is required by mechanism")
