@@ -56,6 +56,28 @@ func TestServersOfAMQPAndRedisAreChecked(t *testing.T) {
 	}
 }
 
+func TestServersOfNATS(t *testing.T) {
+	for url, secure := range map[string]bool{"nats://a.example:4222, nats://b.example": false, "TLS://a.example,tls://b.example": true} {
+		s := targets.NATSServer{URL: url}
+		if f := s.Check(); len(f) > 0 || s.UsesTLS() != secure || len(s.Servers()) != 2 || strings.ContainsAny(strings.Join(s.Servers(), ""), " ,") {
+			t.Errorf("%s: got %q, TLS %t, %v; want two servers, TLS %t", url, s.Servers(), s.UsesTLS(), f, secure)
+		}
+	}
+	for _, url := range []string{"nats://a.example:4222,tls://b.example", "tls://a.example, nats://b.example:4222", "tls://a.example,"} {
+		s := targets.NATSServer{URL: url}
+		if f := s.Check(); len(f) != 1 || f[0].Location != "url" {
+			t.Errorf("%s: got %v, want a fault of url", url, f)
+		}
+	}
+}
+
+func TestPubSubHasOneEndpoint(t *testing.T) {
+	s := targets.PubSub{Project: "my-project", Topic: "orders", Credentials: "{}", Endpoint: "a.example:443,b.example:443"}
+	if f := s.Check(); len(f) != 1 || f[0].Location != "endpoint" {
+		t.Errorf("got %v, want a fault of endpoint", f)
+	}
+}
+
 // A key is a part of routing keys, headers and names of streams, so it is bounded.
 func TestKeysOfMessagesAreBounded(t *testing.T) {
 	m := compile(t, `{"type":"redis_stream","url":"redis://a.example","stream":"s","key_path":"body.id"}`).(*targets.Message)

@@ -90,6 +90,15 @@ func checkAddresses(f *eventhook.Faults, member, text, example string) {
 	}
 }
 
+// checkAddress checks a host with a port.
+func checkAddress(f *eventhook.Faults, member, text, example string) {
+	if strings.Contains(text, ",") {
+		f.Add(member, "must name one server, such as %s", example)
+		return
+	}
+	checkAddresses(f, member, text, example)
+}
+
 // checkLogin checks that a user name and a password are set together.
 func checkLogin(f *eventhook.Faults, username, password string) {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ type NATSServer struct {
 // Check reports every fault by its member.
 func (s *NATSServer) Check() (f eventhook.Faults) {
 	checkServers(&f, "url", s.URL, "tls://nats.example:4222", "nats", "tls")
+	if len(f) == 0 && slices.ContainsFunc(s.Servers(), func(one string) bool { return parsed(one).Scheme != parsed(s.Servers()[0]).Scheme }) {
+		f.Add("url", "must have the scheme tls for all servers, or nats for all")
+	}
 	checkLogin(&f, s.Username, s.Password)
 	if methods := countSet(s.Username, s.Token, s.Credentials); methods > 1 {
 		f.Add("", "username, token and credentials exclude each other: set one of them")
@@ -36,6 +40,14 @@ func (s *NATSServer) Check() (f eventhook.Faults) {
 
 // Server names the server for users. It has no credentials.
 func (s *NATSServer) Server() string { return hostsOf(s.URL) }
+
+// Servers returns the URLs of the servers.
+func (s *NATSServer) Servers() []string { return splitList(s.URL) }
+
+// UsesTLS reports whether connections use TLS, also if the server does not require it.
+func (s *NATSServer) UsesTLS() bool {
+	return slices.ContainsFunc(s.Servers(), func(one string) bool { return parsed(one).Scheme == "tls" })
+}
 
 func (s *NATSServer) connection() any {
 	return []string{s.URL, s.Username, s.Password, s.Token, s.Credentials, s.CA}
@@ -54,7 +66,7 @@ type KafkaCluster struct {
 // Check reports every fault by its member.
 func (s *KafkaCluster) Check() (f eventhook.Faults) {
 	checkAddresses(&f, "brokers", s.Brokers, "broker.example:9092")
-	checkOneOf(&f, "mechanism", s.Mechanism, "plain", "scram-sha-256", "scram-sha-512")
+	checkOneOf(&f, "mechanism", s.Mechanism, saslMechanisms...)
 	checkLogin(&f, s.Username, s.Password)
 	if s.Mechanism != "" && s.Username == "" {
 		f.Add("username", "is required by mechanism")
@@ -65,6 +77,9 @@ func (s *KafkaCluster) Check() (f eventhook.Faults) {
 
 // Server names the server for users. It has no credentials.
 func (s *KafkaCluster) Server() string { return s.Brokers }
+
+// Addresses returns the host and the port of each broker.
+func (s *KafkaCluster) Addresses() []string { return splitList(s.Brokers) }
 
 // UsesTLS reports whether connections use TLS.
 func (s *KafkaCluster) UsesTLS() bool { return s.TLS == nil || *s.TLS }
@@ -203,10 +218,19 @@ func (s *SQSQueue) connection() any {
 // hostsOf returns the hosts of a list of URLs, with their ports.
 func hostsOf(urls string) string {
 	var hosts []string
-	for text := range strings.SplitSeq(urls, ",") {
-		if u, err := url.Parse(strings.TrimSpace(text)); err == nil {
+	for _, text := range splitList(urls) {
+		if u, err := url.Parse(text); err == nil {
 			hosts = append(hosts, u.Host)
 		}
 	}
 	return strings.Join(hosts, ", ")
+}
+
+// splitList returns the elements of a list that is separated by commas, without spaces around them.
+func splitList(list string) []string {
+	elements := strings.Split(list, ",")
+	for i, one := range elements {
+		elements[i] = strings.TrimSpace(one)
+	}
+	return elements
 }

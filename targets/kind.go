@@ -41,24 +41,26 @@ type secret struct {
 	field     member
 	recipient member
 	hasLabels bool // the settings have target_labels, which change the recipient, too
+	guards    []member
 }
 
 // secrets returns the secrets of a kind.
 func (k Kind[S]) secrets() (list []secret) {
 	all := k.members()
 	hasLabels := slices.ContainsFunc(all, func(one member) bool { return one.name == "target_labels" })
+	guards := slices.DeleteFunc(slices.Clone(all), func(one member) bool { return !isGuard(one.name) })
 	for _, m := range all {
 		if !m.isSecret {
 			continue
 		}
 		to := all[slices.IndexFunc(all, func(one member) bool { return one.name == m.recipient })]
 		if m.in(k.New()).Kind() == reflect.String {
-			list = append(list, secret{m.name, m, to, hasLabels})
+			list = append(list, secret{m.name, m, to, hasLabels, guards})
 			continue
 		}
 		for _, part := range new(eventhook.Auth).Members() {
 			if part.IsSecret {
-				list = append(list, secret{m.name + "." + part.Name, m, to, hasLabels})
+				list = append(list, secret{m.name + "." + part.Name, m, to, hasLabels, guards})
 			}
 		}
 	}
@@ -109,14 +111,24 @@ func (x secret) recipients() string {
 	case x.hasLabels:
 		return x.recipient.name + " or the target_labels"
 	}
-	return x.recipient.name
+	names := x.recipient.name
+	for i, guard := range x.guards {
+		if i == len(x.guards)-1 {
+			names += " or " + guard.name
+		} else {
+			names += ", " + guard.name
+		}
+	}
+	return names
 }
 
 // keepsRecipient reports whether updated settings send the secret to the same destination as the
-// stored settings. A label that is added is another destination: the secret would go to an agent.
+// stored settings. A label that is added is another destination: the secret would go to an agent. So
+// is a weaker protection: somebody on the way could read the secret.
 func (x secret) keepsRecipient(stored, updated Checked) bool {
 	to, other := x.recipient.in(stored).String(), x.recipient.in(updated).String()
-	if to != other && !eventhook.SameOrigin(to, other) || addsLabel(stored, updated) {
+	isWeaker := func(guard member) bool { return guard.isWeaker(stored, updated) }
+	if to != other && !eventhook.SameOrigin(to, other) || addsLabel(stored, updated) || slices.ContainsFunc(x.guards, isWeaker) {
 		return false
 	}
 	return x.auth(stored) == nil || x.auth(updated) == nil || x.auth(stored).KeepsSecretsOf(*x.auth(updated))

@@ -30,7 +30,7 @@ func (s *PubSub) Check() (f eventhook.Faults) {
 		f.Add("topic", "must be the id of a topic: a letter, followed by 2 to 254 letters, digits or -._~+%%")
 	}
 	if s.Endpoint != "" {
-		checkAddresses(&f, "endpoint", s.Endpoint, "europe-west1-pubsub.googleapis.com:443")
+		checkAddress(&f, "endpoint", s.Endpoint, "europe-west1-pubsub.googleapis.com:443")
 	}
 	if s.Credentials == "" {
 		f.Add("credentials", "is required: the JSON key of a service account")

@@ -46,10 +46,7 @@ func (s EngineSettings) Check() (f eventhook.Faults) {
 			setting{"timeout_seconds", s.TimeoutSeconds != 0}, setting{"retry", s.Retry != nil})
 		return f
 	}
-	const example = "temporal.example:7233"
-	if checkAddresses(&f, "address", s.Address, example); strings.Contains(s.Address, ",") {
-		f.Add("address", "must name one server, such as %s", example)
-	}
+	checkAddress(&f, "address", s.Address, "temporal.example:7233")
 	if !isToken(s.Namespace) {
 		f.Add("namespace", "is required: 1 to %d printable ASCII characters without spaces", maxToken)
 	}

@@ -43,7 +43,7 @@ func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits c
 	}
 	most := int32(limits.Bytes)
 	options := []kgo.Opt{
-		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(r.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
+		kgo.SeedBrokers(s.Addresses()...), kgo.Dialer(r.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
 		kgo.WithHooks(r.kafkaConnection), kgo.DisableClientMetrics(), kgo.MetadataMinAge(kafkaRefresh),
 		kgo.ConsumerGroup(s.Group), kgo.SessionTimeout(kafkaSession), kgo.ConsumeTopics(s.Topic), kgo.ConsumeResetOffset(start),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsRevoked(r.lose), kgo.OnPartitionsLost(r.lose),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ const (
 func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, error) {
 	c := newKafkaConnection()
 	options := []kgo.Opt{
-		kgo.SeedBrokers(splitAddresses(s.Brokers)...), kgo.Dialer(c.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
+		kgo.SeedBrokers(s.Addresses()...), kgo.Dialer(c.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
 		kgo.WithHooks(c), kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(kafkaRefresh), kgo.UnknownTopicRetries(1),
 		kgo.BrokerMaxReadBytes(maxKafkaResponse), kgo.FetchMaxBytes(maxKafkaResponse),
@@ -59,14 +58,6 @@ func (b *Brokers) openKafka(ctx context.Context, s *targets.Kafka) (Connection, 
 
 func newKafkaConnection() *kafkaConnection {
 	return &kafkaConnection{alone: make(chan struct{}, 1), failed: make(chan struct{}), troubles: map[int32]error{}}
-}
-
-func splitAddresses(list string) []string {
-	addresses := strings.Split(list, ",")
-	for i, a := range addresses {
-		addresses[i] = strings.TrimSpace(a)
-	}
-	return addresses
 }
 
 func kafkaLogin(s *targets.KafkaCluster) sasl.Mechanism {

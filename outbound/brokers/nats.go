@@ -34,10 +34,10 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 // connectNATS connects to a server, whose messages have at most maxMessage bytes.
 func (b *Brokers) connectNATS(ctx context.Context, s *targets.NATSServer, maxMessage int, credit *credit) (*nats.Conn, jetstream.JetStream, error) {
 	options := nats.GetDefaultOptions()
-	options.Servers = strings.Split(s.URL, ",")
+	options.Servers = s.Servers()
 	options.Name, options.User, options.Password, options.Token = b.Name, s.Username, s.Password, s.Token
 	options.AllowReconnect = false // the next message opens another connection, within the bounds of the pool
-	options.CustomDialer = natsDialer{ctx, b, s.CA, strings.HasPrefix(s.URL, "tls:"), maxMessage, credit}
+	options.CustomDialer = natsDialer{ctx, b, s.CA, s.UsesTLS(), maxMessage, credit}
 	options.NoEcho = true
 	options.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // without it, nats.go prints errors
 	if deadline, ok := ctx.Deadline(); ok {

@@ -56,14 +56,19 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	if json.Unmarshal(document, &said) != nil {
 		return errNoNATS
 	}
-	if !d.secure && !said.Required || d.secure && !said.Required && !said.Available {
-		return nil // nats.go refuses a server that offers no TLS if the URL has the scheme tls
+	if !said.Required && !d.secure {
+		return nil
+	}
+	if !said.Required && !said.Available {
+		return errNoTLS
 	}
 	c.Conn, err = d.brokers.handshake(d.ctx, c.Conn, address, d.brokers.tlsConfig(d.ca))
 	return err
 }
 
 var errNATSTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
+
+var errNoTLS = &Error{eventhook.ErrorTLS, "the server offers no TLS, which the scheme tls needs"}
 
 var errNoNATS = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of NATS"}
 
