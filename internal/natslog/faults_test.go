@@ -3,9 +3,11 @@ package natslog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -269,4 +271,63 @@ func TestABatchHasTheBytesOfACommit(t *testing.T) {
 	defer f.sink.mu.Unlock()
 	f.sink.failing = nil
 	close(storing)
+}
+
+// The database is there, and fails to store any batch with one event.
+func TestAMessageThatCannotBeStoredDelaysNoOther(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	isPoison := func(e *eventhook.Event) bool { return string(e.Body) == "poison" }
+	f.sink.failing = func(events []*eventhook.Event) error {
+		if slices.ContainsFunc(events, isPoison) {
+			return errors.New("permission denied")
+		}
+		return nil
+	}
+	f.ingest.Writers, f.sink.down = 1, true
+	l, _ := f.open()
+	before := f.appended(l, 5)
+	if err := f.append(l, event("poison")); err != nil {
+		t.Fatal(err)
+	}
+	after := f.appended(l, 5)
+	f.sink.setDown(false)
+	f.hasOnce(append(before, after...))
+	f.hasOnce(f.appended(l, 5))
+	js := natstest.Connect(t, f.url)
+	f.sink.wait(t, "only the message that cannot be stored is in the stream", func() bool {
+		s, err := js.Stream(t.Context(), f.config.Name)
+		return err == nil && s.CachedInfo().State.Msgs == 1
+	})
+}
+
+// A message was delivered to instances that stopped.
+func TestDeliveriesAreNoRefusals(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	isRefused := false
+	f.sink.refuses = func(*eventhook.Event) bool {
+		defer func() { isRefused = true }()
+		return !isRefused
+	}
+	f.sink.down = true
+	l, _ := f.open()
+	list := f.appended(l, 1)
+	js := natstest.Connect(t, f.url)
+	c, err := js.Consumer(t.Context(), f.config.Name, "store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		m, err := c.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.sink.setDown(false)
+	f.hasOnce(list)
+	if s, err := js.Stream(t.Context(), f.config.Name+"_DEAD"); err != nil || s.CachedInfo().State.Msgs != 0 {
+		t.Errorf("got %+v, %v; want no dead message", s, err)
+	}
 }

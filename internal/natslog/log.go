@@ -52,6 +52,7 @@ type Log struct {
 	fault    atomic.Value // of type faultText: why they do not
 	reported atomic.Value // of type faultText: the last error of the connection, which each attempt to connect repeats
 	state    atomic.Pointer[ingest.LogState]
+	suspects suspects
 }
 
 var _ ingest.Log = (*Log)(nil)

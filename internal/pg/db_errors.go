@@ -18,6 +18,7 @@ import (
 // SQLSTATE codes that the package handles.
 const (
 	codeQueryCanceled   = "57014"
+	codeRaised          = "P0001"
 	codeUniqueViolation = "23505"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
@@ -129,14 +130,15 @@ func hasCode(err error, codes ...string) bool {
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
 
 // isDataError reports whether the database refused the values: SQLSTATE classes 22 and 23,
-// and 54 (a limit was exceeded). Retrying the same batch is useless then.
+// 54 (a limit was exceeded), and P0001 (RAISE in a trigger of the operator). Retrying the
+// same batch is useless then.
 func isDataError(err error) bool {
 	pgErr, ok := asPgError(err)
 	if !ok || len(pgErr.Code) != 5 {
 		return false
 	}
 	class := pgErr.Code[:2]
-	return class == "22" || class == "23" || class == "54"
+	return class == "22" || class == "23" || class == "54" || pgErr.Code == codeRaised
 }
 
 // bisect handles a batch that the database refused because of the values of an item.
