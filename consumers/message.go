@@ -13,7 +13,8 @@ type Message struct {
 	Position string
 	Subject  string // the address of the publisher: a topic, a subject, a routing key, a stream or a queue
 	Key      string // of a partition or a group; "" without one
-	// Headers have the names of the HTTP binding of CloudEvents: ce- and the attribute.
+	// Headers have the names of the HTTP binding of CloudEvents, ce- and the attribute, and the values
+	// of attributes are percent-encoded as there.
 	Headers     []Header
 	ContentType string
 	Data        []byte

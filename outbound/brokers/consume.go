@@ -94,8 +94,20 @@ func (c *consumer) Close() { c.close() }
 // NATS, Kafka, AMQP 1.0 (with a colon or, for JMS, an underscore), and HTTP.
 var cloudPrefixes = []string{"ce-", "ce_", "cloudEvents:", "cloudEvents_"}
 
-// message returns a message with its headers, under the names of the HTTP binding of CloudEvents.
+// message is encodedMessage for headers whose values are not percent-encoded, as in all bindings of
+// CloudEvents but those for NATS and HTTP.
 func message(subject string, data []byte, headers []consumers.Header) *consumers.Message {
+	m := encodedMessage(subject, data, headers)
+	for i, h := range m.Headers {
+		if strings.HasPrefix(h.Name, "ce-") {
+			m.Headers[i].Value = percentEncoded(h.Value)
+		}
+	}
+	return m
+}
+
+// encodedMessage returns a message with its headers, under the names of the HTTP binding of CloudEvents.
+func encodedMessage(subject string, data []byte, headers []consumers.Header) *consumers.Message {
 	m := &consumers.Message{Subject: subject, Data: data}
 	for _, h := range headers {
 		if strings.EqualFold(h.Name, "content-type") || strings.EqualFold(h.Name, "datacontenttype") {

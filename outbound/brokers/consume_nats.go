@@ -142,7 +142,7 @@ func (r *natsReceiver) message(raw jetstream.Msg) *consumers.Message {
 			headers = append(headers, consumers.Header{Name: name, Value: v})
 		}
 	}
-	m := message(raw.Subject(), raw.Data(), headers)
+	m := encodedMessage(raw.Subject(), raw.Data(), headers)
 	m.Handle = raw
 	if meta, err := raw.Metadata(); err == nil {
 		// The time distinguishes the message from one of a stream that was created anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -11,10 +12,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/internal/egress"
+	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/outbound/brokers"
 )
 
@@ -40,6 +43,7 @@ type consumedKind struct {
 // testConsumers runs the conformance suite of a kind of consumer.
 func testConsumers(t *testing.T, k consumedKind) {
 	t.Run("a message arrives with its attributes", k.testMessage)
+	t.Run("attributes keep their characters", k.testCharacters)
 	t.Run("messages arrive in their order", k.testOrder)
 	t.Run("messages that are not settled are delivered again", k.testRedelivery)
 	t.Run("refused messages are not delivered again", k.testRefused)
@@ -192,6 +196,26 @@ func (k consumedKind) testMessage(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 	c.settle([]*consumers.Message{m})
+}
+
+func (k consumedKind) testCharacters(t *testing.T) {
+	f := k.publisher(t)
+	c := k.consume(t)
+	defer c.Close()
+	const text = "\"sale 50%25, x%2F1, \u00e9\""
+	d := f.delivery("application/json", order)
+	d.Event.EventType = text
+	f.sent(d)
+	m := c.next(1)
+	headers := http.Header{}
+	for _, h := range m[0].Headers {
+		headers.Set(h.Name, h.Value)
+	}
+	event := payload.New(nil, headers, m[0].ContentType, m[0].Data).CloudEvent()
+	if got := gjson.GetBytes(event, "type").Str; got != text {
+		t.Errorf("the attribute is %q, want %q", got, text)
+	}
+	c.settle(m)
 }
 
 func (k consumedKind) testOrder(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 	maxKafkaRecords  = 16 * slots
 	maxKafkaBytes    = 32 << 20 // of records that wait for an acknowledgement
 	maxKafkaResponse = 4 << 20
-	maxKafkaSockets  = 200
+	maxKafkaSockets  = 100 // about two for each broker
 	kafkaHandshake   = 10 * time.Second
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
@@ -70,7 +70,7 @@ func kafkaLogin(s *targets.KafkaCluster) sasl.Mechanism {
 	return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism()
 }
 
-var errManyBrokers = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to the cluster"}
+var errManyBrokers = &Error{eventhook.ErrorClosed, "the gateway has as many open connections to the cluster as it may have"}
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 

@@ -3,6 +3,7 @@ package brokers_test
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -184,4 +185,24 @@ func TestKafkaChecksTheCertificate(t *testing.T) {
 	f.fails(eventhook.ErrorTLS)
 	f = open(t, s.target(map[string]any{"tls": false, "timeout_seconds": 2}))
 	f.fails(eventhook.ErrorClosed, eventhook.ErrorTimeout)
+}
+
+// The sockets of one client are bounded. A message that needs a further one has made an attempt.
+func TestKafkaConnectsToABoundedNumberOfBrokers(t *testing.T) {
+	const nodes, partitions = 130, 1000
+	cluster := must(kfake.NewCluster(kfake.NumBrokers(nodes), kfake.SeedTopics(partitions, "orders")))
+	t.Cleanup(cluster.Close)
+	f := open(t, targetJSON(map[string]any{"type": "kafka", "brokers": cluster.ListenAddrs()[0], "topic": "orders", "tls": false,
+		"partition_path": "body.shard", "timeout_seconds": 2}, nil))
+	for shard := range partitions {
+		a := f.send(f.delivery("application/json", fmt.Sprintf(`{"shard":%d}`, shard)))
+		if a.Succeeded() {
+			continue
+		}
+		if a.ErrorClass != eventhook.ErrorClosed || !strings.Contains(a.Error, "open connections") {
+			t.Errorf("partition %d: got %q: %s", shard, a.ErrorClass, a.Error)
+		}
+		return
+	}
+	t.Error("the gateway is connected to all brokers")
 }

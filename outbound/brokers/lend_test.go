@@ -3,7 +3,10 @@ package brokers_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -58,4 +61,49 @@ func TestRunClosesTheConnectionsInAnyCase(t *testing.T) {
 	if err := b.Run(ended); err != nil || !c.isClosed {
 		t.Errorf("got %v, closed: %t; want a closed connection", err, c.isClosed)
 	}
+}
+
+// slow is a connection whose server keeps Close waiting.
+type slow struct{ closed *atomic.Int32 }
+
+func (slow) IsClosed() bool { return false }
+
+func (s slow) Close() {
+	time.Sleep(forever)
+	s.closed.Add(1)
+}
+
+// An eviction is no concern of the tenant that needs the place. Run waits for the server at its end.
+func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, began := brokers.New(brokers.Deps{Now: time.Now}), time.Now()
+		var closed atomic.Int32
+		lend := func(tenant eventhook.TenantID, i int) error {
+			_, release, err := brokers.Lend(t.Context(), b, tenant, fmt.Sprint(i), func(context.Context) (slow, error) { return slow{&closed}, nil })
+			if err == nil {
+				release()
+			}
+			return err
+		}
+		tenant, other := eventhook.NewID[eventhook.Tenant](began), eventhook.NewID[eventhook.Tenant](began)
+		for i := range 100 { // 50 are open, and 50 are being closed
+			if err := lend(tenant, i); err != nil {
+				t.Fatalf("%d: %v", i, err)
+			}
+		}
+		if err := lend(tenant, 100); err == nil {
+			t.Error("the tenant opened a connection while 50 were being closed")
+		}
+		if err := lend(other, 0); err != nil {
+			t.Errorf("another tenant: %v", err)
+		}
+		if waited := time.Since(began); waited > 0 || closed.Load() > 0 || b.Open() != 51 {
+			t.Errorf("the callers waited for %s, %d connections are open; want 51 without a wait", waited, b.Open())
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.Run(ended); err != nil || closed.Load() != 101 {
+			t.Errorf("Run closed %d connections: %v; want 101", closed.Load(), err)
+		}
+	})
 }

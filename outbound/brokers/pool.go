@@ -10,8 +10,8 @@ import (
 
 // Bounds of the connections of an instance.
 const (
-	maxConnections       = 1000
-	maxTenantConnections = 50
+	maxConnections       = 1000 // open, and as many that are being closed
+	maxTenantConnections = 50   // as above, of one tenant
 	maxIdle              = 5 * time.Minute
 	sweepEvery           = time.Minute
 )
@@ -29,11 +29,14 @@ type pool struct {
 	mu      sync.Mutex
 	entries map[poolKey]*pooled
 	tenants map[eventhook.TenantID]int // entries of each tenant
+	closing map[eventhook.TenantID]int // connections of each tenant that are being closed
+	closers sync.WaitGroup             // of closing
 }
 
 // pooled is a connection, or the attempt to open it. mu of the pool guards users, idleSince and
 // isRetired.
 type pooled struct {
+	tenant    eventhook.TenantID
 	opened    chan struct{} // closed when connection and err are set
 	c         Lendable
 	err       error
@@ -43,7 +46,7 @@ type pooled struct {
 }
 
 func newPool(now func() time.Time) *pool {
-	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}}
+	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}, closing: map[eventhook.TenantID]int{}}
 }
 
 var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
@@ -52,10 +55,7 @@ var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too man
 // must call release when it has finished. An open connection is used until it is closed by the other
 // side; then the next call opens another.
 func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) (Lendable, error)) (c Lendable, release func(), err error) {
-	e, isNew, evicted, err := p.reserve(key)
-	if evicted != nil {
-		evicted.Close()
-	}
+	e, isNew, err := p.reserve(key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,30 +80,31 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 }
 
 // reserve returns the entry of a key with one more user. If there is none, it returns a new entry,
-// which the caller must open. If the bounds need it, an idle connection leaves the pool: the caller
-// must close it.
-func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, evicted Lendable, err error) {
+// which the caller must open. If the bounds need it, an idle connection leaves the pool and is closed.
+func (p *pool) reserve(key poolKey) (e *pooled, isNew bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e = p.entries[key]; e != nil && !e.isBroken() {
 		e.users++
-		return e, false, nil, nil
+		return e, false, nil
 	}
 	if e != nil {
-		evicted = p.retire(key, e)
+		p.retire(key, e)
+	}
+	if p.closesMany(key.tenant) {
+		return nil, false, errPoolFull
 	}
 	if len(p.entries) >= maxConnections || p.tenants[key.tenant] >= maxTenantConnections {
 		idle, found := p.oldestIdle(key.tenant)
 		if !found {
-			return nil, false, evicted, errPoolFull
+			return nil, false, errPoolFull
 		}
-		evicted = p.entries[idle].c
-		p.drop(idle)
+		p.retire(idle, p.entries[idle])
 	}
-	e = &pooled{opened: make(chan struct{}), users: 1}
+	e = &pooled{tenant: key.tenant, opened: make(chan struct{}), users: 1}
 	p.entries[key] = e
 	p.tenants[key.tenant]++
-	return e, true, evicted, nil
+	return e, true, nil
 }
 
 // isBroken reports whether the connection was opened and is closed now.
@@ -131,14 +132,40 @@ func (p *pool) oldestIdle(tenant eventhook.TenantID) (oldest poolKey, found bool
 	return oldest, found
 }
 
-// retire removes the entry of a broken connection. Messages that wait for an acknowledgement keep it
-// open. If there are none, the caller must close the connection that retire returns.
-func (p *pool) retire(key poolKey, e *pooled) (unused Lendable) {
+// retire removes the entry of an idle or a broken connection. Messages that wait for an acknowledgement
+// keep it open. If there are none, it is closed.
+func (p *pool) retire(key poolKey, e *pooled) {
 	p.drop(key)
-	if e.isRetired = e.users > 0; e.isRetired {
-		return nil
+	if e.isRetired = e.users > 0; !e.isRetired {
+		p.close(e)
 	}
-	return e.c
+}
+
+// close closes the connection of a removed entry without waiting for its server, which may belong to
+// another tenant than the caller's message.
+func (p *pool) close(e *pooled) {
+	if e.err != nil {
+		return // it was never opened
+	}
+	p.closing[e.tenant]++
+	p.closers.Go(func() {
+		e.c.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.closing[e.tenant]--; p.closing[e.tenant] == 0 {
+			delete(p.closing, e.tenant)
+		}
+	})
+}
+
+// closesMany reports whether the servers of a tenant, or of all tenants, keep so many connections
+// closing that the tenant opens no further ones.
+func (p *pool) closesMany(tenant eventhook.TenantID) bool {
+	all := 0
+	for _, n := range p.closing {
+		all += n
+	}
+	return all >= maxConnections || p.closing[tenant] >= maxTenantConnections
 }
 
 // drop removes an entry.
@@ -160,12 +187,11 @@ func (p *pool) remove(key poolKey, e *pooled) {
 
 func (p *pool) release(e *pooled) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	e.users--
 	e.idleSince = p.now()
-	isUnused := e.isRetired && e.users == 0
-	p.mu.Unlock()
-	if isUnused && e.c != nil {
-		e.c.Close()
+	if e.isRetired && e.users == 0 {
+		p.close(e)
 	}
 }
 
@@ -187,23 +213,17 @@ func (p *pool) run(ctx context.Context) error {
 		}
 	}
 	p.closeIdle(p.now().Add(maxIdle)) // all that are idle now
+	p.closers.Wait()
 	return nil
 }
 
 // closeIdle closes the connections that have been idle for maxIdle at a time.
 func (p *pool) closeIdle(now time.Time) {
-	var idle []Lendable
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for key, e := range p.entries {
 		if e.users == 0 && now.Sub(e.idleSince) >= maxIdle {
-			idle = append(idle, e.c)
-			p.drop(key)
+			p.retire(key, e)
 		}
 	}
-	p.mu.Unlock()
-	var closing sync.WaitGroup
-	for _, c := range idle { // at once, because a server may keep Close waiting
-		closing.Go(c.Close)
-	}
-	closing.Wait()
 }
