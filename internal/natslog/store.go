@@ -120,7 +120,8 @@ func (b *batch) storeAlone(ctx context.Context, t taken) (ok bool) {
 		return true
 	}
 	b.suspects.add(t.sequence, 0)
-	b.Log.Log.Warn("a webhook of the log could not be stored; trying again later", "event", t.event.ID, "sequence", t.sequence, "error", err)
+	b.Log.Log.Warn("a webhook of the log could not be stored; trying again later",
+		"event", t.event.ID, "trace_id", t.event.Trace(), "sequence", t.sequence, "error", err)
 	_ = t.NakWithDelay(b.AckWait)
 	return false
 }
