@@ -54,7 +54,7 @@ COMPILING = echo "compiling; the first time takes a few minutes"
 # Without vet, which would read all dependencies: make vet, a part of make check, has its checks.
 test: test-programs ## run every test
 	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
-	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 20m ./...
+	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 40m ./...
 	GO=$(GO) .ci/test $(RACE) -vet=off -tags temporal $(TAGGED)
 
 # A module of its own, whose first compilation takes minutes. CI runs it if a change concerns Temporal.
