@@ -259,9 +259,10 @@ func TestConsumptionFollowsTheSourceAndTheDatabase(t *testing.T) {
 	gateway.createSource(t, o.source("orders", map[string]any{"max_body_bytes": 100}))
 	o.publish(t, 1, 5)
 	wantConsumed(t, dsn, o, 5)
-	if state := gateway.consumer("orders"); state.Status != "running" || state.Instance == nil {
-		t.Errorf("got the state %+v", state)
-	}
+	clitest.Eventually(t, "the consumer runs", func() bool {
+		state := gateway.consumer("orders")
+		return state.Status == "running" && state.Instance != nil
+	})
 
 	patch := func(change map[string]any) {
 		t.Helper()
@@ -329,7 +330,5 @@ func TestAnotherInstanceConsumesAfterADeath(t *testing.T) {
 	first.kill()
 	o.publish(t, 4, 6)
 	wantConsumed(t, dsn, o, 6)
-	if state := second.consumer("orders"); state.Status != "running" {
-		t.Errorf("got the state %+v", state)
-	}
+	clitest.Eventually(t, "the consumer runs", func() bool { return second.consumer("orders").Status == "running" })
 }
