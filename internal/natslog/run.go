@@ -41,7 +41,6 @@ const (
 	refusedWait = 2 * time.Second // until a refused message is delivered again
 	retryWait   = 500 * time.Millisecond
 	fetchWait   = 5 * time.Second
-	moreWait    = 10 * time.Millisecond // for messages that another instance has taken meanwhile
 )
 
 // Run takes messages from the log and stores them in sink until ctx ends. The messages of a batch that
@@ -83,8 +82,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// fetch takes the messages of one batch, within the bytes of a commit unless the first one has more. It
-// waits for the first one, and then takes those that are there.
+// fetch takes the messages of one batch. It waits for the first one, and then takes those that are there,
+// up to about the bytes of a commit. It sets no limit of bytes in the request: the leader of a consumer
+// with replicas reports that such a request ends before it sends the messages, which are lost then until
+// Options.AckWait.
 func (l *Log) fetch(ctx context.Context) ([]jetstream.Msg, error) {
 	c, err := l.js.Consumer(ctx, l.Config.Name, consumer)
 	if err != nil {
@@ -96,14 +97,19 @@ func (l *Log) fetch(ctx context.Context) ([]jetstream.Msg, error) {
 	if len(first) == 0 || err != nil {
 		return first, err
 	}
-	events, bytes := l.Ingest.BatchEvents-1, l.Ingest.BatchBytes-len(first[0].Data())
-	meta, _ := first[0].Metadata() // every message of a consumer has it
-	isLast := meta != nil && meta.NumPending == 0 && meta.NumDelivered == 1
-	if isLast || events < 1 || bytes < 1 {
+	size := max(int64(len(first[0].Data())), l.averageSize(), 1)
+	events := min(l.Ingest.BatchEvents, int(int64(l.Ingest.BatchBytes)/size)) - 1
+	if events < 1 {
 		return first, nil
 	}
-	more, err := collect(c.Fetch(events, jetstream.FetchMaxBytes(bytes), jetstream.FetchMaxWait(moreWait)))
+	more, err := collect(c.FetchNoWait(events))
 	return append(first, more...), err
+}
+
+// averageSize returns the bytes of a message of the stream, 0 if it was empty.
+func (l *Log) averageSize() int64 {
+	s, _ := l.State()
+	return s.Bytes / max(s.Messages, 1)
 }
 
 func collect(batch jetstream.MessageBatch, err error) (list []jetstream.Msg, _ error) {

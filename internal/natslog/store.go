@@ -23,7 +23,7 @@ type taken struct {
 type batch struct {
 	*Log
 	sink     Sink
-	together []taken // in one commit
+	together []taken // in commits of Ingest.BatchBytes
 	alone    []taken // suspects, each in a commit of its own
 	extended time.Time
 }
@@ -74,23 +74,34 @@ func (l *Log) open(m jetstream.Msg) (t taken, ok bool) {
 	return taken{m, e, meta.Sequence.Stream, meta.NumDelivered > 1}, true
 }
 
-// storeTogether stores messages until it has succeeded or ctx ends. If the database fails only to store
-// them, one of them may be the reason: then storeTogether stores some of them alone, and returns.
+// next returns the messages of the next commit.
+func (b *batch) next() []taken {
+	bytes := 0
+	for i, t := range b.together {
+		if bytes += len(t.Data()); i > 0 && bytes > b.Ingest.BatchBytes {
+			return b.together[:i]
+		}
+	}
+	return b.together
+}
+
+// storeTogether stores the messages of one commit until it has succeeded or ctx ends. If the database
+// fails only to store them, one of them may be the reason: then storeTogether stores some of them alone.
 func (b *batch) storeTogether(ctx context.Context) {
-	failures := 0
+	part, failures := b.next(), 0
 	for isRepeated := false; ; isRepeated = true { // the database may have stored them
-		err := b.storeOnce(ctx, b.together, isRepeated)
+		err := b.storeOnce(ctx, part, isRepeated)
 		if err == nil {
-			b.together = nil
+			b.together = b.together[len(part):]
 			return
 		}
-		b.Log.Log.Debug("webhooks of the log could not be stored; trying again", "events", len(b.together), "error", err)
+		b.Log.Log.Debug("webhooks of the log could not be stored; trying again", "events", len(part), "error", err)
 		if isRepeated && errors.Is(err, errNotStored) {
 			failures++
 		}
 		if failures == maxFailures {
-			b.Log.Log.Warn("webhooks of the log could not be stored together; storing some of them alone", "events", len(b.together), "error", err)
-			b.separate(ctx)
+			b.Log.Log.Warn("webhooks of the log could not be stored together; storing some of them alone", "events", len(part), "error", err)
+			b.separate(ctx, len(part))
 			return
 		}
 		pause(ctx, retryWait)
@@ -101,10 +112,10 @@ func (b *batch) storeTogether(ctx context.Context) {
 	}
 }
 
-// separate stores messages alone until some have failed. If more messages failed, the database would be
+// separate stores the first n messages alone until some have failed. If more messages failed, the database would be
 // the reason and not a message, and each try may take the timeout of a commit.
-func (b *batch) separate(ctx context.Context) {
-	for failed := 0; failed < maxFailures && len(b.together) > 0 && ctx.Err() == nil; {
+func (b *batch) separate(ctx context.Context, n int) {
+	for failed := 0; failed < maxFailures && n > 0 && ctx.Err() == nil; n-- {
 		if !b.storeAlone(ctx, b.together[0]) {
 			failed++
 		}
