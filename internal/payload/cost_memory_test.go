@@ -2,6 +2,7 @@ package payload_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -12,11 +13,15 @@ import (
 
 // allocated returns the number of bytes that do allocates.
 func allocated(do func()) int {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc - before.TotalAlloc)
+	least := math.MaxInt
+	for range 3 { // what pools have dropped, and other goroutines allocate, differs
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		least = min(least, int(after.TotalAlloc-before.TotalAlloc))
+	}
+	return least
 }
 
 // A view allocates at most MemoryCost for every kind of body.
