@@ -149,6 +149,7 @@ func TestADeliveryOfADestinationWithARateWakesAgents(t *testing.T) {
 			f.Fatal("woken without a delivery")
 		}
 		f.store(to, 1)
+		time.Sleep(30 * time.Millisecond) // the last look may have been just before
 		if !isWoken(woken) {
 			f.Error("the delivery woke no agent")
 		}
