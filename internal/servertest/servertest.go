@@ -82,7 +82,11 @@ func (p *Process) Terminate() { p.end(syscall.SIGTERM) }
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
 // Pause stops the process: its connections stay open, and it answers nothing. Resume continues it.
-func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Process) Pause() {
+	if p.cmd.Process.Signal(syscall.SIGSTOP) == nil {
+		awaitStop(p.cmd.Process.Pid)
+	}
+}
 
 // Resume continues a paused process.
 func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
