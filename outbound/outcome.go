@@ -91,7 +91,7 @@ func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""
-	case o.IsUncounted:
+	case isTest(d):
 	case a.StatusCode == http.StatusGone:
 		if to.DisableGone {
 			o.Disable = answeredGone

@@ -161,7 +161,7 @@ type requirement struct {
 	isAccept bool            // publishes events, or starts work
 	isRead   bool            // changes nothing at all
 	isOwn    bool            // tells the caller about itself: every valid key may call it
-	isOpen   bool            // customers may call it
+	id       string          // of the operation
 }
 
 func requirementOf(ctx huma.Context) requirement {
@@ -172,8 +172,7 @@ func requirementOf(ctx huma.Context) requirement {
 	isChange := isAccept || op.Method != http.MethodGet && scope == eventhook.ScopeManage
 	isRead := op.Method == http.MethodGet || scope == eventhook.ScopeRead
 	isOwn, _ := op.Metadata[ownKey].(bool)
-	isOpen := slices.Contains(customerOperations, op.OperationID)
-	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead, isOwn, isOpen}
+	return requirement{ctx.Param("tenant"), scope, isChange, isAccept, isRead, isOwn, op.OperationID}
 }
 
 // permit returns the tenant on which an identity may run an operation; zero for

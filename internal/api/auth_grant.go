@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/eventhook/eventhook"
 )
@@ -11,7 +12,7 @@ func (k *keyring) permitGrant(ctx context.Context, g eventhook.Grant, n requirem
 	none := eventhook.TenantID{}
 	scopes, hasTenant := g.Tenants[n.tenant]
 	switch {
-	case g.Customer != nil && !n.isOpen:
+	case g.Customer != nil && !slices.Contains(customerOperations, n.id):
 		return none, errNotForCustomers
 	case n.isOwn:
 		return none, nil

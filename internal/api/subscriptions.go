@@ -178,9 +178,7 @@ func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscript
 	if err != nil {
 		return nil, err
 	}
-	if by.customer != nil {
-		f.Scope = by.customer.Scope
-	}
+	f.Scope = cmp.Or(by.scope(), f.Scope)
 	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 func TestAgentsAreListedAsText(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/agents", client.AgentPage{Items: []client.Agent{{ID: "a1", Name: attack, Labels: []string{attack}, Version: ref(attack), Status: "offline", Held: 3}}})
+	f.answer("GET "+T+"/agents", client.AgentPage{Items: []client.Agent{{ID: "a1", Name: attack, Labels: []string{attack}, Version: new(attack), Status: "offline", Held: 3}}})
 	f.get("/console/t/acme/agents").is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert", "/console/t/acme/agents/a1", "never", "offline")
 	f.answer("GET "+T+"/agents", client.AgentPage{})
 	f.get("/console/t/acme/agents").shows("No agents yet", "Register an agent")
@@ -52,7 +52,7 @@ func TestAgentIsUpdatedUnlessItHasChanged(t *testing.T) {
 func TestKeyOfAnAgentIsRotated(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/agents/a1", client.Agent{ID: "a1", Name: "berlin"})
-	f.answer("POST "+T+"/agents/a1/rotate-key", client.KeyRotated{Key: "ehk_new", PreviousExpiresAt: ref(today.Add(3600e9))})
+	f.answer("POST "+T+"/agents/a1/rotate-key", client.KeyRotated{Key: "ehk_new", PreviousExpiresAt: new(today.Add(3600e9))})
 	f.post("/console/t/acme/agents/a1/rotate-key", url.Values{"grace_seconds": {"3600"}}).is(http.StatusOK).shows("ehk_new", "in 1 h")
 	if got, want := f.called("POST "+T+"/agents/a1/rotate-key").Body, `{"grace_seconds":3600}`; got != want {
 		t.Errorf("body, got %s, want %s", got, want)

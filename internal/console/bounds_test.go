@@ -52,7 +52,7 @@ func TestPageOfAnEventIsSmall(t *testing.T) {
 
 func TestPageReadsTheBeginningOfALargeBody(t *testing.T) {
 	e := failedEvent()
-	e.Body, e.BodyLeftOut, e.BodySize = nil, ref(true), 31<<20
+	e.Body, e.BodyLeftOut, e.BodySize = nil, new(true), 31<<20
 	f := storyFixture(t, e)
 	f.payload(`[` + strings.Repeat(`{"b":1},`, 9_000)) // 72 KB: more than the page asks for
 	f.get(eventPage).is(http.StatusOK).isSmall("large").shows(`<div class="tree">`, "first part of this document", `<span class="number">1</span>`)
@@ -111,7 +111,7 @@ func TestOtherPagesWithDocumentsAreSmall(t *testing.T) {
 	for name, body := range hostileBodies() {
 		raw := json.RawMessage(body)
 		f := newRouteFixture(t)
-		f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: ref("s1")})
+		f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: new("s1")})
 		f.answer("GET "+T+"/deliveries/d1/request", client.DeliveryRequest{Method: "POST", BodyBase64: raw[:min(len(raw), 64<<10)], BodySize: int64(len(raw))})
 		f.answer("GET "+T+"/work/x1", client.Execution{ID: "x1", Input: &raw, State: &raw, Output: &raw})
 		f.answer("GET "+T+"/promises/p1", client.Promise{ID: "p1", Value: raw})
@@ -141,7 +141,7 @@ func TestSearchWithADeepFilterIsSmall(t *testing.T) {
 
 func TestLargeEventIsNotTriedInTheEditor(t *testing.T) {
 	f := newRouteFixture(t)
-	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", BodySize: 31 << 20, BodyLeftOut: ref(true)})
+	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", BodySize: 31 << 20, BodyLeftOut: new(true)})
 	f.get("/console/t/acme/sources/github/routes/r-1?event=e1").is(http.StatusOK).shows("The body of this event has 31 MB, which is too large to be tried here.").lacks("This event matches")
 	if got, want := f.called("GET "+T+"/events/e1").Query, "max_body_bytes=262144"; got != want {
 		t.Errorf("event, got the query %q, want %q", got, want)
@@ -154,7 +154,7 @@ func TestLargeEventIsNotTriedInTheEditor(t *testing.T) {
 
 func TestDeliveryShowsTheBeginningOfALargeBody(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: ref("s1")})
+	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: new("s1")})
 	f.answer("GET "+T+"/deliveries/d1/request", client.DeliveryRequest{Method: "POST", BodyBase64: []byte(`["é","` + strings.Repeat("é", 4096))[:4096], BodySize: 1 << 20})
 	f.get("/console/t/acme/deliveries/d1").is(http.StatusOK).shows("Raw, 1 MB", "This is the beginning of the body.", `<div class="tree">`).lacks("Copy as curl", "\uFFFD")
 	if got, want := f.called("GET "+T+"/deliveries/d1/request").Query, "max_bytes=65536"; got != want {
@@ -199,7 +199,7 @@ func TestPageThatWouldBeTooLargeIsRefused(t *testing.T) {
 
 func TestSelectedRowsAreNotCarriedIntoOtherPages(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1"}}, NextCursor: ref("c2")})
+	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e1"}}, NextCursor: new("c2")})
 	query := "?source=github&selected=e1"
 	for range 300 {
 		query += "&selected=01a2c84f-0000-7000-8000-000000000001"
@@ -242,7 +242,7 @@ func TestCopiedCommandsShowWhatTheyDo(t *testing.T) {
 	f.get(eventPage).is(http.StatusOK).shows("X-A: a 2J b c d  &#39;")
 	f.payload(`{"a":"` + "\u202e" + `"}`)
 	f.get(eventPage).shows("--data-binary")
-	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: ref("s1")})
+	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", SubscriptionID: new("s1")})
 	request := client.DeliveryRequest{Method: "POST", Headers: map[string]string{"X-A": hidden}, BodyBase64: []byte("{}"), BodySize: 2}
 	f.answer("GET "+T+"/deliveries/d1/request", request)
 	f.get("/console/t/acme/deliveries/d1").is(http.StatusOK).shows("X-A: a 2J b c d  &#39;")

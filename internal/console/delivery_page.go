@@ -56,7 +56,7 @@ func (c *Console) delivery(r *request) (view, error) {
 	}
 	p := deliveryPage{DeliveryDetail: d, Steps: deliverySteps(d), Omitted: max(0, d.AttemptCount-int64(len(d.Attempts))),
 		IsFinal: d.Status == client.DeliveryStatusSuccess || d.Status == client.DeliveryStatusDead}
-	if !isForPart(r.Request) { // a refresh of the story does not show the request
+	if !web.IsForPart(r.Request) { // a refresh of the story does not show the request
 		p.Request, p.NoRequest, err = r.sentRequest(d)
 	}
 	return view{Title: "Delivery of " + d.EventType, Data: p}, err

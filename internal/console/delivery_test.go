@@ -24,8 +24,8 @@ func counted(t *testing.T, expected, matched int, objects string) *client.Proble
 
 func TestDeliveryListPassesItsFiltersToTheAPI(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/deliveries", client.DeliveryPage{Items: []client.Delivery{{ID: "d1", EventType: attack, LastError: ref(attack), Status: "dead",
-		SubscriptionID: ref("s1"), SubscriptionName: ref(attack), CreatedAt: today}}})
+	f.answer("GET "+T+"/deliveries", client.DeliveryPage{Items: []client.Delivery{{ID: "d1", EventType: attack, LastError: new(attack), Status: "dead",
+		SubscriptionID: new("s1"), SubscriptionName: new(attack), CreatedAt: today}}})
 	f.answer("GET "+T+"/subscriptions", client.SubscriptionPage{Items: []client.Subscription{{ID: "s1", Name: attack}}})
 	f.get("/console/t/acme/deliveries?status=dead&subscription_id=s1&created_after=2026-01-31T10:00&event_id=e1").is(http.StatusOK).lacks("<script>alert").
 		shows("&lt;script&gt;alert", `<span class="status failed">`, `<option value="s1" selected>`, "Retry all that match")
@@ -110,9 +110,9 @@ func TestChosenDeliveriesAreRetriedOneByOne(t *testing.T) {
 func TestDeliveryTellsItsStory(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", EventID: "e1", EventType: "payment.made", Status: "acquired", AttemptCount: 12,
-		AcquiredBy: ref("gateway-1"), AcquiredUntil: ref(today.Add(time.Minute)), SubscriptionID: ref("s1"), CreatedAt: today,
-		Attempts: []client.DeliveryAttempt{{StartedAt: today.Add(3 * time.Second), DurationMs: 31, StatusCode: ref(int64(500)), Error: ref(attack),
-			ErrorClass: ref("http_5xx"), ResponseExcerpt: ref(attack)}}})
+		AcquiredBy: new("gateway-1"), AcquiredUntil: new(today.Add(time.Minute)), SubscriptionID: new("s1"), CreatedAt: today,
+		Attempts: []client.DeliveryAttempt{{StartedAt: today.Add(3 * time.Second), DurationMs: 31, StatusCode: new(int64(500)), Error: new(attack),
+			ErrorClass: new("http_5xx"), ResponseExcerpt: new(attack)}}})
 	f.answer("GET "+T+"/deliveries/d1/request", client.DeliveryRequest{Method: "POST", Headers: map[string]string{"X-It": "it's " + attack},
 		BodyBase64: []byte(`{"note":"<script>alert(1)</script>"}`)})
 	f.answer("GET "+T+"/subscriptions/s1", client.Subscription{ID: "s1", URL: "https://billing.example/…"})
@@ -122,15 +122,15 @@ func TestDeliveryTellsItsStory(t *testing.T) {
 
 func TestDeliveryWithoutRequestSaysWhy(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", Status: "dead", SubscriptionID: ref("s1")})
+	f.answer("GET "+T+"/deliveries/d1", client.DeliveryDetail{ID: "d1", Status: "dead", SubscriptionID: new("s1")})
 	f.answer("GET "+T+"/deliveries/d1/request", &client.Problem{Title: "Conflict", Status: 409, Detail: "The data of the event is deleted."})
 	f.get("/console/t/acme/deliveries/d1").is(http.StatusOK).shows("The data of the event is deleted.", "Retry").lacks("Copy as curl", "data-live-part")
 }
 
 func TestDeadLettersAreGroupedByCause(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/deliveries/dead-groups", client.DeadGroups{GroupsCount: 1, Scanned: 1284, Items: []client.DeadGroup{{Key: "k1", SubscriptionID: ref("s1"),
-		Name: ref(attack), Cause: "500 from " + attack, Count: 1284, IsExact: true, FirstAt: today, LastAt: today, SampleIds: []string{"01a2c84f-aaaaaa"}}}})
+	f.answer("GET "+T+"/deliveries/dead-groups", client.DeadGroups{GroupsCount: 1, Scanned: 1284, Items: []client.DeadGroup{{Key: "k1", SubscriptionID: new("s1"),
+		Name: new(attack), Cause: "500 from " + attack, Count: 1284, IsExact: true, FirstAt: today, LastAt: today, SampleIds: []string{"01a2c84f-aaaaaa"}}}})
 	f.get("/console/t/acme/deliveries/dead").is(http.StatusOK).lacks("<script>alert", "≥", "ended after").shows("500 from &#34;&gt;", "1\u202f284",
 		`name="key" value="k1"`, "/console/t/acme/deliveries/01a2c84f-aaaaaa", "/subscriptions/s1/replay?since=2026-01-30T14%3a02%3a11&amp;status=dead")
 }
@@ -138,7 +138,7 @@ func TestDeadLettersAreGroupedByCause(t *testing.T) {
 func TestDeadLettersTellThatTheSearchEnded(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/deliveries/dead-groups", client.DeadGroups{GroupsCount: 2, Scanned: 9, ScannedUntil: &today,
-		Items: []client.DeadGroup{{Key: "k1", RouteID: ref("r1"), TargetIndex: ref(int64(0)), Name: ref("payments"), Count: 9}}})
+		Items: []client.DeadGroup{{Key: "k1", RouteID: new("r1"), TargetIndex: new(int64(0)), Name: new("payments"), Count: 9}}})
 	f.get("/console/t/acme/deliveries/dead").is(http.StatusOK).shows("ended after 2 s", "≥ ", "at least", "created_before=2026-01-31T14%3A02%3A11Z",
 		"payments, target 1", "The 1 largest of 2 groups")
 }

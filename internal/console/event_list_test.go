@@ -12,14 +12,14 @@ const attack = `"><script>alert(1)</script>`
 
 func TestEventListShowsTextOfSendersAsText(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "01a2c84f-0000-7000-8000-000000000001", EventType: attack, LastError: ref(attack),
-		Status: "dead", Source: ref("github"), ReceivedAt: today}}})
+	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "01a2c84f-0000-7000-8000-000000000001", EventType: attack, LastError: new(attack),
+		Status: "dead", Source: new("github"), ReceivedAt: today}}})
 	f.get("/console/t/acme/events").is(http.StatusOK).lacks("<script>alert").shows("&lt;script&gt;alert", `<span class="status failed">`)
 }
 
 func TestEventListPassesItsFiltersToTheAPI(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/events", client.EventPage{NextCursor: ref("abc")})
+	f.answer("GET "+T+"/events", client.EventPage{NextCursor: new("abc")})
 	f.get("/console/t/acme/events?status=dead&source=github&received_after=2026-01-31T10:00").is(http.StatusOK).
 		shows("No event matches these filters")
 	if got, want := f.called("GET "+T+"/events").Query, "limit=50&received_after=2026-01-31T10%3A00%3A00Z&source=github&status=dead"; got != want {

@@ -56,7 +56,7 @@ func (r *request) payloadTab() string {
 
 // treeBytes returns the size of the largest body that the page reads as JSON: 0 without a tree.
 func (r *request) treeBytes() *int64 {
-	if tab := r.payloadTab(); isForPart(r.Request) || tab != "" && tab != "tree" {
+	if tab := r.payloadTab(); web.IsForPart(r.Request) || tab != "" && tab != "tree" {
 		return new(int64(0))
 	}
 	return new(int64(shownPayload))

@@ -62,7 +62,7 @@ const waits = "wait"
 
 // laterSearch returns the address of the results, "" if the request asks for them.
 func laterSearch(r *request) string {
-	if isForPart(r.Request) || r.URL.Query().Has(waits) {
+	if web.IsForPart(r.Request) || r.URL.Query().Has(waits) {
 		return ""
 	}
 	return withParameter(r.URL.RequestURI(), waits, "yes")

@@ -40,7 +40,7 @@ func TestSearchSaysHowFarItCame(t *testing.T) {
 	f := newFixture(t)
 	f.get(searchPage).is(http.StatusOK).shows("Find events by their content", "2026-01-30T14:02:00")
 	f.answer("POST "+T+"/events/search", client.EventsFound{Items: []client.Event{{ID: "e1", EventType: attack, ReceivedAt: today}}, Scanned: 200000,
-		ScannedUntil: ref(today.Add(-time.Hour)), NextCursor: ref("next")}, client.EventsFound{Scanned: 7, ScannedUntil: ref(today)})
+		ScannedUntil: new(today.Add(-time.Hour)), NextCursor: new("next")}, client.EventsFound{Scanned: 7, ScannedUntil: new(today)})
 	f.get(searchPage+"?wait=yes&path=a&op=%24eq&value="+url.QueryEscape(attack)).is(http.StatusOK).lacks("<script>alert").
 		shows("1 event matches in this part", "200\u202f000 events were", "back to", "2026-01-31T13:02:11Z", "not searched yet", "Search further", "cursor=next", "received_after=2026-01-30T14")
 	f.get(searchPage+"?wait=yes&path=a&op=%24eq&value=1&cursor=next").shows("The whole time span is searched", "No event matches in this part", "First part").lacks("Search further")
@@ -53,7 +53,7 @@ func TestASearchAppearsBeforeItsResults(t *testing.T) {
 	if calls := strings.Join(f.calls(), " "); strings.Contains(calls, "search") {
 		t.Errorf("calls before the page appears, got %s, want no search", calls)
 	}
-	f.answer("POST "+T+"/events/search", client.EventsFound{Items: []client.Event{}, NextCursor: ref("next")})
+	f.answer("POST "+T+"/events/search", client.EventsFound{Items: []client.Event{}, NextCursor: new("next")})
 	part := f.request(http.MethodGet, search, nil)
 	part.Header.Set("HX-Request", "true")
 	f.do(part).is(http.StatusOK).shows("No event matches", "cursor=next").lacks("Searching", "wait=yes")

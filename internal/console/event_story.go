@@ -59,7 +59,7 @@ func (c *Console) storyOf(r *request) (*story, error) {
 	}
 	s := &story{EventDetail: event, Reload: r.storyLink("", ""), RoutesHref: r.storyLink("routes", "inputs") + "#routed", ReadAt: c.Now()}
 	parts := []func(*request, *story) error{readSource, readDuplicates, readRouting, readActions, readDeliveries}
-	if !isForPart(r.Request) { // a refresh replaces only the parts above
+	if !web.IsForPart(r.Request) { // a refresh replaces only the parts above
 		parts = append(parts, readPayload, readSubscriptions)
 	}
 	for _, read := range parts {

@@ -21,17 +21,17 @@ const (
 
 // failedEvent is a webhook with a dead task and a dead delivery. Every text is hostile.
 func failedEvent() client.EventDetail {
-	return client.EventDetail{ID: eventID, EventType: attack, Status: "delivered", Outcome: "failed", Origin: "source", Source: ref("github"),
-		Verification: &client.Verification{Scheme: "sha256", Secret: 2, SecretsCount: 2}, ReceivedInMinute: ref(int64(42)),
-		Method: ref("POST"), PathSuffix: "/opened", Query: "region=eu", SourceIP: ref("203.0.113.7"), BodySize: 14, ContentType: "application/json",
-		IdempotencyKey: ref("key-1"), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", RequestID: ref(attack), ReceivedAt: today, ProcessedAt: ref(today.Add(2 * time.Millisecond)),
+	return client.EventDetail{ID: eventID, EventType: attack, Status: "delivered", Outcome: "failed", Origin: "source", Source: new("github"),
+		Verification: &client.Verification{Scheme: "sha256", Secret: 2, SecretsCount: 2}, ReceivedInMinute: new(int64(42)),
+		Method: new("POST"), PathSuffix: "/opened", Query: "region=eu", SourceIP: new("203.0.113.7"), BodySize: 14, ContentType: "application/json",
+		IdempotencyKey: new("key-1"), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", RequestID: new(attack), ReceivedAt: today, ProcessedAt: new(today.Add(2 * time.Millisecond)),
 		Headers:  map[string]string{"X-Note": attack + `'; rm -rf /`, "Authorization": "[redacted]", "Host": "hooks.example", "Content-Type": "application/json"},
 		Body:     asJSON(map[string]any{"z": 1, "a": attack}),
 		Failures: []client.Failure{{Type: "execution", ID: taskID, EventID: eventID, Status: "dead", Error: attack}},
-		Actions: []client.Action{{ID: "a1", RouteID: "r1", RouteName: attack, TargetType: "task", Status: "success", Attempts: 3, EffectStatus: ref("dead"),
-			TaskExecutionID: ref(taskID), ErrorMessage: ref(attack), StartedAt: today.Add(2 * time.Millisecond)}}, ActionsCount: 1,
-		Deliveries: []client.Delivery{{ID: deliveryID, EventID: eventID, SubscriptionID: ref("s1"), SubscriptionName: ref(attack), Status: "dead", AttemptCount: 1,
-			CreatedAt: today, LastError: ref(attack), StatusCode: ref(int64(500))}}, DeliveriesCount: 1}
+		Actions: []client.Action{{ID: "a1", RouteID: "r1", RouteName: attack, TargetType: "task", Status: "success", Attempts: 3, EffectStatus: new("dead"),
+			TaskExecutionID: new(taskID), ErrorMessage: new(attack), StartedAt: today.Add(2 * time.Millisecond)}}, ActionsCount: 1,
+		Deliveries: []client.Delivery{{ID: deliveryID, EventID: eventID, SubscriptionID: new("s1"), SubscriptionName: new(attack), Status: "dead", AttemptCount: 1,
+			CreatedAt: today, LastError: new(attack), StatusCode: new(int64(500))}}, DeliveriesCount: 1}
 }
 
 // storyFixture has the answers for the page of an event.
@@ -39,13 +39,13 @@ func storyFixture(t *testing.T, e client.EventDetail) *fixture {
 	t.Helper()
 	f := newFixture(t)
 	f.answer("GET "+eventCall, e)
-	f.answer("GET "+T+"/sources/github", client.Source{Slug: "github", IngestURL: "https://hooks.example/in/github", Provider: ref("github"), SecretsCount: 2,
-		RateLimit: client.RateLimit{RequestsPerMinute: ref(int64(1000))}})
-	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "d1", DuplicateOf: ref(eventID), ReceivedAt: today}}})
+	f.answer("GET "+T+"/sources/github", client.Source{Slug: "github", IngestURL: "https://hooks.example/in/github", Provider: new("github"), SecretsCount: 2,
+		RateLimit: client.RateLimit{RequestsPerMinute: new(int64(1000))}})
+	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "d1", DuplicateOf: new(eventID), ReceivedAt: today}}})
 	f.answer("POST "+eventCall+"/test", client.EventTest{Routes: []client.RouteExplanation{{ID: "r1", Name: "payments", Matched: true, Reason: "amount 4200"},
 		{ID: "r2", Name: attack, Reason: attack}}})
-	f.answer("GET "+T+"/deliveries/"+deliveryID, client.DeliveryDetail{ID: deliveryID, Attempts: []client.DeliveryAttempt{{DurationMs: 31, ErrorClass: ref("http_5xx"),
-		Error: ref(attack), StatusCode: ref(int64(500)), ResponseExcerpt: ref(attack), StartedAt: today}}})
+	f.answer("GET "+T+"/deliveries/"+deliveryID, client.DeliveryDetail{ID: deliveryID, Attempts: []client.DeliveryAttempt{{DurationMs: 31, ErrorClass: new("http_5xx"),
+		Error: new(attack), StatusCode: new(int64(500)), ResponseExcerpt: new(attack), StartedAt: today}}})
 	f.answer("GET "+T+"/subscriptions", client.SubscriptionPage{Items: []client.Subscription{{ID: "s1", Name: attack, Status: "paused"}}})
 	f.payload(`{"z":1,"a":"it's"}`)
 	return f

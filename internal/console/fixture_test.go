@@ -250,6 +250,3 @@ func asJSON(v any) json.RawMessage {
 	raw, _ := json.Marshal(v) // the tests have values that can be encoded
 	return raw
 }
-
-// ref returns a pointer to a value.
-func ref[V any](v V) *V { return &v }

@@ -74,7 +74,7 @@ func parseForm(r *http.Request) *problemPage {
 // session returns the session of a request and its token. A page refreshes its parts by itself, always
 // with GET, so such a request is no sign of a person and does not extend the session.
 func (c *Console) session(r *http.Request) (session.Session, string, error) {
-	if r.Method == http.MethodGet && isForPart(r) {
+	if r.Method == http.MethodGet && web.IsForPart(r) {
 		return c.Sessions.Peek(r)
 	}
 	return c.Sessions.Read(r)
@@ -116,7 +116,7 @@ func (c *Console) askSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
 	}
-	if isForPart(r) {
+	if web.IsForPart(r) {
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusUnauthorized)
 		return

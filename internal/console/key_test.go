@@ -14,8 +14,8 @@ var adminOf = client.Identity{Type: "admin", Name: "admin key"}
 
 func TestTenantSeesItsKeysAndCannotChangeThem(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/keys", client.KeyPage{Items: []client.Key{{ID: "k1", Name: attack, Prefix: "ehk_ab", Scopes: []string{"read"}, ExpiresAt: ref(today.Add(time.Hour))},
-		{ID: "k2", ExpiresAt: ref(today.Add(-time.Hour)), AgentID: ref("a1")}}})
+	f.answer("GET "+T+"/keys", client.KeyPage{Items: []client.Key{{ID: "k1", Name: attack, Prefix: "ehk_ab", Scopes: []string{"read"}, ExpiresAt: new(today.Add(time.Hour))},
+		{ID: "k2", ExpiresAt: new(today.Add(-time.Hour)), AgentID: new("a1")}}})
 	f.get("/console/t/acme/keys").is(http.StatusOK).lacks("<script>alert", "/delete", "Create a key").shows("expiring", "expired", "ehk_ab", "/agents/a1", "never")
 }
 
@@ -25,7 +25,7 @@ func TestAdminCreatesAndDeletesKeys(t *testing.T) {
 	f.answer("GET "+keys, client.KeyPage{Items: []client.Key{{ID: "k1", Name: attack}}})
 	f.get("/console/t/acme/keys").is(http.StatusOK).lacks("<script>alert").shows("/keys/k1/delete", "Create a key")
 	f.get("/console/t/acme/keys/new").is(http.StatusOK).shows(`value="read" checked`)
-	f.answer("POST "+keys, client.Key{ID: "k1", Name: "ci", Key: ref("ehk_once"), Scopes: []string{"publish"}})
+	f.answer("POST "+keys, client.Key{ID: "k1", Name: "ci", Key: new("ehk_once"), Scopes: []string{"publish"}})
 	f.post("/console/t/acme/keys/new", url.Values{"name": {"ci"}, "scopes": {"publish", "work"}, "expires_at": {"2026-03-01T00:00"}}).is(http.StatusOK).shows("ehk_once")
 	if got, want := f.called("POST "+keys).Body, `{"expires_at":"2026-03-01T00:00:00Z","name":"ci","scopes":["publish","work"]}`; got != want {
 		t.Errorf("body, got %s, want %s", got, want)

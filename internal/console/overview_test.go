@@ -12,7 +12,7 @@ import (
 func someTraffic() []client.TrafficPoint {
 	var points []client.TrafficPoint
 	for i := range 60 {
-		points = append(points, client.TrafficPoint{At: today.Add(time.Duration(i-60) * time.Minute), Received: 600, Sent: 300, LatencyP50Ms: ref(4.0), LatencyP99Ms: ref(31.0)})
+		points = append(points, client.TrafficPoint{At: today.Add(time.Duration(i-60) * time.Minute), Received: 600, Sent: 300, LatencyP50Ms: new(4.0), LatencyP99Ms: new(31.0)})
 	}
 	return points
 }
@@ -20,9 +20,9 @@ func someTraffic() []client.TrafficPoint {
 func TestOverviewShowsWhatNeedsAPersonFirst(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/overview", client.Overview{AsOf: today, WindowSeconds: 3600, StepSeconds: 60, Series: someTraffic(), SourcesCount: 1, SubscriptionsCount: 3,
-		Totals: client.TrafficTotals{Received: 36000, Sent: 18000, SuccessRatio: ref(0.99999)},
+		Totals: client.TrafficTotals{Received: 36000, Sent: 18000, SuccessRatio: new(0.99999)},
 		Attention: []client.AttentionItem{{Type: client.AttentionItemTypeSubscriptionDisabled, Severity: "critical", ResourceType: "subscription", ResourceID: "s1",
-			Summary: "billing is disabled and has missed 41 deliveries.", Reason: attack, Since: ref(today.Add(-12 * time.Minute))}},
+			Summary: "billing is disabled and has missed 41 deliveries.", Reason: attack, Since: new(today.Add(-12 * time.Minute))}},
 		Sources:       []client.SourceOverview{{Slug: "github", Name: attack, IsEnabled: true, Received: 7200, Refused: 38}},
 		Subscriptions: []client.SubscriptionOverview{{ID: "s1", Name: "billing", Status: "disabled", LastError: attack, MissedCount: 41}}})
 	page := f.get("/console/t/acme").is(http.StatusOK).lacks("<script>alert").shows("billing is disabled", "12 min ago", "10/s", "99.99 %", "2/s", "and 2 other subscriptions",
@@ -41,7 +41,7 @@ func TestQuietOverviewSaysThatAllIsWell(t *testing.T) {
 func TestOverviewOfAllTenantsIsForAdmins(t *testing.T) {
 	admin := newFixtureOf(t, client.Identity{Type: "admin", Name: "admin"})
 	admin.answer("GET /api/admin/overview", client.GatewayOverview{AsOf: today, WindowSeconds: 3600, StepSeconds: 60,
-		Attention: []client.AttentionItem{{Type: client.AttentionItemTypeDeliveriesDead, Tenant: ref("acme"), Summary: "41 deliveries are dead.", ResourceType: "delivery"}},
+		Attention: []client.AttentionItem{{Type: client.AttentionItemTypeDeliveriesDead, Tenant: new("acme"), Summary: "41 deliveries are dead.", ResourceType: "delivery"}},
 		Tenants:   []client.TenantOverview{{Slug: "acme", Name: "Acme", Status: "active", AttentionCount: 1}}})
 	admin.get("/console").is(http.StatusOK).shows(`href="/console/t/acme/deliveries/dead"`, `href="/console/t/acme"`)
 	newFixture(t).get("/console").redirects("/console/t/acme")
@@ -49,7 +49,7 @@ func TestOverviewOfAllTenantsIsForAdmins(t *testing.T) {
 
 func TestSearchOpensTheOnlyResult(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/lookup", client.LookupFound{Items: []client.LookupItem{{Type: "route", ID: "r1", SourceSlug: ref("github")}}})
+	f.answer("GET "+T+"/lookup", client.LookupFound{Items: []client.LookupItem{{Type: "route", ID: "r1", SourceSlug: new("github")}}})
 	f.get("/console/t/acme/search?id=r1").redirects("/console/t/acme/sources/github/routes/r1")
 	f.answer("GET "+T+"/lookup", client.LookupFound{Items: []client.LookupItem{{Type: "event", ID: "e1", Label: attack}, {Type: "delivery", ID: "d1"}}})
 	f.get("/console/t/acme/search?id=evt").is(http.StatusOK).lacks("<script>alert").shows(`href="/console/t/acme/events/e1"`, `href="/console/t/acme/deliveries/d1"`)
@@ -88,8 +88,8 @@ func TestReadersOpenWhatOthersRecover(t *testing.T) {
 		{Type: client.AttentionItemTypeCircuitOpen, ResourceType: "subscription", ResourceID: "s1"},
 		{Type: client.AttentionItemTypeHandshakeWaiting, ResourceType: "source", ResourceID: "github"}}}
 	for who, acts := range map[*client.Identity][]string{
-		ref(keyOf("acme", "read", "manage")): {"Recover<", "Finish set-up<"},
-		ref(keyOf("acme", "read")):           {"Open<"},
+		new(keyOf("acme", "read", "manage")): {"Recover<", "Finish set-up<"},
+		new(keyOf("acme", "read")):           {"Open<"},
 	} {
 		f := newFixtureOf(t, *who)
 		f.answer("GET "+T+"/overview", overview)

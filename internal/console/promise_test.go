@@ -10,8 +10,8 @@ import (
 
 func TestPromisesAreListedByFilters(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/promises", client.PromisePage{Items: []client.Promise{{ID: "p1", IdempotencyKey: attack, Status: "rejected", Error: ref(attack),
-		WorkflowExecutionID: ref("e1"), CreatedAt: today}}})
+	f.answer("GET "+T+"/promises", client.PromisePage{Items: []client.Promise{{ID: "p1", IdempotencyKey: attack, Status: "rejected", Error: new(attack),
+		WorkflowExecutionID: new("e1"), CreatedAt: today}}})
 	f.get("/console/t/acme/promises?status=rejected&idempotency_key=a").is(http.StatusOK).lacks("<script>alert").shows("/console/t/acme/work/e1", "&lt;script&gt;alert")
 	if got, want := f.called("GET "+T+"/promises").Query, "idempotency_key=a&limit=50&status=rejected"; got != want {
 		t.Errorf("query, got %q, want %q", got, want)
@@ -44,7 +44,7 @@ func TestRefusedSettlementKeepsTheForm(t *testing.T) {
 
 func TestSettledPromiseShowsItsValueAsText(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/promises/p1", client.Promise{ID: "p1", IdempotencyKey: attack, Status: "resolved", Value: asJSON(map[string]any{"a": attack}), Error: ref(attack), CreatedAt: today, SettledAt: &today})
+	f.answer("GET "+T+"/promises/p1", client.Promise{ID: "p1", IdempotencyKey: attack, Status: "resolved", Value: asJSON(map[string]any{"a": attack}), Error: new(attack), CreatedAt: today, SettledAt: &today})
 	f.get("/console/t/acme/promises/p1").is(http.StatusOK).shows(`<div class="tree">`).lacks("<script>alert", "/p1/resolve")
 }
 

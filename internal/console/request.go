@@ -73,9 +73,6 @@ func clientOf(t web.Transport, key string) (*client.Client, error) {
 		client.WithUserAgent(t.Request.UserAgent()))
 }
 
-// isForPart reports whether htmx requests the page to replace a part of it.
-func isForPart(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
-
 // base returns the path of the tenant's pages.
 func (r *request) base() string { return tenantBase(r.tenant) }
 

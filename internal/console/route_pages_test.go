@@ -12,11 +12,11 @@ import (
 
 func first() client.Route {
 	return client.Route{ID: "r-1", Name: attack, Priority: 20, IsEnabled: true, Version: 4, FilterEventTypes: []string{"push"}, Filter: map[string]any{"body.a": 1},
-		Targets: []client.Target{{Type: "http", URL: ref("https://crm.example/hook"), AuthHeader: ref("[redacted]"), Headers: map[string]string{"X-A": attack}}, {Type: "task", TaskKind: ref("notify")}}}
+		Targets: []client.Target{{Type: "http", URL: new("https://crm.example/hook"), AuthHeader: new("[redacted]"), Headers: map[string]string{"X-A": attack}}, {Type: "task", TaskKind: new("notify")}}}
 }
 
 func second() client.Route {
-	return client.Route{ID: "r-2", Name: "archive", Priority: 10, IsEnabled: true, Targets: []client.Target{{Type: "publish", EventType: ref("pushed")}}}
+	return client.Route{ID: "r-2", Name: "archive", Priority: 10, IsEnabled: true, Targets: []client.Target{{Type: "publish", EventType: new("pushed")}}}
 }
 
 // newRouteFixture also has one event and answers of tests.
@@ -26,7 +26,7 @@ func newRouteFixture(t *testing.T) *fixture {
 	f.answer("GET "+hooks+"/routes/r-1", first())
 	f.answer("GET "+T+"/events", client.EventPage{Items: []client.Event{{ID: "e0", EventType: "push", Status: "duplicate", ReceivedAt: today}, {ID: "e1", EventType: "push", ReceivedAt: today}}})
 	f.answer("GET "+T+"/events/e1", client.EventDetail{ID: "e1", EventType: "push", Body: asJSON(map[string]any{"a": attack}), ContentType: "application/json"})
-	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(true), Reason: attack})
+	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: new(true), Reason: attack})
 	f.answer("POST "+T+"/routes/backtest", client.Backtest{Tested: 1000, Matched: 312, IsComplete: true, MatchedSamples: []client.BacktestSample{{EventID: "e1", EventType: attack, Reason: attack,
 		Actions: []client.ActionExplanation{{TargetType: "http", Input: []byte(`{"exact":"input"}`)}}}}})
 	return f
@@ -81,7 +81,7 @@ func TestVerdictOfAPastedPayload(t *testing.T) {
 	f.post("/console/t/acme/sources/github/routes/form", form).shows("The pasted payload is not JSON.")
 	form.Set("payload", `{"a":2}`)
 	form.Set("payload_type", "issues")
-	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: ref(false), Reason: "body.a is 2, wanted 1"})
+	f.answer("POST "+T+"/expressions/test", client.ExpressionResult{Matched: new(false), Reason: "body.a is 2, wanted 1"})
 	f.post("/console/t/acme/sources/github/routes/form", form).shows("This event does not match", "issues matches none of push", "body.a is 2, wanted 1")
 	f.answer("POST "+T+"/expressions/test", &client.Problem{Title: "Refused", Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{Location: "body.filter", Message: "has an unknown operator"}}})
 	f.post("/console/t/acme/sources/github/routes/form", form).shows("invalid", "has an unknown operator")

@@ -104,23 +104,9 @@ func withoutSecret(text, name string) string {
 		kept.WriteString(name + after[:len(after)-len(text)])
 		if strings.HasPrefix(text, `"`) {
 			kept.WriteString(`""`)
-			text = text[stringEnd(text):]
+			text = text[web.StringSize(text):]
 		}
 	}
-}
-
-// stringEnd returns the length of the JSON string with which a text begins; that of the text without
-// an end.
-func stringEnd(text string) int {
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
 }
 
 // memberOf returns the object that contains a member, and the member's name in it. The object is nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/client"
 	"github.com/eventhook/eventhook/internal/web"
 )
@@ -30,13 +31,10 @@ func (t targetForm) Name(member string) string { return t.Rest + "." + member }
 // Number is the place of the target, from 1.
 func (t targetForm) Number() int { return t.Index + 1 }
 
-// mostTargets is the API's limit of a route.
-const mostTargets = 50
-
-// targetCount returns the number of targets of a form, from 0 to mostTargets.
+// targetCount returns the number of targets of a form, from 0 to eventhook.MaxTargets.
 func targetCount(v url.Values) int {
-	n, _ := strconv.Atoi(v.Get("targets")) // the nearest int for a number that is none
-	return min(max(n, 0), mostTargets)
+	n, _ := strconv.Atoi(v.Get("targets")) // 0 for other text, and the nearest int for a number beyond it
+	return min(max(n, 0), eventhook.MaxTargets)
 }
 
 // targetsOf returns the targets of a form.
@@ -121,9 +119,9 @@ func (t targetForm) target(f *form) map[string]any {
 	return object
 }
 
-// addTarget appends an empty target to the values of a form, unless it has mostTargets.
+// addTarget appends an empty target to the values of a form, unless it has eventhook.MaxTargets.
 func addTarget(v url.Values, kind string) {
-	if count := targetCount(v); count < mostTargets {
+	if count := targetCount(v); count < eventhook.MaxTargets {
 		v.Set(targetName(count)+".type", kind)
 		v.Set("targets", strconv.Itoa(count+1))
 	}

@@ -139,7 +139,7 @@ func TestDifferenceShowsNoSecret(t *testing.T) {
 func TestChangeOfSecretsAloneIsSavedAtOnce(t *testing.T) {
 	f := newRouteFixture(t)
 	stored := first()
-	stored.Name, stored.Targets = "payments", []client.Target{{Type: "http", URL: ref("https://crm.example/hook"), AuthHeader: ref("[redacted]")}}
+	stored.Name, stored.Targets = "payments", []client.Target{{Type: "http", URL: new("https://crm.example/hook"), AuthHeader: new("[redacted]")}}
 	f.answer("GET "+hooks+"/routes/r-1", stored)
 	f.answer("PATCH "+hooks+"/routes/r-1", client.Route{})
 	form := url.Values{"version": {"4"}, "name": {"payments"}, "priority": {"20"}, "is_enabled": {"true"}, "filter_event_types": {"push"}, "filter": {`{"body.a": 1}`}, "targets": {"1"},

@@ -13,18 +13,18 @@ const hooks = T + "/sources/github"
 
 // github is the source of the tests. Its texts are an attack.
 func github() client.Source {
-	return client.Source{Slug: "github", Name: attack, Description: ref(attack), IsEnabled: true, Provider: ref("github"), Scheme: ref("github"), Version: 3, SecretsCount: 2,
+	return client.Source{Slug: "github", Name: attack, Description: new(attack), IsEnabled: true, Provider: new("github"), Scheme: new("github"), Version: 3, SecretsCount: 2,
 		IngestURL: "https://hooks.example/api/tenants/acme/eventhook/in/github", Warnings: []string{attack}, UpdatedAt: today,
 		Options: map[string]string{"email": attack}, Stats: client.SourceStats{EventsLastHour: 12, EventsLast24H: 1284, FailedLast24H: 7}}
 }
 
 func refused() client.RejectionsAnswer {
-	return client.RejectionsAnswer{Items: []client.Rejection{{ID: "r1", Reason: "mismatch", Outcome: "unverified", Detail: ref(attack), Method: "POST", ClientAddress: ref("203.0.113.7"),
+	return client.RejectionsAnswer{Items: []client.Rejection{{ID: "r1", Reason: "mismatch", Outcome: "unverified", Detail: new(attack), Method: "POST", ClientAddress: new("203.0.113.7"),
 		HeaderNames: []string{"content-type", attack}, RejectedAt: today}}, Counts: []client.RejectionCount{{Reason: "mismatch", Count: 38, FirstAt: today, LastAt: today}}}
 }
 
 var presets = client.ProviderPage{Items: []client.Provider{
-	{ID: "github", Scheme: "github", Name: "GitHub", DocumentationURL: "https://docs.example/github", RequiredFields: []string{"secrets"}, CoversBody: true, Note: ref("The secret is the webhook's Secret.")},
+	{ID: "github", Scheme: "github", Name: "GitHub", DocumentationURL: "https://docs.example/github", RequiredFields: []string{"secrets"}, CoversBody: true, Note: new("The secret is the webhook's Secret.")},
 	{ID: "hubspot", Scheme: "hubspot-v3", Name: "HubSpot", RequiredFields: []string{"secrets"}, CoversBody: true},
 	{ID: "hubspot", Scheme: "hubspot-v2", Name: "HubSpot", RequiredFields: []string{"secrets"}, CoversBody: true},
 	{ID: "paypal", Scheme: "paypal", Name: "PayPal", RequiredFields: []string{"options.webhook_id"}, Options: []client.ProviderOption{{Name: "webhook_id", Required: true, About: "Id of the webhook"}}, CoversBody: true},
@@ -124,7 +124,7 @@ func TestWaitingSaysWhyARequestWasRefused(t *testing.T) {
 
 func TestHandshakeIsRevealedOnceAndReset(t *testing.T) {
 	f := newSourceFixture(t)
-	f.answer("GET "+hooks+"/handshake", client.Handshake{Status: "learned", LearnedAt: ref(today)})
+	f.answer("GET "+hooks+"/handshake", client.Handshake{Status: "learned", LearnedAt: new(today)})
 	f.get("/console/t/acme/sources/github/waiting").shows("Show the secret", "Reset the handshake")
 	f.answer("POST "+hooks+"/handshake/reveal", client.SecretAnswer{Secret: attack})
 	f.post("/console/t/acme/sources/github/handshake/reveal", nil).is(http.StatusOK).shows("&lt;script&gt;alert", "is shown once").lacks("<script>alert")
@@ -165,7 +165,7 @@ func TestConflictOfSettingsIsExplained(t *testing.T) {
 
 func TestPastedRequestIsExplained(t *testing.T) {
 	f := newSourceFixture(t)
-	f.answer("POST "+hooks+"/test", client.Explanation{Error: ref("mismatch: " + attack), Routes: []client.RouteExplanation{{Name: attack, Reason: attack, Matched: true,
+	f.answer("POST "+hooks+"/test", client.Explanation{Error: new("mismatch: " + attack), Routes: []client.RouteExplanation{{Name: attack, Reason: attack, Matched: true,
 		Actions: []client.ActionExplanation{{TargetType: "task", Input: []byte(`{"a":"<script>alert(1)</script>"}`)}}}}})
 	f.post("/console/t/acme/sources/github/test", url.Values{"method": {"POST"}, "headers": {"X-A: b:c\r\n"}, "body": {"{\r\n}"}}).is(http.StatusOK).
 		shows("would be refused", "No secret matched", "&lt;script&gt;alert").lacks("<script>alert")

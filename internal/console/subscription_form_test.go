@@ -75,7 +75,7 @@ func TestUpdateSendsOnlyWhatChanged(t *testing.T) {
 func TestUpdateKeepsStoredSecretsUnlessTheyAreChanged(t *testing.T) {
 	f := newFixture(t)
 	s := billing()
-	s.Auth = &client.Auth{Type: "basic", Username: ref("u"), Password: ref("[redacted]")}
+	s.Auth = &client.Auth{Type: "basic", Username: new("u"), Password: new("[redacted]")}
 	f.withBilling(s)
 	f.answer("PATCH "+T+"/subscriptions/s1", s)
 	form := formOfBilling()
@@ -98,7 +98,7 @@ func TestUpdateKeepsStoredSecretsUnlessTheyAreChanged(t *testing.T) {
 func TestUpdateShowsThatSecretsMustBeGivenAgain(t *testing.T) {
 	f := newFixture(t)
 	s := billing()
-	s.AuthHeader = ref("[redacted]")
+	s.AuthHeader = new("[redacted]")
 	f.withBilling(s)
 	const again = "must be given again or be null"
 	f.answer("PATCH "+T+"/subscriptions/s1", &client.Problem{Title: "Unprocessable", Status: 422, Errors: []client.Fault{{Location: "body.auth_header", Message: again}}})

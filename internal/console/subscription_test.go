@@ -14,8 +14,8 @@ import (
 func billing() client.Subscription {
 	return client.Subscription{ID: "s1", Name: "billing", Status: "active", URL: "https://billing.example/…", EventTypes: []string{"payment.*"}, Format: "eventhook",
 		HeaderPrefix: "X-Eventhook", Headers: map[string]string{"X-Env": "prod", "X-Old": "1"}, Signatures: []string{"v1"}, MaxInFlight: 10, TimeoutSeconds: 30,
-		SigningSecretsCount: 1, Version: 7, Retry: client.DeliveryRetry{MaxRetries: ref(int64(5)), Jitter: ref(client.DeliveryRetryJitter("some"))},
-		Recovery: client.RecoveryState{Enabled: ref(true), MaxAgeHours: ref(int64(72))}, CreatedAt: today, UpdatedAt: today}
+		SigningSecretsCount: 1, Version: 7, Retry: client.DeliveryRetry{MaxRetries: new(int64(5)), Jitter: new(client.DeliveryRetryJitter("some"))},
+		Recovery: client.RecoveryState{Enabled: new(true), MaxAgeHours: new(int64(72))}, CreatedAt: today, UpdatedAt: today}
 }
 
 // withBilling prepares the answers of the page of a subscription.
@@ -23,8 +23,8 @@ func (f *fixture) withBilling(s client.Subscription) {
 	f.answer("GET "+T+"/subscriptions/s1", s)
 	f.answer("GET "+T+"/subscriptions/s1/stats", client.SubscriptionStats{DeliveredLast24H: 98, FailedLast24H: 2, MeanDurationMs: 100, Waiting: 3})
 	f.answer("GET "+T+"/subscriptions/s1/deliveries", client.DeliveryPage{Items: []client.Delivery{
-		{ID: "new", EventType: attack, Status: "dead", StatusCode: ref(int64(500)), LastError: ref(attack), AttemptCount: 3, CreatedAt: today},
-		{ID: "old", EventType: "payment.made", Status: "success", StatusCode: ref(int64(200)), AttemptCount: 1, CreatedAt: today.Add(-time.Minute)}}})
+		{ID: "new", EventType: attack, Status: "dead", StatusCode: new(int64(500)), LastError: new(attack), AttemptCount: 3, CreatedAt: today},
+		{ID: "old", EventType: "payment.made", Status: "success", StatusCode: new(int64(200)), AttemptCount: 1, CreatedAt: today.Add(-time.Minute)}}})
 	f.answer("GET "+T+"/subscriptions/s1/replays", client.ReplayPage{})
 }
 
@@ -33,7 +33,7 @@ func TestSubscriptionListShowsFailingOnesFirst(t *testing.T) {
 	failing := client.Subscription{ID: "s2", Name: attack, Status: "active", URL: "https://crm.example/…", EventTypes: []string{attack}}
 	f.answer("GET "+T+"/subscriptions", client.SubscriptionPage{Items: []client.Subscription{billing(), failing}})
 	f.answer("GET "+T+"/overview", client.Overview{Subscriptions: []client.SubscriptionOverview{
-		{ID: "s2", Circuit: "open", MissedCount: 41, SuccessRatio: ref(0.5), LastError: attack, FailingSince: &today}, {ID: "s1", Circuit: "closed", SuccessRatio: ref(1.0)}}})
+		{ID: "s2", Circuit: "open", MissedCount: 41, SuccessRatio: new(0.5), LastError: attack, FailingSince: &today}, {ID: "s1", Circuit: "closed", SuccessRatio: new(1.0)}}})
 	r := f.get("/console/t/acme/subscriptions?event_type=payment.*").is(http.StatusOK).lacks("<script>alert").
 		shows("crm.example", "41", "50 %", `<span class="status failed">`, `name="event_type" value="payment.*"`)
 	if strings.Index(r.body, "/subscriptions/s2") > strings.Index(r.body, "/subscriptions/s1") {
@@ -71,9 +71,9 @@ func TestChosenSubscriptionsAreChanged(t *testing.T) {
 func TestSubscriptionShowsItsHealth(t *testing.T) {
 	f := newFixture(t)
 	s := billing()
-	s.Status, s.DisabledBy, s.DisabledReason, s.MissedCount = "disabled", ref("failures"), ref(attack), ref(int64(41))
-	s.Circuit = &client.Circuit{State: "open", OpenedAt: &today, NextProbeAt: ref(today.Add(3 * time.Minute))}
-	s.SigningSecretsCount, s.RotationEndsAt = 2, ref(today.Add(time.Hour))
+	s.Status, s.DisabledBy, s.DisabledReason, s.MissedCount = "disabled", new("failures"), new(attack), new(int64(41))
+	s.Circuit = &client.Circuit{State: "open", OpenedAt: &today, NextProbeAt: new(today.Add(3 * time.Minute))}
+	s.SigningSecretsCount, s.RotationEndsAt = 2, new(today.Add(time.Hour))
 	f.withBilling(s)
 	r := f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).lacks("<script>alert").
 		shows("98 %", "41 deliveries were missed", "in 3 min", "Recover", "2 secrets sign", `class="failed" href="/console/t/acme/deliveries/new"`, "500 · 3 attempts")
@@ -94,15 +94,15 @@ func TestReaderSeesNoActOfSubscriptions(t *testing.T) {
 func TestSubscriptionTestShowsTheAnswer(t *testing.T) {
 	f := newFixture(t)
 	f.withBilling(billing())
-	f.answer("POST "+T+"/subscriptions/s1/test", client.SubscriptionTested{DeliveryID: "d9", StatusCode: ref(int64(500)), DurationMs: 12, Error: ref(attack),
-		ResponseExcerpt: ref(attack)})
+	f.answer("POST "+T+"/subscriptions/s1/test", client.SubscriptionTested{DeliveryID: "d9", StatusCode: new(int64(500)), DurationMs: 12, Error: new(attack),
+		ResponseExcerpt: new(attack)})
 	f.post("/console/t/acme/subscriptions/s1/test", nil).is(http.StatusOK).lacks("<script>alert").shows("not delivered", "/deliveries/d9", "12 ms")
 }
 
 func TestRotatedSecretIsShownOnce(t *testing.T) {
 	f := newFixture(t)
 	f.withBilling(billing())
-	f.answer("POST "+T+"/subscriptions/s1/rotate-secret", client.SecretRotated{SigningSecret: "whsec_new", PreviousExpiresAt: ref(today.Add(time.Hour))})
+	f.answer("POST "+T+"/subscriptions/s1/rotate-secret", client.SecretRotated{SigningSecret: "whsec_new", PreviousExpiresAt: new(today.Add(time.Hour))})
 	f.post("/console/t/acme/subscriptions/s1/secret", url.Values{"grace_seconds": {"3600"}}).is(http.StatusOK).shows("whsec_new", "shown once", "in 1 h")
 	f.get("/console/t/acme/subscriptions/s1").lacks("whsec_new")
 	if got, want := f.called("POST "+T+"/subscriptions/s1/rotate-secret").Body, `{"grace_seconds":3600}`; got != want {
@@ -173,7 +173,7 @@ func TestASubscriptionWithAnOpenCircuitCanBeRecovered(t *testing.T) {
 	s := billing()
 	f.withBilling(s)
 	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).lacks("Recover billing?", "data-refresh")
-	s.Circuit, s.MissedCount = &client.Circuit{State: "open", OpenedAt: ref(today)}, ref(int64(14))
+	s.Circuit, s.MissedCount = &client.Circuit{State: "open", OpenedAt: new(today)}, new(int64(14))
 	f.withBilling(s)
 	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).shows("circuit open", "Recover billing?", "all 14 missed deliveries are sent", "data-refresh")
 }
@@ -184,7 +184,7 @@ func TestASubscriptionShowsTheLatencyOfItsDeliveries(t *testing.T) {
 	var items []client.Delivery
 	for i := range 3 {
 		at := today.Add(-time.Duration(i) * time.Minute)
-		items = append(items, client.Delivery{ID: "d", Status: "success", CreatedAt: at, CompletedAt: ref(at.Add(time.Duration(10+i) * time.Millisecond))})
+		items = append(items, client.Delivery{ID: "d", Status: "success", CreatedAt: at, CompletedAt: new(at.Add(time.Duration(10+i) * time.Millisecond))})
 	}
 	f.answer("GET "+T+"/subscriptions/s1/deliveries", client.DeliveryPage{Items: append(items, client.Delivery{ID: "dead", Status: "dead", CreatedAt: today})})
 	f.get("/console/t/acme/subscriptions/s1").is(http.StatusOK).shows("to delivery: last 10 ms, highest 12 ms", "3 successful deliveries")

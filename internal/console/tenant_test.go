@@ -13,7 +13,7 @@ const acmeTenant = "/api/admin/tenants/acme"
 
 func TestTenantsAreListedAndFiltered(t *testing.T) {
 	f := newFixtureOf(t, adminOf)
-	f.answer("GET /api/admin/tenants", client.TenantPage{Items: []client.Tenant{{Slug: "acme", Name: attack, Status: "active", MaxEventsPerDay: ref(int64(5000))},
+	f.answer("GET /api/admin/tenants", client.TenantPage{Items: []client.Tenant{{Slug: "acme", Name: attack, Status: "active", MaxEventsPerDay: new(int64(5000))},
 		{Slug: "bakery", Name: "The Bakery", Status: "suspended"}}})
 	f.get("/console/tenants").is(http.StatusOK).lacks("<script>alert").shows(`data-href="/console/t/acme"`, "/console/tenants/acme", "5\u202f000", "no limit", "suspended")
 	f.get("/console/tenants?name=BAKE").shows("bakery").lacks(`data-href="/console/t/acme"`)
@@ -33,7 +33,7 @@ func TestTenantIsCreated(t *testing.T) {
 
 func TestTenantShowsItsQuotas(t *testing.T) {
 	f := newFixtureOf(t, adminOf)
-	f.answer("GET "+acmeTenant, client.Tenant{Slug: "acme", Name: attack, Status: "active", MaxEventsPerDay: ref(int64(1000))})
+	f.answer("GET "+acmeTenant, client.Tenant{Slug: "acme", Name: attack, Status: "active", MaxEventsPerDay: new(int64(1000))})
 	f.answer("GET "+T+"/usage", client.Usage{EventsToday: 950, AsOf: today, EventsResetAt: today.Add(3600e9)})
 	f.get("/console/tenants/acme").is(http.StatusOK).lacks("<script>alert", "/purge", "/activate").
 		shows("950 of 1\u202f000", "almost used up", "in 1 h", "/suspend", "Type acme to confirm", `max="1000" value="950"`)

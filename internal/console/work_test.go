@@ -12,7 +12,7 @@ import (
 func TestWorkShowsQueuesAndExecutionsAsText(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/work/queues", client.WorkQueuesAnswer{AsOf: today, Items: []client.WorkQueue{{Queue: "mail", Due: 1284, OldestDueAgeSeconds: 90}}})
-	f.answer("GET "+T+"/work", client.ExecutionPage{Items: []client.Execution{{ID: "e1", Kind: attack, Queue: attack, Error: ref(attack), Status: "dead", CreatedAt: today}}})
+	f.answer("GET "+T+"/work", client.ExecutionPage{Items: []client.Execution{{ID: "e1", Kind: attack, Queue: attack, Error: new(attack), Status: "dead", CreatedAt: today}}})
 	f.get("/console/t/acme/work?status=dead&type=task&kind=k&queue=mail").is(http.StatusOK).lacks("<script>alert").
 		shows("1\u202f284", "90 s", "&lt;script&gt;alert", `<span class="status failed">`, "/console/t/acme/work/e1")
 	if got, want := f.called("GET "+T+"/work").Query, "kind=k&limit=50&queue=mail&status=dead&type=task"; got != want {
@@ -36,8 +36,8 @@ func TestWorkWithoutQueuesStillShowsExecutions(t *testing.T) {
 
 func TestExecutionTellsItsStory(t *testing.T) {
 	f := newFixture(t)
-	f.answer("GET "+T+"/work/e1", client.Execution{ID: "e1", Kind: "invoice", Queue: "mail", Status: "dead", Type: "workflow", Attempt: 3, MaxAttempts: 3, EventID: ref("ev1"),
-		Error: ref(attack), Input: ref(asJSON(map[string]any{"to": attack})), CreatedAt: today, CompletedAt: ref(today.Add(2_000_000_000)),
+	f.answer("GET "+T+"/work/e1", client.Execution{ID: "e1", Kind: "invoice", Queue: "mail", Status: "dead", Type: "workflow", Attempt: 3, MaxAttempts: 3, EventID: new("ev1"),
+		Error: new(attack), Input: new(asJSON(map[string]any{"to": attack})), CreatedAt: today, CompletedAt: new(today.Add(2_000_000_000)),
 		Promises: []client.Promise{{ID: "p1", IdempotencyKey: "approval", Status: "rejected"}}})
 	f.get("/console/t/acme/work/e1").is(http.StatusOK).lacks("<script>alert", "/e1/cancel").
 		shows("3 attempts of 3", "/console/t/acme/events/ev1", "/console/t/acme/promises/p1", "2 s after it was created", "/e1/retry", `<div class="tree">`, "continues with its state")

@@ -38,7 +38,7 @@ func (p *Portal) deliveryPage(r *request) (view, error) {
 		IsOpen: isOpenStatus(r.delivery.Status)}
 	data.IsBusy = data.IsOpen && data.Health.Kind == "ok"
 	v := view{Title: r.delivery.EventType, Data: &data}
-	if isForPart(r.Request) {
+	if web.IsForPart(r.Request) {
 		return v, nil // a refresh of the attempts does not show the request
 	}
 	return v, data.readRequest(r)

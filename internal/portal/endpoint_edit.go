@@ -134,8 +134,7 @@ func (p *Portal) updateEndpoint(r *request) (view, error) {
 }
 
 // endpointPatch returns the members to change. The shown URL keeps the stored one, and the URL of an
-// endpoint for agents is not changed. A header that the
-// form no longer has is deleted with null.
+// endpoint for agents is not changed. A header that the form no longer has is deleted with null.
 func (r *request) endpointPatch(f *web.Form, types []client.EventType, kept []string) map[string]any {
 	headers := map[string]any{}
 	for name := range r.endpoint.Headers {

@@ -86,12 +86,12 @@ func TestActsCallTheAPIAndLeadBack(t *testing.T) {
 	f := newFixture(t)
 	f.answer("DELETE "+T+"/subscriptions/"+own, map[string]any{})
 	f.post(page+"/delete", nil).redirects("/portal")
-	f.answer("POST "+T+"/subscriptions/"+own+"/test", client.SubscriptionTested{Delivered: true, DeliveryID: ownDelivery, StatusCode: ref[int64](204), DurationMs: 31})
+	f.answer("POST "+T+"/subscriptions/"+own+"/test", client.SubscriptionTested{Delivered: true, DeliveryID: ownDelivery, StatusCode: new(int64(204)), DurationMs: 31})
 	f.post(page+"/test", nil).redirects("/portal/deliveries/" + ownDelivery)
 	f.get("/portal/deliveries/" + ownDelivery).shows("answered 204 in 31 ms")
 	f.answer("POST "+T+"/deliveries/"+ownDelivery+"/retry", map[string]any{})
 	f.post("/portal/deliveries/"+ownDelivery+"/retry", nil).redirects("/portal/deliveries/" + ownDelivery)
-	f.answer("POST "+T+"/subscriptions/"+own+"/rotate-secret", client.SecretRotated{SigningSecret: "whsec_next", PreviousExpiresAt: ref(today)})
+	f.answer("POST "+T+"/subscriptions/"+own+"/rotate-secret", client.SecretRotated{SigningSecret: "whsec_next", PreviousExpiresAt: new(today)})
 	f.post(page+"/rotate", nil).is(http.StatusOK).shows("whsec_next", "31 January 2026, 14:02 UTC")
 	f.get(page).lacks("whsec_next")
 	f.answer("POST "+T+"/subscriptions/"+own+"/replays/"+ownReplay+"/cancel", map[string]any{})
@@ -120,12 +120,12 @@ func TestReplayShowsAnEstimateBeforeItStarts(t *testing.T) {
 func TestTextOfSendersIsText(t *testing.T) {
 	f := newFixture(t)
 	f.answer("GET "+T+"/subscriptions/"+own, client.Subscription{ID: own, Name: attack, URL: attack, ScopeFilter: []string{scope}, EventTypes: []string{attack},
-		Headers: map[string]string{attack: attack}, Transform: &client.Transform{Expression: attack}, Status: "disabled", DisabledBy: ref("failures"), MissedCount: ref[int64](41)})
-	f.answer("GET "+T+"/subscriptions/"+own+"/deliveries", client.DeliveryPage{Items: []client.Delivery{{ID: ownDelivery, EventType: attack, LastError: ref(attack), Status: "failed"}}})
+		Headers: map[string]string{attack: attack}, Transform: &client.Transform{Expression: attack}, Status: "disabled", DisabledBy: new("failures"), MissedCount: new(int64(41))})
+	f.answer("GET "+T+"/subscriptions/"+own+"/deliveries", client.DeliveryPage{Items: []client.Delivery{{ID: ownDelivery, EventType: attack, LastError: new(attack), Status: "failed"}}})
 	f.get("/portal/endpoints/"+own).is(http.StatusOK).shows("&lt;script&gt;alert", "41 deliveries were missed", "Recover<").lacks("<script>alert")
 	f.get("/portal/endpoints/" + own + "/edit").is(http.StatusOK).lacks("<script>alert")
-	f.answer("GET "+T+"/deliveries/"+ownDelivery, client.DeliveryDetail{ID: ownDelivery, SubscriptionID: ref(own), EventType: attack,
-		Attempts: []client.DeliveryAttempt{{StartedAt: today, Error: ref(attack), ResponseExcerpt: ref(attack)}}})
+	f.answer("GET "+T+"/deliveries/"+ownDelivery, client.DeliveryDetail{ID: ownDelivery, SubscriptionID: new(own), EventType: attack,
+		Attempts: []client.DeliveryAttempt{{StartedAt: today, Error: new(attack), ResponseExcerpt: new(attack)}}})
 	body, _ := json.Marshal(map[string]string{attack: attack})
 	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", client.DeliveryRequest{BodyBase64: body, Headers: map[string]string{attack: attack}})
 	f.get("/portal/deliveries/" + ownDelivery).is(http.StatusOK).shows("&lt;script&gt;alert").lacks("<script>alert")

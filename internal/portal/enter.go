@@ -22,14 +22,8 @@ var (
 			"open the link in a window of its own, and use https."}
 )
 
-// enter starts a session with the signed link of a tenant. A HEAD request, with which programs look at
-// links, starts none.
+// enter starts a session with the signed link of a tenant.
 func (p *Portal) enter(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
 	s, err := p.open(r)
 	if err == nil {
 		_, err = p.Sessions.Start(context.WithoutCancel(r.Context()), w, r, s)

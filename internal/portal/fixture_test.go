@@ -87,9 +87,9 @@ func (f *fixture) prepareCustomer() {
 	f.answer("GET "+T+"/subscriptions", client.SubscriptionPage{Items: []client.Subscription{e}})
 	f.answer("GET "+T+"/subscriptions/"+own+"/stats", client.SubscriptionStats{DeliveredLast24H: 1284})
 	f.answer("GET "+T+"/subscriptions/"+own+"/replays", client.ReplayPage{})
-	d := client.Delivery{ID: ownDelivery, EventType: "order.created", Status: "dead", CreatedAt: today, SubscriptionID: ref(own)}
+	d := client.Delivery{ID: ownDelivery, EventType: "order.created", Status: "dead", CreatedAt: today, SubscriptionID: new(own)}
 	f.answer("GET "+T+"/subscriptions/"+own+"/deliveries", client.DeliveryPage{Items: []client.Delivery{d}})
-	f.answer("GET "+T+"/deliveries/"+ownDelivery, client.DeliveryDetail{ID: ownDelivery, EventType: "order.created", Status: "dead", CreatedAt: today, SubscriptionID: ref(own)})
+	f.answer("GET "+T+"/deliveries/"+ownDelivery, client.DeliveryDetail{ID: ownDelivery, EventType: "order.created", Status: "dead", CreatedAt: today, SubscriptionID: new(own)})
 	f.answer("GET "+T+"/deliveries/"+ownDelivery+"/request", client.DeliveryRequest{Method: "POST", BodyBase64: []byte(`{"id":1}`)})
 	f.answer("GET "+T+"/event-types", client.EventTypePage{Items: []client.EventType{
 		{Name: "order.created", Visibility: "portal", Description: "An order was placed.", Category: "Orders",
@@ -304,6 +304,3 @@ func (f *fixture) changesNothing() {
 		}
 	}
 }
-
-// ref returns a pointer to a value.
-func ref[V any](v V) *V { return &v }

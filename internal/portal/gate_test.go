@@ -40,15 +40,15 @@ func (f *fixture) prepareForeign() {
 		"no scope": nil, "the customer and another one": {scope, "customer-43"}, "the operator": {scope}, "every scope": {"*"}}
 	for name, filter := range scopes {
 		id := foreign[name]
-		f.answer("GET "+T+"/subscriptions/"+id, client.Subscription{ID: id, Name: "Foreign", ScopeFilter: filter, IsOperator: ref(name == "the operator")})
+		f.answer("GET "+T+"/subscriptions/"+id, client.Subscription{ID: id, Name: "Foreign", ScopeFilter: filter, IsOperator: new(name == "the operator")})
 		for _, part := range []string{"stats", "deliveries", "replays"} {
 			f.answer("GET "+T+"/subscriptions/"+id+"/"+part, map[string]any{"items": []any{}})
 		}
 	}
-	f.answer("GET "+T+"/deliveries/"+foreign["a delivery of another customer"], client.DeliveryDetail{ID: foreign["a delivery of another customer"], SubscriptionID: ref(foreign["another customer"])})
-	f.answer("GET "+T+"/deliveries/"+foreign["a delivery of a route"], client.DeliveryDetail{ID: foreign["a delivery of a route"], RouteID: ref(own)})
+	f.answer("GET "+T+"/deliveries/"+foreign["a delivery of another customer"], client.DeliveryDetail{ID: foreign["a delivery of another customer"], SubscriptionID: new(foreign["another customer"])})
+	f.answer("GET "+T+"/deliveries/"+foreign["a delivery of a route"], client.DeliveryDetail{ID: foreign["a delivery of a route"], RouteID: new(own)})
 	both := foreign["a delivery of a route with a subscription"]
-	f.answer("GET "+T+"/deliveries/"+both, client.DeliveryDetail{ID: both, RouteID: ref(own), SubscriptionID: ref(own)})
+	f.answer("GET "+T+"/deliveries/"+both, client.DeliveryDetail{ID: both, RouteID: new(own), SubscriptionID: new(own)})
 }
 
 // withIDs returns the method and the path of a pattern with an id in place of each {name}.

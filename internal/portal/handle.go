@@ -74,14 +74,11 @@ func (p *Portal) answer(w http.ResponseWriter, page page, r *request) {
 // refuseSession says why a request has no session. A page that refreshes a part of itself is loaded
 // again, so that it says so, too.
 func (p *Portal) refuseSession(w http.ResponseWriter, r *http.Request, err error) {
-	if _, isEnd := errors.AsType[*client.Problem](err); isEnd && isForPart(r) {
+	if _, isEnd := errors.AsType[*client.Problem](err); isEnd && web.IsForPart(r) {
 		w.Header().Set("HX-Refresh", "true")
 	}
 	p.fail(w, &request{Request: r}, err)
 }
-
-// isForPart reports whether a page asks for the present form of one of its parts.
-func isForPart(r *http.Request) bool { return r.Header.Get("Hx-Request") != "" }
 
 // The reasons why a request has no session that is valid.
 var (

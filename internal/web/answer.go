@@ -68,7 +68,7 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 }
 
 // GetOnly returns a handler for a pattern with the method GET that answers HEAD with 405, because the
-// handler changes something, for example starts a session.
+// handler changes something, for example starts a session. Programs look at links with HEAD.
 func GetOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -79,6 +79,9 @@ func GetOnly(handle http.HandlerFunc) http.HandlerFunc {
 		handle(w, r)
 	}
 }
+
+// IsForPart reports whether htmx asks for the page to replace a part of it, not a person.
+func IsForPart(r *http.Request) bool { return r.Header.Get("Hx-Request") != "" }
 
 // HostOf returns the host of a request if it can be part of a URL, else localhost.
 func HostOf(r *http.Request) string {

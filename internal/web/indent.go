@@ -141,15 +141,7 @@ func (t *indenter) close(token string) {
 func tokenSize(raw []byte) int {
 	switch {
 	case raw[0] == '"':
-		for i := 1; i < len(raw); i++ {
-			switch raw[i] {
-			case '\\':
-				i++
-			case '"':
-				return i + 1
-			}
-		}
-		return len(raw)
+		return StringSize(raw)
 	case bytes.IndexByte([]byte(marks), raw[0]) >= 0:
 		return 1
 	}
@@ -157,6 +149,20 @@ func tokenSize(raw []byte) int {
 		return end
 	}
 	return len(raw)
+}
+
+// StringSize returns the length of the JSON string with which a text begins, with its quotes; that of
+// the text if the string does not end.
+func StringSize[T string | []byte](text T) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
 }
 
 // Shown is a document in a page, as a tree and as text.

@@ -35,7 +35,7 @@ func TestEveryPageIsSafe(t *testing.T) {
 }
 
 // hostileBody is a payload that contains Attack as a name and as values.
-var hostileBody = must1(json.Marshal(map[string]any{"ref": browsertest.Attack,
+var hostileBody = gatewaytest.Must(json.Marshal(map[string]any{"ref": browsertest.Attack,
 	browsertest.Attack: map[string]any{"nested": []any{browsertest.Attack, 1, nil, true}}}))
 
 func newHostile(t *testing.T) *scene {
@@ -45,7 +45,7 @@ func newHostile(t *testing.T) *scene {
 	s := &scene{gateway: g, slug: n.Slug, empty: "hostile-empty", key: n.Key, lookup: "git", eventType: "payment.made",
 		source: gatewaytest.Source, waiting: gatewaytest.Source, refused: gatewaytest.Source}
 	g.Tenant(t, "hostile-other") // a search in all tenants finds its source, too
-	must1(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: s.empty, Name: browsertest.Attack}))
+	gatewaytest.Must(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: s.empty, Name: browsertest.Attack}))
 	s.search = url.Values{"path": {"body.ref"}, "op": {"$eq"}, "value": {browsertest.Attack}}.Encode()
 	s.receive(t, n)
 	s.event = s.attack(t, n)
@@ -60,15 +60,15 @@ func (s *scene) receive(t *testing.T, n *gatewaytest.Tenant) {
 	r.AnswerText(500, browsertest.Attack)
 	s.subscription = n.Subscribe("billing "+browsertest.Attack, r, "github.*").ID
 	ctx := t.Context()
-	s.failing = must1(n.Client.CreateSubscription(ctx, n.Slug, client.SubscriptionCreate{Name: "dead " + browsertest.Attack, URL: r.URL,
-		EventTypes: []string{"*"}, Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}})).ID
-	task := client.Target{Type: client.TargetTypeTask, TaskKind: ref(browsertest.Attack), Queue: ref("ci")}
-	s.route = must1(n.Client.CreateRoute(ctx, n.Slug, gatewaytest.Source, client.RouteCreate{Name: "builds " + browsertest.Attack,
+	s.failing = gatewaytest.Must(n.Client.CreateSubscription(ctx, n.Slug, client.SubscriptionCreate{Name: "dead " + browsertest.Attack, URL: r.URL,
+		EventTypes: []string{"*"}, Retry: &client.DeliveryRetry{MaxRetries: new(int64(0))}})).ID
+	task := client.Target{Type: client.TargetTypeTask, TaskKind: new(browsertest.Attack), Queue: new("ci")}
+	s.route = gatewaytest.Must(n.Client.CreateRoute(ctx, n.Slug, gatewaytest.Source, client.RouteCreate{Name: "builds " + browsertest.Attack,
 		FilterEventTypes: []string{"push"}, Targets: []client.Target{task}})).ID
 	event := client.EventPublish{EventType: s.eventType, Data: hostileBody}
-	must1(n.Client.PublishEvent(ctx, n.Slug, client.PublishEventParams{}, event))
+	gatewaytest.Must(n.Client.PublishEvent(ctx, n.Slug, client.PublishEventParams{}, event))
 	r.Next()
-	s.delivery = must1(n.Client.ListDeliveries(ctx, n.Slug, client.ListDeliveriesParams{})).Items[0].ID
+	s.delivery = gatewaytest.Must(n.Client.ListDeliveries(ctx, n.Slug, client.ListDeliveriesParams{})).Items[0].ID
 }
 
 // attack sends a hostile push and one that is refused. It returns the id of the event.
@@ -87,10 +87,10 @@ func (s *scene) configure(t *testing.T, n *gatewaytest.Tenant) {
 	t.Helper()
 	ctx := t.Context()
 	work := client.WorkStart{Type: "task", Kind: browsertest.Attack, Input: hostileBody}
-	s.execution = must1(n.Client.StartWork(ctx, n.Slug, client.StartWorkParams{}, work)).ID
+	s.execution = gatewaytest.Must(n.Client.StartWork(ctx, n.Slug, client.StartWorkParams{}, work)).ID
 	promise := client.CreatePromiseRequest{IdempotencyKey: browsertest.Attack}
-	s.promise = must1(n.Client.CreatePromise(ctx, n.Slug, promise)).ID
-	s.agent = must1(n.Client.CreateAgent(ctx, n.Slug, client.AgentCreate{Name: "edge", Labels: []string{"env:prod"}})).ID
-	eventType := client.EventTypePut{Description: ref(browsertest.Attack), Category: ref("payments")}
-	must1(n.Client.PutEventType(ctx, n.Slug, s.eventType, client.PutEventTypeParams{}, eventType))
+	s.promise = gatewaytest.Must(n.Client.CreatePromise(ctx, n.Slug, promise)).ID
+	s.agent = gatewaytest.Must(n.Client.CreateAgent(ctx, n.Slug, client.AgentCreate{Name: "edge", Labels: []string{"env:prod"}})).ID
+	eventType := client.EventTypePut{Description: new(browsertest.Attack), Category: new("payments")}
+	gatewaytest.Must(n.Client.PutEventType(ctx, n.Slug, s.eventType, client.PutEventTypeParams{}, eventType))
 }

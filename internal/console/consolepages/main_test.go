@@ -4,7 +4,6 @@
 package consolepages_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/eventhook/eventhook/internal/browsertest/gatewaytest"
@@ -18,12 +17,3 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-
-func must1[V any](v V, err error) V {
-	if err != nil {
-		panic(fmt.Sprint(err))
-	}
-	return v
-}
-
-func ref[V any](v V) *V { return &v }

@@ -64,13 +64,13 @@ func (s *showroom) webhook(source string, sample send.Sample) string {
 func (s *showroom) send(source string, sample send.Sample, secret, from string) (status int, body []byte) {
 	s.t.Helper()
 	sample.PublicURL = publicURL + ingest.Path(s.slug, source)
-	r := must1(sample.Request(s.t.Context(), s.gateway.URL+ingest.Path(s.slug, source), secret, time.Now()))
+	r := gatewaytest.Must(sample.Request(s.t.Context(), s.gateway.URL+ingest.Path(s.slug, source), secret, time.Now()))
 	r.Host = strings.TrimPrefix(publicURL, "https://")
 	r.Header.Set("X-Forwarded-For", from)
 	r.Header.Set("X-Forwarded-Proto", "https")
-	answer := must1(http.DefaultClient.Do(r))
+	answer := gatewaytest.Must(http.DefaultClient.Do(r))
 	defer func() { _ = answer.Body.Close() }()
-	return answer.StatusCode, must1(io.ReadAll(answer.Body))
+	return answer.StatusCode, gatewaytest.Must(io.ReadAll(answer.Body))
 }
 
 // refused sends requests that GitHub's source refuses.
@@ -92,11 +92,11 @@ func (s *showroom) publish() {
 		{"order.shipped", `{"order":"#1001","parcel":"JD0146000031"}`, "customer-42"},
 		{"payment.refunded", `{"payment":"pi_3PkQ1dT0","amount":1900,"currency":"eur"}`, ""},
 	} {
-		event := client.EventPublish{EventType: e.kind, Data: json.RawMessage(e.data), Source: ref("shop")}
+		event := client.EventPublish{EventType: e.kind, Data: json.RawMessage(e.data), Source: new("shop")}
 		if e.scope != "" {
-			event.Scope = ref(json.RawMessage(fmt.Sprintf("%q", e.scope)))
+			event.Scope = new(json.RawMessage(fmt.Sprintf("%q", e.scope)))
 		}
-		must1(s.api.PublishEvent(s.t.Context(), s.slug, client.PublishEventParams{}, event))
+		gatewaytest.Must(s.api.PublishEvent(s.t.Context(), s.slug, client.PublishEventParams{}, event))
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *showroom) pay() {
 	crm.AnswerText(http.StatusServiceUnavailable, "deploying, back in a second")
 	s.event = s.payment("pi_3PkQ2eK9a71", 4200)
 	crm.Next()
-	sent := must1(s.api.ListSubscriptionDeliveries(s.t.Context(), s.slug, s.subscriptions["CRM"], client.ListSubscriptionDeliveriesParams{}))
+	sent := gatewaytest.Must(s.api.ListSubscriptionDeliveries(s.t.Context(), s.slug, s.subscriptions["CRM"], client.ListSubscriptionDeliveriesParams{}))
 	s.delivery = sent.Items[0].ID
 	crm.Answer(http.StatusOK)
 	crm.Next()
@@ -131,7 +131,7 @@ func (s *showroom) payment(id string, amount int) string {
 
 // workers runs workers until the test ends, and waits until their work has ended.
 func (s *showroom) workers() {
-	key := must1(s.api.CreateKey(s.t.Context(), s.slug, client.KeyCreate{Name: "ci worker", Scopes: []string{"work"}}))
+	key := gatewaytest.Must(s.api.CreateKey(s.t.Context(), s.slug, client.KeyCreate{Name: "ci worker", Scopes: []string{"work"}}))
 	url := s.gateway.URL + "/api/tenants/" + s.slug + "/eventhook"
 	handled := make(chan string, orders+payments)
 	handle := func(f worker.Handler) worker.Handler {

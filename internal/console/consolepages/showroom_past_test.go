@@ -24,12 +24,12 @@ func (s *showroom) remember() {
 // find finds the execution and the promise that the event of the story has started.
 func (s *showroom) find() {
 	ctx := s.t.Context()
-	for _, work := range must1(s.api.ListWork(ctx, s.slug, client.ListWorkParams{})).Items {
+	for _, work := range gatewaytest.Must(s.api.ListWork(ctx, s.slug, client.ListWorkParams{})).Items {
 		if work.EventID != nil && *work.EventID == s.event && work.Kind == "settle-payment" {
 			s.execution = work.ID
 		}
 	}
-	s.promise = must1(s.api.ListPromises(ctx, s.slug, client.ListPromisesParams{})).Items[0].ID
+	s.promise = gatewaytest.Must(s.api.ListPromises(ctx, s.slug, client.ListPromisesParams{})).Items[0].ID
 }
 
 // settlePromises creates promises in each state.
@@ -37,13 +37,13 @@ func (s *showroom) settlePromises() {
 	ctx := s.t.Context()
 	create := func(key string, timeout *int64) string {
 		body := client.CreatePromiseRequest{IdempotencyKey: key, TimeoutSeconds: timeout}
-		return must1(s.api.CreatePromise(ctx, s.slug, body)).ID
+		return gatewaytest.Must(s.api.CreatePromise(ctx, s.slug, body)).ID
 	}
 	approved := client.ResolveRequest{Value: map[string]any{"approved": true, "by": "ada"}}
-	must1(s.api.ResolvePromise(ctx, s.slug, create("approval:refund-1003", nil), approved))
+	gatewaytest.Must(s.api.ResolvePromise(ctx, s.slug, create("approval:refund-1003", nil), approved))
 	refused := client.RejectRequest{Error: "The order was shipped."}
-	must1(s.api.RejectPromise(ctx, s.slug, create("approval:refund-1007", nil), refused))
-	create("approval:discount-55", ref(int64(3600)))
+	gatewaytest.Must(s.api.RejectPromise(ctx, s.slug, create("approval:refund-1007", nil), refused))
+	create("approval:discount-55", new(int64(3600)))
 }
 
 // deliveredEvents returns events whose deliveries succeeded, some after retries.
@@ -137,5 +137,5 @@ func (s *showroom) traffic() {
 }
 
 func (s *showroom) sourcesOf(tenant string) []client.Source {
-	return must1(s.api.ListSources(s.t.Context(), tenant, client.ListSourcesParams{})).Items
+	return gatewaytest.Must(s.api.ListSources(s.t.Context(), tenant, client.ListSourcesParams{})).Items
 }

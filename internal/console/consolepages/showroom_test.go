@@ -52,13 +52,13 @@ func newShowroom(t *testing.T) *showroom {
 	t.Helper()
 	internet := gatewaytest.NewInternet(t)
 	g := gatewaytest.Start(t, append(internet.Env(), "EVENTHOOK_PUBLIC_URL="+publicURL, "EVENTHOOK_TRUSTED_PROXIES=127.0.0.0/8")...)
-	must1(g.Admin.ApplyConfigurationFrom(t.Context(), client.ApplyConfigurationParams{}, showroomConfiguration))
+	gatewaytest.Must(g.Admin.ApplyConfigurationFrom(t.Context(), client.ApplyConfigurationParams{}, showroomConfiguration))
 	n := g.Of(t, "acme")
 	s := &showroom{t: t, internet: internet, api: g.Admin, past: n, subscriptions: map[string]string{},
 		scene: &scene{gateway: g, slug: n.Slug, key: n.Key, empty: "initech", lookup: "s", eventType: "payment.succeeded",
 			source: "stripe", waiting: "paddle", refused: "github"}}
 	s.search = url.Values{"path": {"body.data.object.currency"}, "op": {"$eq"}, "value": {"eur"}}.Encode()
-	for _, item := range must1(s.api.ListSubscriptions(t.Context(), n.Slug, client.ListSubscriptionsParams{})).Items {
+	for _, item := range gatewaytest.Must(s.api.ListSubscriptions(t.Context(), n.Slug, client.ListSubscriptionsParams{})).Items {
 		s.subscriptions[item.Name] = item.ID
 	}
 	s.subscription, s.failing = s.subscriptions["Billing"], s.subscriptions["Warehouse"]
@@ -72,15 +72,15 @@ func newShowroom(t *testing.T) *showroom {
 func (s *showroom) configure() {
 	ctx := s.t.Context()
 	for _, tenant := range []client.TenantCreate{{Slug: "hooli", Name: "Hooli Search"}, {Slug: "stark", Name: "Stark Energy"}} {
-		must1(s.api.CreateTenant(ctx, tenant))
+		gatewaytest.Must(s.api.CreateTenant(ctx, tenant))
 	}
-	suspended := client.TenantPatch{Status: ref(client.TenantStatusSuspended)}
-	must1(s.api.UpdateTenant(ctx, "hooli", client.UpdateTenantParams{}, suspended))
+	suspended := client.TenantPatch{Status: new(client.TenantStatusSuspended)}
+	gatewaytest.Must(s.api.UpdateTenant(ctx, "hooli", client.UpdateTenantParams{}, suspended))
 	for _, key := range []client.KeyCreate{
 		{Name: "billing service", Scopes: []string{"publish", "read"}}, {Name: "payments worker", Scopes: []string{"work"}},
 		{Name: "terraform", Scopes: []string{"read", "manage"}}, {Name: "grafana", Scopes: []string{"read"}},
 	} {
-		must1(s.api.CreateKey(ctx, s.slug, key))
+		gatewaytest.Must(s.api.CreateKey(ctx, s.slug, key))
 	}
 	s.catalogue()
 	s.agents()
@@ -108,7 +108,7 @@ func (s *showroom) catalogue() {
 		if e.category == "payments" {
 			put.Schema = schema
 		}
-		must1(s.api.PutEventType(s.t.Context(), s.slug, e.name, client.PutEventTypeParams{}, put))
+		gatewaytest.Must(s.api.PutEventType(s.t.Context(), s.slug, e.name, client.PutEventTypeParams{}, put))
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *showroom) agents() {
 	for i, name := range []string{"berlin-1", "berlin-2", "lyon-1"} {
 		label := "site:" + name[:len(name)-2]
 		body := client.AgentCreate{Name: name, Labels: []string{label, "env:prod"}}
-		agent := must1(s.api.CreateAgent(s.t.Context(), s.slug, body))
+		agent := gatewaytest.Must(s.api.CreateAgent(s.t.Context(), s.slug, body))
 		if i < 2 {
 			s.run(agent)
 		}
@@ -133,7 +133,7 @@ func (s *showroom) run(agent client.AgentCreated) {
 	ctx := s.t.Context()
 	go func() {
 		for ctx.Err() == nil {
-			body := client.AgentClaimRequest{LeaseSeconds: ref(int64(30)), WaitSeconds: ref(int64(10)), Version: ref("1.4.0")}
+			body := client.AgentClaimRequest{LeaseSeconds: new(int64(30)), WaitSeconds: new(int64(10)), Version: new("1.4.0")}
 			if _, err := c.ClaimDeliveries(ctx, s.slug, body); err != nil {
 				return
 			}
@@ -144,17 +144,17 @@ func (s *showroom) run(agent client.AgentCreated) {
 // audit makes changes as several people.
 func (s *showroom) audit() {
 	ctx := s.t.Context()
-	key := must1(s.api.CreateKey(ctx, s.slug, client.KeyCreate{Name: "Ada (platform)", Scopes: []string{"read", "manage"}}))
+	key := gatewaytest.Must(s.api.CreateKey(ctx, s.slug, client.KeyCreate{Name: "Ada (platform)", Scopes: []string{"read", "manage"}}))
 	ada := s.gateway.Client(s.t, *key.Key)
-	must1(ada.PauseSubscription(ctx, s.slug, s.subscriptions["Data lake"]))
-	described := client.SourcePatch{Description: ref("Pushes and releases of acme/shop.")}
-	must1(ada.UpdateSource(ctx, s.slug, "github", client.UpdateSourceParams{}, described))
-	for _, route := range must1(ada.ListRoutes(ctx, s.slug, s.source, client.ListRoutesParams{})).Items {
+	gatewaytest.Must(ada.PauseSubscription(ctx, s.slug, s.subscriptions["Data lake"]))
+	described := client.SourcePatch{Description: new("Pushes and releases of acme/shop.")}
+	gatewaytest.Must(ada.UpdateSource(ctx, s.slug, "github", client.UpdateSourceParams{}, described))
+	for _, route := range gatewaytest.Must(ada.ListRoutes(ctx, s.slug, s.source, client.ListRoutesParams{})).Items {
 		if route.Name == "settle payments" {
 			s.route = route.ID
 		}
 	}
 	const priority = 40
-	patch := client.RoutePatch{Priority: ref(int64(priority))}
-	must1(ada.UpdateRoute(ctx, s.slug, s.source, s.route, client.UpdateRouteParams{}, patch))
+	patch := client.RoutePatch{Priority: new(int64(priority))}
+	gatewaytest.Must(ada.UpdateRoute(ctx, s.slug, s.source, s.route, client.UpdateRouteParams{}, patch))
 }

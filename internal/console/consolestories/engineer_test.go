@@ -54,9 +54,9 @@ func TestEngineer(t *testing.T) {
 // subscribe creates a subscription without retries for the events of a customer.
 func subscribe(t *testing.T, n *gatewaytest.Tenant, name string, r *gatewaytest.Receiver, customer string) {
 	t.Helper()
-	must1(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{
+	gatewaytest.Must(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{
 		Name: name, URL: r.URL, EventTypes: []string{"github.push"},
-		Filter: map[string]any{"body.customer": customer}, Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}}))
+		Filter: map[string]any{"body.customer": customer}, Retry: &client.DeliveryRetry{MaxRetries: new(int64(0))}}))
 }
 
 func (e *engineer) order(customer, order string) {

@@ -24,8 +24,8 @@ type newcomer struct {
 // again and sees the task done by a worker.
 func TestNewcomer(t *testing.T) {
 	g := gatewaytest.Shared(t)
-	must1(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: "newcomer", Name: "Newcomer"}))
-	key := must1(g.Admin.CreateKey(t.Context(), "newcomer",
+	gatewaytest.Must(g.Admin.CreateTenant(t.Context(), client.TenantCreate{Slug: "newcomer", Name: "Newcomer"}))
+	key := gatewaytest.Must(g.Admin.CreateKey(t.Context(), "newcomer",
 		client.KeyCreate{Name: "Ada", Scopes: []string{"read", "manage", "work"}}))
 	n := &newcomer{Page: g.SignIn(t, *key.Key, "/console"), t: t, g: g, key: *key.Key}
 	n.addsGitHub()

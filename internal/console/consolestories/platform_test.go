@@ -31,8 +31,8 @@ func TestPlatformTeam(t *testing.T) {
 	g := gatewaytest.Start(t) // the overview of a shared gateway shows the tenants of other tests
 	n := g.Tenant(t, "platform")
 	p := &platform{t: t, server: g.URL, receiver: gatewaytest.NewReceiver(t)}
-	must1(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{Name: "billing", URL: p.receiver.URL, EventTypes: []string{"order.*"},
-		MaxInFlight: ref(int64(1)), Retry: &client.DeliveryRetry{MaxRetries: ref(int64(0))}, DisableAfterFailures: ref(int64(failures))}))
+	gatewaytest.Must(n.Client.CreateSubscription(t.Context(), n.Slug, client.SubscriptionCreate{Name: "billing", URL: p.receiver.URL, EventTypes: []string{"order.*"},
+		MaxInFlight: new(int64(1)), Retry: &client.DeliveryRetry{MaxRetries: new(int64(0))}, DisableAfterFailures: new(int64(failures))}))
 	p.receiver.AnswerText(500, "cannot reach the database "+browsertest.Attack)
 	p.misses(n)
 	p.Page = g.SignIn(t, gatewaytest.AdminKey, "/console")
@@ -49,7 +49,7 @@ func (p *platform) misses(n *gatewaytest.Tenant) {
 	orders := map[string]string{} // by event id
 	for i := range failures {
 		order := fmt.Sprintf("A-%d", i)
-		published := must1(n.Client.PublishEvent(p.t.Context(), n.Slug, client.PublishEventParams{},
+		published := gatewaytest.Must(n.Client.PublishEvent(p.t.Context(), n.Slug, client.PublishEventParams{},
 			client.EventPublish{EventType: "order.created", Data: fmt.Appendf(nil, `{"order":%q}`, order)}))
 		orders[published.EventID] = order
 	}

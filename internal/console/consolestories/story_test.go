@@ -1,7 +1,6 @@
 package consolestories_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -37,12 +36,3 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-
-func must1[V any](v V, err error) V {
-	if err != nil {
-		panic(fmt.Sprint(err))
-	}
-	return v
-}
-
-func ref[V any](v V) *V { return &v }
