@@ -16,8 +16,8 @@ func newConsumingFixture(t *testing.T) *fixture {
 	f := newSourceFixture(t)
 	s := github()
 	s.Provider, s.Scheme, s.Options, s.ReplayProtection = nil, nil, map[string]string{}, "off"
-	s.Consume = &client.Consume{Type: "kafka", Brokers: ref("k.example:9092")}
-	s.Consumer = &client.Consumer{Status: "failed", Error: ref("the topic does not exist " + attack), Since: today, Lag: ref(int64(12))}
+	s.Consume = &client.Consume{Type: "kafka", Brokers: new("k.example:9092")}
+	s.Consumer = &client.Consumer{Status: "failed", Error: new("the topic does not exist " + attack), Since: today, Lag: new(int64(12))}
 	f.answer("GET "+hooks, s)
 	f.answer("GET "+T+"/sources", client.SourcePage{Items: []client.Source{s}})
 	return f
