@@ -94,6 +94,8 @@ func TestCommandsSendRequests(t *testing.T) {
 			request{"PATCH", inShop + "/sources/x", object{"options": object{"a.b": "c=d"}}}},
 		{"secrets of an api_key verifier are its values", []string{"source", "update", "x", "--verifier", `{"type":"api_key","header":"X-Key"}`, "--secret", "t"},
 			request{"PATCH", inShop + "/sources/x", object{"verifier": object{"type": "api_key", "header": "X-Key", "values": []any{"t"}}}}},
+		{"a source of a broker", []string{"source", "create", "orders", "--consume", `{"type":"kafka","topic":"t"}`},
+			request{"POST", inShop + "/sources", object{"slug": "orders", "consume": object{"type": "kafka", "topic": "t"}}}},
 		{"describe a source", []string{"source", "update", "x", "--description", "a b"}, request{"PATCH", inShop + "/sources/x", object{"description": "a b"}}},
 		{"delete a source with its routes", []string{"source", "delete", "x", "--cascade", "--yes"}, request{"DELETE", inShop + "/sources/x?cascade=true", nil}},
 		{"test a source with a request", []string{"source", "test", "x", "-H", "A: 1", "-H", "A:2", "--body-file", secret, "--at", "2026-01-01T00:00:00Z"},

@@ -21,6 +21,7 @@ func (b *body) sourceFlags() *body {
 	b.json("verifier", "verifier", "verifier, instead of a provider, such as "+`{"type":"hmac","header":"X-Signature"}`)
 	b.secrets()
 	b.publicKeys()
+	b.json("consume", "consume", "broker whose messages the source consumes, instead of webhooks, such as "+`{"type":"kafka","brokers":"...","topic":"...","group":"..."}`)
 	b.texts("idempotency-key-path", "idempotency_key_paths", "path of the id of a webhook, such as header.x-request-id or body.id")
 	b.boolean("require-idempotency-key", "require_idempotency_key", "refuse webhooks without an id")
 	b.text("replay-protection", "replay_protection", "body: accept the same signed body only once; or off")
@@ -111,7 +112,11 @@ func newSourceCreate(r *remote) *cobra.Command {
 		if err := s.showSource(x, err); err != nil {
 			return err
 		}
-		s.Say("\nURL for the provider: %s", x.IngestURL)
+		if x.Consume == nil {
+			s.Say("\nURL for the provider: %s", x.IngestURL)
+		} else {
+			s.Say("\nState of its consumer: eventhook source get %s", x.Slug)
+		}
 		s.Say("To route its events:   eventhook route create NAME --source %s --type 'a.type' --task KIND", x.Slug)
 		return nil
 	})
@@ -119,6 +124,7 @@ func newSourceCreate(r *remote) *cobra.Command {
 	cmd.Example = `  eventhook source create github --provider github --secret-env GITHUB_SECRET
   eventhook source create slack --provider slack --secret-file slack.secret
   pass show crm | eventhook source create crm --verifier '{"type":"hmac","header":"X-Signature"}' --secret-file -
+  eventhook source create orders --consume @kafka.json
   eventhook source create shop -f shop.yaml`
 	return cmd
 }
