@@ -162,19 +162,29 @@ func (c *Cluster) URL() string {
 	return text
 }
 
-// WaitForLeader waits until the running servers have elected a leader of JetStream.
+// WaitForLeader waits until the running servers have elected a leader of JetStream, and the leader
+// has heard from all of them: before, it places no replicas on them.
 func (c *Cluster) WaitForLeader() {
 	c.t.Helper()
 	until := time.Now().Add(startLimit)
 	for time.Now().Before(until) {
 		for _, s := range c.Servers {
-			if s.server != nil && s.server.JetStreamIsLeader() {
+			if s.server != nil && len(s.server.JetStreamClusterPeers()) >= c.running() { // nil unless it leads
 				return
 			}
 		}
 		time.Sleep(10 * time.Millisecond) // the server has no event to wait for
 	}
-	c.t.Fatal("natstest: the cluster has no leader")
+	c.t.Fatal("natstest: the cluster has no leader that knows all servers")
+}
+
+func (c *Cluster) running() (n int) {
+	for _, s := range c.Servers {
+		if s.server != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Stop ends all servers.
