@@ -67,12 +67,7 @@ func putTarget(v url.Values, index int, t client.Target) error {
 	}
 	v.Set(name+".type", kind)
 	delete(rest, "type")
-	for _, f := range targetFields[kind] {
-		if value, ok := rest[f.Member]; ok {
-			v.Set(name+"."+f.Member, fmt.Sprint(value))
-			delete(rest, f.Member)
-		}
-	}
+	putSettings(v, name, targetFields[kind], rest)
 	if len(rest) > 0 {
 		v.Set(name, web.Editable(plainJSON(rest)))
 	}

@@ -2,6 +2,8 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -50,5 +52,16 @@ func (x settingField) value(f *form, name string) any {
 		return json.Number(text)
 	default:
 		return text
+	}
+}
+
+// putSettings moves the members that have fields from an object of the API into the values of a form. The names of
+// the fields are those of the members after the prefix and a dot.
+func putSettings(v url.Values, prefix string, fields []settingField, object map[string]any) {
+	for _, x := range fields {
+		if value, ok := object[x.Member]; ok {
+			v.Set(prefix+"."+x.Member, fmt.Sprint(value))
+			delete(object, x.Member)
+		}
 	}
 }
