@@ -19,7 +19,7 @@ import (
 type targetForm struct {
 	Index  int
 	Type   string
-	Fields []targetField
+	Fields []settingField
 	Rest   string
 }
 
@@ -67,12 +67,7 @@ func putTarget(v url.Values, index int, t client.Target) error {
 	}
 	v.Set(name+".type", kind)
 	delete(rest, "type")
-	for _, f := range targetFields[kind] {
-		if value, ok := rest[f.Member]; ok {
-			v.Set(name+"."+f.Member, fmt.Sprint(value))
-			delete(rest, f.Member)
-		}
-	}
+	putSettings(v, name, targetFields[kind], rest)
 	if len(rest) > 0 {
 		v.Set(name, web.Editable(plainJSON(rest)))
 	}
@@ -98,20 +93,7 @@ func (t targetForm) target(f *form) map[string]any {
 		object["type"], object["engine"] = kind, client.TargetEngineTemporal
 	}
 	for _, field := range t.Fields {
-		name := t.Name(field.Member)
-		switch value := strings.TrimSpace(f.Get(name)); {
-		case value == "":
-		case field.IsBool:
-			object[field.Member] = value == "true"
-		case field.IsLong:
-			object[field.Member] = unixText(f.Get(name))
-		case field.IsNumber:
-			if _, err := strconv.ParseInt(value, 10, 64); err != nil {
-				f.Faults[name] = "is not a whole number"
-				continue
-			}
-			object[field.Member] = json.Number(value)
-		default:
+		if value := field.value(f, t.Name(field.Member)); value != nil {
 			object[field.Member] = value
 		}
 	}

@@ -16,8 +16,12 @@ import (
 
 // settingsOf returns the names of a kind's settings, whether each is a secret, and whether it is required.
 func settingsOf(kind string) (isSecret, isRequired map[string]bool) {
+	return membersOfSettings(targets.NewSettings(kind))
+}
+
+func membersOfSettings(settings targets.Checked) (isSecret, isRequired map[string]bool) {
 	isSecret, isRequired = map[string]bool{}, map[string]bool{}
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(targets.NewSettings(kind)).Elem()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(settings).Elem()) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous || !f.IsExported() {
 			continue

@@ -20,6 +20,14 @@ type settings struct {
 	SecretField string
 }
 
+// Fields are the fields of the broker's settings.
+func (d settings) Fields() []settingField {
+	if d.Source.Consume == nil {
+		return nil
+	}
+	return consumeFields(d.Source.Consume.Type)
+}
+
 var (
 	settingTexts   = []string{"name", "description", "replay_protection"}
 	settingLists   = []string{"public_keys", "idempotency_key_paths", "event_type_paths", "allowed_ip_ranges", "content_types"}
@@ -44,7 +52,11 @@ func (r *request) settingsOf(s client.Source) settings {
 	for _, name := range sortedNames(s.Options) {
 		names = append(names, "options."+name)
 	}
-	data.Form = r.formOf(valuesOfSource(s), append(names, "options")...)
+	broker, _ := consumeNames(data.Fields())
+	names = slices.Concat(names, broker, []string{"options", "consume"})
+	stored := valuesOfSource(s)
+	data.Form = r.formOf(stored, names...)
+	data.keepConsume(stored)
 	return data
 }
 
@@ -54,6 +66,7 @@ func (d settings) Verification() string { return verification(d.Source) }
 // view shows the form, without the secrets that were typed.
 func (d settings) view() view {
 	d.Form.hide(sourceSecrets...)
+	d.hideConsume()
 	return view{Title: "Settings of " + d.Source.Name, Data: d}
 }
 
@@ -103,6 +116,7 @@ func valuesOfSource(s client.Source) url.Values {
 		put(v, "response.content_type", s.Response.ContentType)
 		put(v, "response.body", s.Response.Body)
 	}
+	putConsume(v, s.Consume)
 	return v
 }
 
@@ -176,6 +190,7 @@ func (d *settings) patchConsuming(m members) {
 	m.lists("idempotency_key_paths", "event_type_paths", "content_types")
 	m.numbers(settingNumbers[1:]...) // without the tolerance
 	m.boxes("is_enabled", "require_idempotency_key")
+	m.patchConsume(d.Source.Consume)
 	d.schedule(m)
 }
 

@@ -12,6 +12,7 @@ func (s *scene) sources(at string) []shown {
 		{name: "sources", path: at},
 		{name: "source-choose", path: at + "/new"},
 		{name: "source-new", path: github, template: "source_new"},
+		{name: "source-new-broker", path: at + "/new?consume=kafka", template: "source_new", hasNoImage: true},
 		{name: "source-secret", path: github, template: "source_secret", steps: func(p *browsertest.Page) {
 			p.Fill("#f-slug", "releases")
 			p.ClickName("Generate the secret and create")
