@@ -35,9 +35,10 @@ func TestASourceThatConsumesMessagesShowsItsState(t *testing.T) {
 	for _, page := range []string{"", "/github", "/github/waiting", "/github/rejections", "/github/settings", "/github/test", "/github/routes"} {
 		f.get("/console/t/acme/sources" + page).is(http.StatusOK).lacks("<script>alert")
 	}
-	f.get("/console/t/acme/sources").shows("consumes messages of Kafka", "failed")
+	f.get("/console/t/acme/sources").shows("consumes messages of Kafka", "failed", "URL or consumer")
+	f.get("/console/t/acme/sources/github/test").shows("Paste a message").lacks("Paste a request", "PATCH")
 	f.get("/console/t/acme/sources/github").shows("the topic does not exist &#34;&gt;&lt;script&gt;", "12 messages", "failed", "<dt>Topic</dt><dd>orders</dd>").lacks("URL for the sender")
-	f.get("/console/t/acme/sources/github/settings").shows("Consume messages", "Rate limit", "It deletes nothing at the broker", "the position of the message is the key", "The gateway stops consuming its messages.").lacks("Allowed addresses", "Response to accepted webhooks", "URL stops working")
+	f.get("/console/t/acme/sources/github/settings").shows("Consume messages", "Rate limit", "Messages per minute", "It deletes nothing at the broker", "the position of the message is the key", "The gateway stops consuming its messages.").lacks("Allowed addresses", "Response to accepted webhooks", "URL stops working")
 }
 
 func TestTheSettingsOfASourceThatConsumesMessagesAreSaved(t *testing.T) {
