@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"net/http"
@@ -172,16 +171,4 @@ func (s *source) rejectionsOf(taken []takenMessage, now time.Time) (last []event
 		counts = append(counts, c)
 	}
 	return last, counts
-}
-
-// pauseFor waits. The error is that of ctx if it ends.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

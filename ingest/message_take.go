@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // MessageStore stores the events of messages. Store is that of *Batcher, and Stored returns which events are
@@ -57,8 +58,8 @@ func (h *Handler) TakeMessages(ctx context.Context, in Messages, store MessageSt
 			return 0, errSourceNotFound
 		}
 		in.Waits(why)
-		if err := pauseFor(ctx, wait); err != nil {
-			return 0, err
+		if !backoff.Sleep(ctx, wait) {
+			return 0, ctx.Err()
 		}
 	}
 }
@@ -137,9 +138,9 @@ func (t *takenMessages) store(ctx context.Context, store MessageStore, waits fun
 			waits(notReadyText)
 			t.handler.logStore(t.at, err)
 		}
-		if err := pauseFor(ctx, messageRetry); err != nil {
+		if !backoff.Sleep(ctx, messageRetry) {
 			t.giveUp()
-			return 0, err
+			return 0, ctx.Err()
 		}
 	}
 }

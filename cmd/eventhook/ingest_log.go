@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/natslog"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
@@ -140,10 +141,8 @@ func (g *gateway) prepareLater(ctx context.Context) error {
 			failure = err.Error()
 			g.log.Warn("the database cannot be used yet; webhooks are accepted into the log meanwhile", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, interval) {
 			return nil
-		case <-time.After(interval):
 		}
 	}
 	return nil

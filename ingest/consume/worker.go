@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/panics"
 )
 
@@ -125,17 +126,8 @@ func (w *worker) run() {
 		default:
 			w.set(eventhook.ConsumerFailed, err.Error())
 		}
-		wait(w.ctx, pause)
+		backoff.Sleep(w.ctx, pause)
 		pause = min(2*pause, maxPause) //nolint:mnd // doubles
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

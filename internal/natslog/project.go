@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // CopyStore reads copies of sources from the database.
@@ -87,13 +88,13 @@ func (p *Projector) Run(ctx context.Context) error {
 			}
 			if !p.log.isReady.Load() {
 				p.Changed("", "")
-				pause(ctx, retryWait)
+				backoff.Sleep(ctx, retryWait)
 				continue
 			}
 			if err := p.copyChanges(ctx); err != nil && ctx.Err() == nil {
 				p.log.Log.Warn("sources could not be copied into the log of webhooks; trying again", "error", err)
 				p.Changed("", "")
-				pause(ctx, time.Second)
+				backoff.Sleep(ctx, time.Second)
 			}
 		}
 	})

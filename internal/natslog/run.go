@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/panics"
 )
 
@@ -59,26 +60,17 @@ func (l *Log) Run(ctx context.Context, sink Sink) error {
 func (l *Log) take(ctx context.Context, sink Sink) {
 	for ctx.Err() == nil {
 		if !l.isReady.Load() || sink.Ready() != nil {
-			pause(ctx, retryWait)
+			backoff.Sleep(ctx, retryWait)
 			continue
 		}
 		batch, err := l.fetch(ctx)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Debug("cannot take webhooks from the log; trying again", "error", err)
-			pause(ctx, retryWait)
+			backoff.Sleep(ctx, retryWait)
 		}
 		if len(batch) > 0 {
 			l.store(ctx, sink, batch)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

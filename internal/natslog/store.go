@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // taken is a message with its event.
@@ -104,8 +105,7 @@ func (b *batch) storeTogether(ctx context.Context) {
 			b.separate(ctx, len(part))
 			return
 		}
-		pause(ctx, retryWait)
-		if ctx.Err() != nil {
+		if !backoff.Sleep(ctx, retryWait) {
 			return
 		}
 		b.extend()

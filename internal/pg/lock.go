@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // The advisory locks that instances hold for long. Each has a connection of its own.
@@ -21,10 +23,7 @@ func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) err
 		if err := db.withLock(ctx, lockSourceCopies, do); err != nil && ctx.Err() == nil {
 			db.log.Debug("the lock of the copies of sources is free again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lockEvery):
-		}
+		backoff.Sleep(ctx, lockEvery)
 	}
 	return nil
 }
@@ -60,10 +59,8 @@ func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context)
 // checkLock returns when the connection of a lock has broken, or ctx has ended.
 func checkLock(ctx context.Context, conn *pgx.Conn) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, lockEvery) {
 			return ctx.Err()
-		case <-time.After(lockEvery):
 		}
 		checking, cancel := context.WithTimeout(ctx, lockEvery)
 		err := conn.Ping(checking)
