@@ -63,6 +63,27 @@ func TestRunClosesTheConnectionsInAnyCase(t *testing.T) {
 	}
 }
 
+// Package outbound recovers from a panic of an attempt. The next message opens another connection.
+func TestAConnectionWhoseOpeningPanickedIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tenant := brokers.New(brokers.Deps{Now: time.Now}), eventhook.NewID[eventhook.Tenant](time.Now())
+		func() {
+			defer func() { _ = recover() }()
+			_, _, _ = brokers.Lend(t.Context(), b, tenant, "a", func(context.Context) (*lent, error) { panic("a defect of a client") })
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), forever)
+		defer cancel()
+		_, release, err := brokers.Lend(ctx, b, tenant, "a", func(context.Context) (*lent, error) { return &lent{}, nil })
+		if err != nil {
+			t.Fatalf("the next message got no connection: %v", err)
+		}
+		release()
+		if n := b.Open(); n != 1 {
+			t.Errorf("%d connections are open, want 1", n)
+		}
+	})
+}
+
 // slow is a connection whose server keeps Close waiting.
 type slow struct{ closed *atomic.Int32 }
 
