@@ -60,7 +60,7 @@ func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, er
 func (b *Brokers) dialAMQP(ctx context.Context, s *targets.AMQPServer, credit *credit) (net.Conn, error) {
 	var secure *tls.Config
 	if s.UsesTLS() {
-		secure = b.tlsConfig(s.CA)
+		secure = b.TLSConfig(s.CA)
 	}
 	return b.dial(ctx, s.Address(), secure, credit)
 }

@@ -2,7 +2,6 @@ package brokers
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"net"
 	"strings"
@@ -46,14 +45,10 @@ type redisReceiver struct {
 }
 
 func (b *Brokers) consumeRedis(ctx context.Context, s *consumers.RedisStream, p consumers.Place) (receiver, error) {
-	var secure *tls.Config
-	if s.UsesTLS() {
-		secure = b.tlsConfig(s.CA)
-	}
 	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0", count: 1}
 	r.args.stream, r.args.group, r.args.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
 	var err error
-	if r.network, err = b.dial(ctx, s.Address(), secure, r.credit); err != nil {
+	if r.network, err = b.dialRedis(ctx, &s.RedisServer, r.credit); err != nil {
 		return nil, err
 	}
 	r.replies = &smallReplies{Conn: r.network}

@@ -62,7 +62,7 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	if !said.Required && !said.Available {
 		return errNoTLS
 	}
-	c.Conn, err = d.brokers.handshake(d.ctx, c.Conn, address, d.brokers.tlsConfig(d.ca))
+	c.Conn, err = handshake(d.ctx, c.Conn, address, d.brokers.TLSConfig(d.ca))
 	return err
 }
 

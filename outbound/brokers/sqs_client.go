@@ -43,7 +43,7 @@ func (b *Brokers) sqsHTTP(maxAnswer int64) sqsHTTP {
 	const maxHeaders, handshake = 64 << 10, 10 * time.Second
 	return sqsHTTP{maxAnswer: maxAnswer, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext: b.Dialer.DialContext, TLSClientConfig: b.tlsConfig(""), TLSHandshakeTimeout: handshake,
+			DialContext: b.Dialer.DialContext, TLSClientConfig: b.TLSConfig(""), TLSHandshakeTimeout: handshake,
 			MaxConnsPerHost: slots, MaxIdleConnsPerHost: slots, IdleConnTimeout: maxIdle,
 			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
