@@ -39,13 +39,13 @@ type redisReceiver struct {
 
 	// next is the entry behind which pending entries are read: those that were taken and not
 	// acknowledged. ">" means that there are none, and new entries are taken.
-	next    string
-	count   int // entries of the next command
-	largest int // bytes of the largest entry; it halves with each answer of smaller ones
+	next string
+	pace pace
 }
 
 func (b *Brokers) consumeRedis(ctx context.Context, s *consumers.RedisStream, p consumers.Place) (receiver, error) {
-	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0", count: 1}
+	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0",
+		pace: newPace(p.Limits.Bytes/2, maxRedisCount)}
 	r.args.stream, r.args.group, r.args.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
 	var err error
 	if r.network, err = b.dialRedis(ctx, &s.RedisServer, r.credit); err != nil {
@@ -86,10 +86,10 @@ func (r *redisReceiver) createGroup(startAt string) error {
 }
 
 // receive takes pending entries first, and then waits for new ones. It begins with one entry, because no
-// command limits the bytes of the answer; see adjust.
+// command limits the bytes of the answer.
 func (r *redisReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
-		list, err := r.read(ctx, min(r.count, max))
+		list, err := r.read(ctx, min(r.pace.count, max))
 		switch {
 		case err != nil:
 			return nil, redisConsumerFailure(err)
@@ -123,26 +123,11 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 		return nil, err
 	}
 	list, err := r.messages(reply)
-	r.adjust(count, list)
+	r.pace.adjust(count, list)
 	if len(list) > 0 && r.next != ">" {
 		r.next = list[len(list)-1].Handle.(string) //nolint:forcetypeassert // of this receiver
 	}
 	return list, err
-}
-
-// adjust sets the number of entries of the next command after an answer to a command for count entries: at most
-// four times as many, and so few that entries of the known sizes are half of what the receiver may hold.
-func (r *redisReceiver) adjust(count int, list []*consumers.Message) {
-	const growth, share, decay = 4, 2, 2
-	r.largest = max(1, r.largest/decay)
-	for _, m := range list {
-		size := len(m.Data)
-		for _, h := range m.Headers {
-			size += len(h.Name) + len(h.Value)
-		}
-		r.largest = max(r.largest, size)
-	}
-	r.count = max(1, min(count*growth, maxRedisCount, r.limits.Bytes/share/r.largest))
 }
 
 // messages reads the answer: a list of streams, each with a list of entries, each with its id and a list of
