@@ -31,7 +31,7 @@ func (t *transport) Send(ctx context.Context, d *eventhook.Delivery, attempt int
 	if err != nil {
 		a.ErrorClass, a.Error = t.brokers.Describe(ctx, t.message.Broker().Server(), a.StartedAt, err)
 	}
-	a.Excerpt = receipt[:min(len(receipt), eventhook.MaxExcerpt)]
+	a.Excerpt = eventhook.Truncate(receipt, eventhook.MaxExcerpt)
 	if t.brokers.Tracer != nil {
 		t.brokers.Tracer.Sent(d, attempt, t.message.Broker().Server(), a)
 	}
