@@ -164,8 +164,8 @@ func (*amqpReceiver) lag() (int64, bool) { return 0, false }
 
 // close ends the connection. The server puts messages without an acknowledgement back into the queue.
 func (r *amqpReceiver) close() {
-	late := time.AfterFunc(closeTime, func() { _ = r.window.Close() }) // which may be full, and read nothing
-	_ = r.conn.CloseDeadline(time.Now().Add(closeTime))
+	late := time.AfterFunc(amqpCloseTimeout, func() { _ = r.window.Close() }) // which may be full, and read nothing
+	_ = r.conn.CloseDeadline(time.Now().Add(amqpCloseTimeout))
 	late.Stop()
 	_ = r.window.Close()
 	if r.deliveries == nil {

@@ -23,8 +23,8 @@ const (
 	maxRedisFields = 200
 )
 
-// redisReceiver consumes a stream as one consumer of a group. Its name is derived from the source: the
-// entries that an instance has taken and not acknowledged are those of the next instance.
+// redisReceiver consumes a stream as one consumer of a group. The name of the consumer is derived from the source, so
+// that the next instance continues with the entries that the last one has taken and not acknowledged.
 //
 // An entry that the targets of this gateway have added has the fields content-type, data, and ce- with the
 // attributes. The data of other entries is the field data, or payload, if they have one, and else a JSON object of all
@@ -35,10 +35,10 @@ type redisReceiver struct {
 	replies *smallReplies
 	credit  *credit
 	limits  consumers.Limits
-	args    struct{ stream, group, consumer string }
+	names   struct{ stream, group, consumer string }
 
-	// next is the entry behind which pending entries are read: those that were taken and not
-	// acknowledged. ">" means that there are none, and new entries are taken.
+	// next is the entry behind which pending entries are read, which were taken and not acknowledged. ">" means
+	// that all of them were read, and new entries are taken.
 	next string
 	pace pace
 }
@@ -46,7 +46,7 @@ type redisReceiver struct {
 func (b *Brokers) consumeRedis(ctx context.Context, s *consumers.RedisStream, p consumers.Place) (receiver, error) {
 	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0",
 		pace: newPace(p.Limits.Bytes/2, maxRedisCount)}
-	r.args.stream, r.args.group, r.args.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
+	r.names.stream, r.names.group, r.names.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
 	var err error
 	if r.network, err = b.dialRedis(ctx, &s.RedisServer, r.credit); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (r *redisReceiver) createGroup(startAt string) error {
 	if startAt == consumers.Newest {
 		start = "$"
 	}
-	_, err := r.conn.Do("XGROUP", "CREATE", r.args.stream, r.args.group, start)
+	_, err := r.conn.Do("XGROUP", "CREATE", r.names.stream, r.names.group, start)
 	switch {
 	case err == nil, !isReply(err):
 		return err
@@ -107,13 +107,13 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 	r.replies.lists = outerLists + count*(perEntry+maxRedisFields)
 	limited, cancel := context.WithTimeout(ctx, redisWait+redisSilence)
 	defer cancel()
-	args := redis.Args{"GROUP", r.args.group, r.args.consumer, "COUNT", count}
+	args := redis.Args{"GROUP", r.names.group, r.names.consumer, "COUNT", count}
 	if r.next == ">" {
 		args = args.Add("BLOCK", redisWait.Milliseconds())
 	}
 	var reply any
 	err := within(limited, r.network, func() (err error) {
-		reply, err = r.conn.Do("XREADGROUP", args.Add("STREAMS", r.args.stream, r.next)...)
+		reply, err = r.conn.Do("XREADGROUP", args.Add("STREAMS", r.names.stream, r.next)...)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -160,13 +160,13 @@ func (r *redisReceiver) messages(reply any) (list []*consumers.Message, err erro
 }
 
 func (r *redisReceiver) message(id string, raw any) *consumers.Message {
-	m := &consumers.Message{Subject: r.args.stream}
+	m := &consumers.Message{Subject: r.names.stream}
 	if fields, err := redis.ByteSlices(raw, nil); err == nil && len(fields)%2 == 0 {
-		m = redisMessage(r.args.stream, fields)
+		m = redisMessage(r.names.stream, fields)
 	} else {
 		m.Unreadable = "the entry was deleted from the stream"
 	}
-	m.Position, m.Handle = r.args.stream+"/"+id, id
+	m.Position, m.Handle = r.names.stream+"/"+id, id
 	return m
 }
 
@@ -190,8 +190,9 @@ func redisMessage(stream string, fields [][]byte) *consumers.Message {
 	return m
 }
 
+// settle acknowledges messages, also the refused ones: Redis has no dead letters.
 func (r *redisReceiver) settle(ctx context.Context, done []*consumers.Message) error {
-	ids := redis.Args{r.args.stream, r.args.group}
+	ids := redis.Args{r.names.stream, r.names.group}
 	for _, m := range done {
 		ids = ids.Add(m.Handle)
 	}

@@ -86,8 +86,8 @@ func readLine(c net.Conn, limit int) ([]byte, error) {
 	return nil, errNoNATS
 }
 
-// Bounds of what a server of NATS may send to a publisher, which receives acknowledgements only, in
-// bytes.
+// Bounds of what a server of NATS may send, in bytes: a line, and a message to a publisher, which receives
+// acknowledgements only.
 const (
 	maxNATSLine    = 128 << 10
 	maxNATSMessage = 1 << 20
