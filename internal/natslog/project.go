@@ -17,9 +17,12 @@ import (
 
 // CopyStore reads copies of sources from the database.
 type CopyStore interface {
+	// SourceCopies returns at most limit sources whose ids are greater than after, in the order of their ids.
 	SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]eventhook.SourceCopy, error)
+	// SourceCopiesOf returns a source, or all sources of a tenant if slug is "".
 	SourceCopiesOf(ctx context.Context, tenant, slug string) ([]eventhook.SourceCopy, error)
-	// WithSourceCopies calls do while this instance alone may write copies.
+	// WithSourceCopies calls do while this instance, and no other, may write copies, until ctx ends. The context of
+	// do ends when another instance may write them.
 	WithSourceCopies(ctx context.Context, do func(context.Context) error) error
 }
 
@@ -63,7 +66,7 @@ func (p *Projector) Changed(tenant, source string) {
 	}
 }
 
-// takeChanges returns what has changed since the last call.
+// takeChanges returns the changes since the last call.
 func (p *Projector) takeChanges() (changed []changedSources, isAll bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

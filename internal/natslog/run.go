@@ -48,11 +48,11 @@ const (
 // is being stored then are stored and acknowledged, or delivered again to another instance.
 func (l *Log) Run(ctx context.Context, sink Sink) error {
 	var running sync.WaitGroup
-	defer running.Wait()
 	running.Go(panics.Guarded(func() { l.watch(ctx) }))
 	for range l.Ingest.Writers {
 		running.Go(panics.Guarded(func() { l.take(ctx, sink) }))
 	}
+	running.Wait()
 	return nil
 }
 
@@ -63,13 +63,13 @@ func (l *Log) take(ctx context.Context, sink Sink) {
 			backoff.Sleep(ctx, retryWait)
 			continue
 		}
-		batch, err := l.fetch(ctx)
+		messages, err := l.fetch(ctx)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Debug("cannot take webhooks from the log; trying again", "error", err)
 			backoff.Sleep(ctx, retryWait)
 		}
-		if len(batch) > 0 {
-			l.store(ctx, sink, batch)
+		if len(messages) > 0 {
+			l.store(ctx, sink, messages)
 		}
 	}
 }

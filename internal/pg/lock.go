@@ -28,7 +28,8 @@ func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) err
 	return nil
 }
 
-// withLock calls do with a lock, or returns nil at once if another instance has it.
+// withLock calls do with a lock, or returns nil at once if another instance has it. The error is that of do, or says
+// why the lock was lost before.
 func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, db.work.Config().ConnConfig)
 	if err != nil {
@@ -50,10 +51,9 @@ func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context)
 		defer close(checked)
 		lose(checkLock(held, conn))
 	}()
-	err = do(held)
-	lose(err)
+	lose(do(held))
 	<-checked
-	return err
+	return context.Cause(held)
 }
 
 // checkLock returns when the connection of a lock has broken, or ctx has ended.
