@@ -84,6 +84,31 @@ func TestAConnectionWhoseOpeningPanickedIsOpenedAgain(t *testing.T) {
 	})
 }
 
+// tracer counts the attempts that it is notified of.
+type tracer struct{ attempts int }
+
+func (c *tracer) Sent(*eventhook.Delivery, int, string, eventhook.Attempt) { c.attempts++ }
+
+// The dispatcher makes an attempt of the class busy again and does not count it.
+func TestAnAttemptWithoutAConnectionIsNotTraced(t *testing.T) {
+	f := open(t, `{"type":"redis_stream","url":"redis://127.0.0.1:1","stream":"orders"}`)
+	traced := &tracer{}
+	f.brokers.Tracer = traced
+	if a := f.send(f.delivery("application/json", order)); a.ErrorClass != eventhook.ErrorConnect || traced.attempts != 1 {
+		t.Errorf("got %s: %s, and %d attempts were traced; want 1 that could not connect", a.ErrorClass, a.Error, traced.attempts)
+	}
+	for i := range 50 { // as many as a tenant may have
+		_, release, err := brokers.Lend(t.Context(), f.brokers, f.tenant, fmt.Sprint(i), func(context.Context) (*lent, error) { return &lent{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	if a := f.send(f.delivery("application/json", order)); a.ErrorClass != eventhook.ErrorBusy || traced.attempts != 1 {
+		t.Errorf("got %s: %s, and %d attempts were traced; want busy, and no further one", a.ErrorClass, a.Error, traced.attempts)
+	}
+}
+
 // slow is a connection whose server keeps Close waiting.
 type slow struct{ closed *atomic.Int32 }
 

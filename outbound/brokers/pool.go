@@ -49,7 +49,7 @@ func newPool(now func() time.Time) *pool {
 	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}, closing: map[eventhook.TenantID]int{}}
 }
 
-var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
+var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; the gateway sends the message again"}
 
 var errNotOpened = &Error{eventhook.ErrorClosed, "the gateway failed to open the connection; see its log"}
 
