@@ -74,7 +74,7 @@ func (l *Log) take(ctx context.Context, sink Sink) {
 	}
 }
 
-// fetch takes the messages of one batch. It waits for the first one, and then takes those that are there,
+// fetch takes the messages of one batch. It waits for the first one, and then takes the messages that are there,
 // up to about the bytes of a commit. It sets no limit of bytes in the request: the leader of a consumer
 // with replicas reports that such a request ends before it sends the messages, which are lost then until
 // Options.AckWait.

@@ -35,7 +35,7 @@ type Dialer interface {
 // Deps are the dependencies of Brokers.
 type Deps struct {
 	Dialer Dialer
-	// RootCAs are the trusted authorities; nil: those of the system.
+	// RootCAs are the trusted authorities; nil: the authorities of the system.
 	RootCAs *x509.CertPool
 	Tracer  Tracer // may be nil
 	Name    string // by which the gateway introduces itself, such as eventhook/1.2.3

@@ -76,7 +76,7 @@ func natsConsumer(ctx context.Context, js jetstream.JetStream, s *consumers.NATS
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: natsAckWait, MaxAckPending: natsAckPending})
 }
 
-// receive waits for one message, and takes those that are there behind it.
+// receive waits for one message, and takes the messages that are there behind it.
 func (r *natsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
 		list, err := r.fetch(ctx, max)

@@ -25,7 +25,7 @@ const (
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
 	kafkaRefresh = 250 * time.Millisecond
-	// kafkaLinger is how long a record waits for others. Messages that are sent at once get into one
+	// kafkaLinger is how long a record waits for further records. Messages that are sent at once get into one
 	// request; without a wait each request would have few of them.
 	kafkaLinger = 200 * time.Microsecond
 )

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of commands that wait to be written, and maxPending of those
+	// maxQueued is the maximum number of commands that wait to be written, and maxPending of commands
 	// that wait for their replies.
 	maxQueued, maxPending = slots, 16 * slots
 	// maxSilence is the time after which a server that replies to nothing is given up.

@@ -64,7 +64,7 @@ func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
 	return a, nil
 }
 
-// Codes of answers: see "Common errors" in the API reference of Amazon SQS, and those of SendMessage.
+// Codes of answers: see "Common errors" in the API reference of Amazon SQS, and the errors of SendMessage.
 var (
 	sqsLoginCodes = []string{
 		"InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity", "OptInRequired", "NotAuthorized",
