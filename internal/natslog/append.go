@@ -3,6 +3,7 @@ package natslog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -68,13 +69,9 @@ func appendError(err error) error {
 	if !isAnswer {
 		return err
 	}
-	switch api.ErrorCode {
-	case accountLimit, noResources, noStorage:
+	isOfStream := api.ErrorCode == notStored && strings.Contains(api.Description, "maximum")
+	if isOfStream || slices.Contains([]jetstream.ErrorCode{accountLimit, noResources, noStorage}, api.ErrorCode) {
 		return ingest.ErrLogFull
-	case notStored:
-		if strings.Contains(api.Description, "maximum") {
-			return ingest.ErrLogFull
-		}
 	}
 	return err
 }
