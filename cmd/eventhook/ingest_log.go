@@ -77,7 +77,7 @@ func (g *gateway) ping(ctx context.Context) error {
 	switch {
 	case logErr == nil && dbErr == nil:
 		return nil
-	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)):
+	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)): // the ping may have used up the time of ctx
 		return &telemetry.OutageError{Outage: reasonOf(dbErr) + "; webhooks are accepted into the log, the API and the console answer 503"}
 	case logErr == nil:
 		return dbErr // an empty bucket has no sources
@@ -94,7 +94,7 @@ func reasonOf(err error) string {
 	return "the database does not answer"
 }
 
-// logSink stores the events of the log.
+// logSink stores the events of the log, and of messages that sources consume.
 type logSink struct {
 	*ingest.Batcher
 	*pg.DB
