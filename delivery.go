@@ -164,7 +164,8 @@ const (
 	// was sent. It would fail again, so the delivery is dead.
 	ErrorTransform ErrorClass = "transform"
 	// ErrorBusy means that the transform of the subscription was not run, because the
-	// tenant's share of time is used up. Such an attempt does not count.
+	// tenant's share of time is used up, or that the gateway has as many connections to
+	// brokers as it may have. Such an attempt does not count.
 	ErrorBusy ErrorClass = "busy"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// kinds lists the kinds of brokers in the order of docs/brokers.md.
+// kinds lists the kinds of brokers in the order of docs/broker-sources.md.
 var kinds = targets.Table[Settings]{
 	{Name: "nats", New: func() Settings { return new(NATS) }},
 	{Name: "kafka", New: func() Settings { return new(Kafka) }},

@@ -8,7 +8,7 @@ import (
 
 // Message is a message of a broker.
 type Message struct {
-	// Position identifies the message at its place: a repetition has the same one. It is "" if the
+	// Position identifies the message at its place: a repetition has the same position. It is "" if the
 	// broker cannot identify messages.
 	Position string
 	Subject  string // the address of the publisher: a topic, a subject, a routing key, a stream or a queue
@@ -21,13 +21,13 @@ type Message struct {
 	// Unreadable says why the client cannot read the message, "" if it can.
 	Unreadable string
 
-	// IsRefused is set before Settle by the caller: the message becomes no event.
+	// IsRefused is set by the caller before Settle. It says that the message becomes no event.
 	IsRefused bool
 	// Handle is for the client of the broker.
 	Handle any
 }
 
-// Header is a header of a message. Values of one name may be repeated.
+// Header is a header of a message. A message may have several headers of one name.
 type Header struct{ Name, Value string }
 
 // Consumer consumes the messages of one place. One goroutine uses it. Errors of its methods are texts
@@ -36,11 +36,10 @@ type Consumer interface {
 	// Receive returns the next messages in their order, at most max. It waits until there is one, or
 	// returns the error of ctx.
 	Receive(ctx context.Context, max int) ([]*Message, error)
-	// Settle tells the broker that messages are done: the first of those that were received and are not
-	// settled, in the order of Receive. A refused message is dead-lettered where the broker does that.
+	// Settle tells the broker that messages are done. They must be the first messages that were received and are
+	// not settled, in the order of Receive. A refused message is dead-lettered where the broker does that.
 	Settle(ctx context.Context, done []*Message) error
-	// Lag returns the number of messages that wait at the place, as far as the broker told it. isKnown
-	// is false if it did not.
+	// Lag returns the number of messages that wait at the place. isKnown is false if the broker did not tell it.
 	Lag() (messages int64, isKnown bool)
 	// Close ends the connection. Messages that were not settled are delivered again, at once where the
 	// broker can do that.

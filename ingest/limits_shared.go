@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +156,7 @@ func (h *Handler) ShareLimits(ctx context.Context, store RateStore) error {
 		err := h.shared.exchange(ctx, store, now.Sub(last), now)
 		last = now
 		if err != nil && !isFailing && ctx.Err() == nil {
-			h.log.Log(ctx, slog.LevelWarn, "rate limits cannot be shared with the other instances now; their shares stay as they are", "error", err)
+			h.log.Warn("rate limits cannot be shared with the other instances now; their shares stay as they are", "error", err)
 		}
 		isFailing = err != nil
 	}

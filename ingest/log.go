@@ -13,8 +13,8 @@ import (
 
 // Acceptor stores the event of a webhook. *Batcher and *LogFront implement it.
 type Acceptor interface {
-	// Accept returns nil if the event is on disk. An error of KindUnavailable means that load is
-	// shed; any other error means that storing failed.
+	// Accept returns nil if the event is on disk. An error of KindUnavailable asks the sender to send the
+	// webhook again later, because load is shed or the log failed; any other error means that storing failed.
 	Accept(e *eventhook.Event) error
 }
 

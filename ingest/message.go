@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/textproto"
@@ -16,9 +14,9 @@ import (
 
 // The names of headers that the event of a message has besides the message's own ones.
 const (
-	MessageSubjectHeader  = "X-Message-Subject"
-	MessageKeyHeader      = "X-Message-Key"
-	MessagePositionHeader = "X-Message-Position"
+	subjectHeader  = "X-Message-Subject"
+	keyHeader      = "X-Message-Key"
+	positionHeader = "X-Message-Position"
 )
 
 // messageMethod stands for the method of a request in the rejections of messages.
@@ -31,7 +29,7 @@ const maxMessageHeaders = 256 << 10
 type takenMessage struct {
 	message *consumers.Message
 	event   *eventhook.Event
-	refused *refusal // nil if there is an event
+	refused *refusal // nil unless it was refused
 	names   []string // of the headers of a refused message
 }
 
@@ -40,18 +38,22 @@ type takenMessage struct {
 func (s *source) newTaken(m *consumers.Message, now time.Time, number int) takenMessage {
 	header, isTooLarge := messageHeader(m)
 	t := takenMessage{message: m}
-	t.refused = s.checkMessage(m, header, isTooLarge)
-	if t.refused == nil {
-		t.event, t.refused = s.messageEvent(m, header, now)
+	reason := s.checkMessage(m, header, isTooLarge)
+	if reason == nil {
+		t.event, reason = s.messageEvent(m, header, now)
 	}
-	if t.refused != nil {
-		sum := sha256.Sum256(m.Data)
-		t.refused.bodySize, t.refused.bodySHA256, t.names = len(m.Data), sum[:], headerNames(header)
+	if reason != nil {
+		t.refuse(reason, header)
 		return t
 	}
 	const versionSeven = 0x70
 	t.event.ID[6], t.event.ID[7] = versionSeven|byte(number>>8&0x0f), byte(number) //nolint:mnd // see NewID
 	return t
+}
+
+// refuse records why a message with a header is refused.
+func (t *takenMessage) refuse(reason *refusal, header http.Header) {
+	t.refused, t.names = reason.withBody(t.message.Data), headerNames(header)
 }
 
 // checkMessage is checkHead for a message.
@@ -116,7 +118,7 @@ func messageHeader(m *consumers.Message) (h http.Header, isTooLarge bool) {
 		}
 	}
 	for _, p := range []struct{ name, value string }{
-		{MessageSubjectHeader, m.Subject}, {MessageKeyHeader, m.Key}, {MessagePositionHeader, m.Position},
+		{subjectHeader, m.Subject}, {keyHeader, m.Key}, {positionHeader, m.Position},
 	} {
 		if p.value != "" {
 			h.Set(p.name, headerValue(eventhook.SanitizeLabel(p.value)))
@@ -172,16 +174,4 @@ func (s *source) rejectionsOf(taken []takenMessage, now time.Time) (last []event
 		counts = append(counts, c)
 	}
 	return last, counts
-}
-
-// pauseFor waits. The error is that of ctx if it ends.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // MessageStore stores the events of messages. Store is that of *Batcher, and Stored returns which events are
@@ -35,9 +36,9 @@ const (
 )
 
 const (
-	messageRetry    = time.Second
-	maxMessageWait  = 30 * time.Second // until a quota is tried again
-	maxRefusedTimes = 3                // by the database, until a message is refused
+	messageRetry   = time.Second
+	maxMessageWait = 30 * time.Second // until a quota is tried again
+	maxRefusals    = 3                // of an event by the database, until its message is refused
 )
 
 // TakeMessages stores events of the first messages, and records why messages are refused, whose IsRefused it
@@ -57,25 +58,25 @@ func (h *Handler) TakeMessages(ctx context.Context, in Messages, store MessageSt
 			return 0, errSourceNotFound
 		}
 		in.Waits(why)
-		if err := pauseFor(ctx, wait); err != nil {
-			return 0, err
+		if !backoff.Sleep(ctx, wait) {
+			return 0, ctx.Err()
 		}
 	}
 }
 
 // takenMessages are messages that count against the limits and are stored next.
 type takenMessages struct {
-	handler *Handler
-	source  *source
-	list    []takenMessage
-	at      address
-	refused map[eventhook.EventID]int // how often the database has refused an event
+	handler  *Handler
+	source   *source
+	list     []takenMessage
+	at       address
+	refusals map[eventhook.EventID]int // how often the database has refused an event
 }
 
 // takeSome takes the messages that the limits allow now. If it takes none, it returns how long to wait, and why;
 // the time is 0 if the source does not exist.
 func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore) (t *takenMessages, wait time.Duration, why string) {
-	t = &takenMessages{handler: h, at: address{in.Tenant, in.Source}, refused: map[eventhook.EventID]int{}}
+	t = &takenMessages{handler: h, at: address{in.Tenant, in.Source}, refusals: map[eventhook.EventID]int{}}
 	if err := store.Ready(); err != nil {
 		return t, messageRetry, notReadyText
 	}
@@ -137,9 +138,9 @@ func (t *takenMessages) store(ctx context.Context, store MessageStore, waits fun
 			waits(notReadyText)
 			t.handler.logStore(t.at, err)
 		}
-		if err := pauseFor(ctx, messageRetry); err != nil {
+		if !backoff.Sleep(ctx, messageRetry) {
 			t.giveUp()
-			return 0, err
+			return 0, ctx.Err()
 		}
 	}
 }
@@ -211,13 +212,12 @@ func (t *takenMessages) refuseEvents() (isAgain bool) {
 		if one.refused != nil || one.event.Status != "" {
 			continue
 		}
-		if t.refused[one.event.ID]++; t.refused[one.event.ID] < maxRefusedTimes {
+		if t.refusals[one.event.ID]++; t.refusals[one.event.ID] < maxRefusals {
 			isAgain = true
 			continue
 		}
-		one.refused = (&refusal{outcome: OutcomeUnreadable, detail: "the database refuses the event"}).withBody(one.message.Data)
 		header, _ := messageHeader(one.message)
-		one.names = headerNames(header)
+		one.refuse(&refusal{outcome: OutcomeUnreadable, detail: "the database refuses the event"}, header)
 		t.source.account.Return(len(one.event.Headers)+len(one.event.Body), t.handler.now())
 	}
 	return isAgain

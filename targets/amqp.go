@@ -36,10 +36,10 @@ func (s *AMQP) Place() string {
 	return s.Exchange + " " + s.RoutingKey
 }
 
-// RoutingKeyOf returns the routing key of a message with a key.
+// RoutingKeyOf returns the routing key of a message with a key. A routing key of AMQP 0-9-1 is a short string, of at most
+// 255 bytes: a longer one is cut between two characters.
 func (s *AMQP) RoutingKeyOf(key string) string {
-	text := withKey(s.RoutingKey, key)
-	return text[:min(len(text), maxPlace)]
+	return eventhook.Truncate(withKey(s.RoutingKey, key), maxPlace)
 }
 
 var _ Broker = (*AMQP)(nil)

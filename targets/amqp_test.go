@@ -89,6 +89,13 @@ func TestKeysOfMessagesAreBounded(t *testing.T) {
 	}
 }
 
+func TestALongRoutingKeyIsCutBetweenCharacters(t *testing.T) {
+	s := targets.AMQP{RoutingKey: "order.{key}"}
+	if got, want := s.RoutingKeyOf(strings.Repeat("é", 127)), "order."+strings.Repeat("é", 124); got != want { // 255 bytes would cut a character
+		t.Errorf("got a routing key of %d bytes, %q; want %d", len(got), got, len(want))
+	}
+}
+
 func deliveryOf(e *eventhook.Event) *eventhook.Delivery {
 	return &eventhook.Delivery{ID: eventhook.NewID[eventhook.Delivery](noon), EventID: e.ID, TenantID: e.TenantID, Event: e}
 }

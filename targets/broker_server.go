@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// The types in this file say how to reach a broker, and with which credentials. Settings embed them:
-// those of targets, and those of the sources that consume messages.
+// The types in this file say how to reach a broker, and with which credentials. The settings of targets, and of the
+// sources that consume messages, embed them.
 
 // NATSServer is a server of NATS, or a cluster.
 type NATSServer struct {

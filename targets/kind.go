@@ -20,7 +20,7 @@ type Kind[S Checked] struct {
 	New  func() S
 }
 
-// Checked is the part of Settings that does not depend on what the settings are for.
+// Checked is the part of Settings that all tables share, also tables of settings that are not compiled.
 type Checked interface {
 	// Check reports every fault by its member. It quotes no value that may be a secret and modifies
 	// nothing.

@@ -68,9 +68,6 @@ func (s MessageSettings) compile(kind string, b Broker) (Effector, error) {
 // Broker returns the settings for the client. The caller must not modify them.
 func (m *Message) Broker() Broker { return m.broker }
 
-// Kind returns the type of the target, such as nats.
-func (m *Message) Kind() string { return m.kind }
-
 // Connection identifies a connection: two targets whose Connection is equal can share one. It is a
 // hash, and reveals no credentials.
 func (m *Message) Connection() string {

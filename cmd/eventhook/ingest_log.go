@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/natslog"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
@@ -76,7 +77,7 @@ func (g *gateway) ping(ctx context.Context) error {
 	switch {
 	case logErr == nil && dbErr == nil:
 		return nil
-	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)):
+	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)): // the ping may have used up the time of ctx
 		return &telemetry.OutageError{Outage: reasonOf(dbErr) + "; webhooks are accepted into the log, the API and the console answer 503"}
 	case logErr == nil:
 		return dbErr // an empty bucket has no sources
@@ -93,7 +94,7 @@ func reasonOf(err error) string {
 	return "the database does not answer"
 }
 
-// logSink stores the events of the log.
+// logSink stores the events of the log, and of messages that sources consume.
 type logSink struct {
 	*ingest.Batcher
 	*pg.DB
@@ -140,10 +141,8 @@ func (g *gateway) prepareLater(ctx context.Context) error {
 			failure = err.Error()
 			g.log.Warn("the database cannot be used yet; webhooks are accepted into the log meanwhile", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, interval) {
 			return nil
-		case <-time.After(interval):
 		}
 	}
 	return nil

@@ -4,7 +4,7 @@ import "github.com/eventhook/eventhook"
 
 // Config limits the sources that consume messages.
 type Config struct {
-	Sources int `config:"sources"` // that this instance consumes at most at once; 0: none
+	Sources int `config:"sources"` // the maximum that this instance consumes at once; 0: it consumes no source
 }
 
 // maxSources bounds the connections and the memory of an instance.

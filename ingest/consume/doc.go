@@ -1,7 +1,7 @@
 // Package consume runs the consumers of the sources that consume messages of brokers.
 //
 // One instance consumes a source at a time: the holder of its lease. Each instance with room claims its share of the
-// sources, renews its leases every two seconds, and releases those beyond its share. If an instance ends without a
+// sources, renews its leases every two seconds, and releases leases beyond its share. If an instance ends without a
 // release, its leases expire, and other instances claim the sources.
 //
 //	claimed    the consumer connects to the broker
@@ -15,6 +15,6 @@
 // that a message becomes two events. A consumer that waits for long gives its messages back to the broker, so that the
 // broker does not take them for lost.
 //
-// Storing fails: the same events are stored again. The settlement fails: the messages come again, and become
-// duplicates. The leases cannot be renewed: all consumers stop before the leases expire.
+// If storing fails, the same events are stored again. If the settlement fails, the messages come again, and become
+// duplicates. If the leases cannot be renewed, all consumers stop before the leases expire.
 package consume

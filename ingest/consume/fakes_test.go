@@ -16,6 +16,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -164,6 +165,7 @@ type queue struct {
 	receive   error
 	settleErr error
 	wait      chan struct{} // unless nil, Take waits for it
+	every     time.Duration // unless 0, Take waits so long, and takes one message
 	slow      chan struct{} // unless nil, Close waits for it
 	changed   chan struct{}
 }
@@ -253,8 +255,15 @@ func (q *queue) Open(_ context.Context, p consumers.Place) (consumers.Consumer, 
 // Take is ingest.Handler.TakeMessages.
 func (q *queue) Take(ctx context.Context, in ingest.Messages) (int, error) {
 	q.mu.Lock()
-	gate := q.wait
+	gate, every := q.wait, q.every
 	q.mu.Unlock()
+	if every > 0 {
+		in.List = in.List[:1]
+		in.Waits("the rate limit is reached")
+		if !backoff.Sleep(ctx, every) {
+			return 0, ctx.Err()
+		}
+	}
 	if gate != nil {
 		in.Waits("the quota is reached")
 		select {

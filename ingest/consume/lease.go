@@ -1,7 +1,6 @@
 package consume
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -36,9 +35,9 @@ type Store interface {
 	// ConsumerDemand records that this instance takes part with a capacity. It returns the number of
 	// sources to consume, and the capacities of all instances that take part, with this one.
 	ConsumerDemand(ctx context.Context, capacity int) (sources int, capacities []int, err error)
-	// ClaimConsumers claims at most max sources that no instance has: those of the tenants with the fewest leases
-	// first, and of a tenant those that have been free for longest. If overdue is not 0, it claims
-	// only those that no instance has had for that time.
+	// ClaimConsumers claims at most max sources that no instance has. Sources of the tenants with the fewest leases
+	// come first, and of one tenant the sources that have been free for longest. If overdue is not 0, ClaimConsumers
+	// claims only sources that have been free for that time.
 	ClaimConsumers(ctx context.Context, max int, lease, overdue time.Duration) ([]Lease, error)
 	// ReleaseConsumers ends leases, so that other instances may claim the sources at once.
 	ReleaseConsumers(ctx context.Context, leases []Lease) error
@@ -49,7 +48,7 @@ type Store interface {
 // shareOf returns the number of sources that an instance should consume: the smallest number with which all
 // instances together, each within its capacity, consume all sources.
 func shareOf(sources int, capacities []int) int {
-	sorted := slices.SortedFunc(slices.Values(capacities), cmp.Compare[int])
+	sorted := slices.Sorted(slices.Values(capacities))
 	left := sources
 	for i, capacity := range sorted {
 		rest := len(sorted) - i

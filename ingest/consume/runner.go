@@ -39,7 +39,7 @@ const (
 	claimTimeout = 5 * time.Second
 	// leasePart is the part of a lease that renewEvery and claimTimeout never exceed.
 	leasePart = 5
-	// overdueAfter is how long a source may be without a consumer until an instance beyond its share takes it.
+	// overdueAfter is how long a source may be without a consumer until an instance that has its share already takes it.
 	overdueAfter = 5 * time.Second
 )
 
@@ -49,7 +49,7 @@ type Runner struct {
 	Deps
 
 	// Used by Run only.
-	running   map[eventhook.SourceID]*worker // with those that are stopping
+	running   map[eventhook.SourceID]*worker // also workers that are stopping
 	renewedAt time.Time                      // when the leases were last renewed
 
 	memory   *memory

@@ -38,8 +38,8 @@ func (r *Runner) releaseStuck(n int) {
 	}
 }
 
-// reap removes the consumers that have ended. It ends the leases that are released, and starts the others that this
-// instance has again.
+// reap removes the consumers that have ended. It ends the leases that are released, and starts the
+// consumers of the other leases that this instance has again.
 func (r *Runner) reap(ctx context.Context) {
 	var released []Lease
 	for id, w := range r.running {

@@ -232,6 +232,23 @@ func TestWaitingMessagesAreGivenBack(t *testing.T) {
 	})
 }
 
+// The last message of a batch waits for the first ones, too.
+func TestMessagesBehindSlowOnesAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("a"), newQueue()
+		q.every = 8 * time.Second
+		one := start(s, q, "one", 10)
+		defer one.stop()
+		q.publish("a", 1, 4)
+		pass(20*time.Second + time.Second/2)
+		if q.consumers("a") != 0 || q.rest() != 2 {
+			t.Errorf("after 20 s, %d consumers hold messages and %d messages are not settled; want none and 2", q.consumers("a"), q.rest())
+		}
+		pass(time.Second + 2*q.every) // the first pause: messages were stored
+		q.consumed(t, "a", 4)
+	})
+}
+
 func TestAPanicOfAClientIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newLeases("a"), newQueue()

@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/panics"
 )
 
@@ -108,14 +109,14 @@ func (w *worker) run() {
 	pause := firstPause
 	for w.ctx.Err() == nil {
 		began := w.Now()
-		hasStored, err := w.guarded()
+		hasSettled, err := w.guarded()
 		if w.ctx.Err() != nil {
 			return
 		}
-		if hasStored {
+		if hasSettled {
 			pause = firstPause
 		}
-		if hasStored || w.Now().Sub(began) >= stuckAfter {
+		if hasSettled || w.Now().Sub(began) >= stuckAfter {
 			w.setUseful()
 		}
 		switch {
@@ -125,22 +126,13 @@ func (w *worker) run() {
 		default:
 			w.set(eventhook.ConsumerFailed, err.Error())
 		}
-		wait(w.ctx, pause)
+		backoff.Sleep(w.ctx, pause)
 		pause = min(2*pause, maxPause) //nolint:mnd // doubles
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // guarded is consume. A panic is an error, so that a message that a client cannot decode does not end the instance.
-func (w *worker) guarded() (hasStored bool, err error) {
+func (w *worker) guarded() (hasSettled bool, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = panics.Recovered(panics.Loop, reason)
@@ -151,8 +143,8 @@ func (w *worker) guarded() (hasStored bool, err error) {
 	return w.consume()
 }
 
-// consume connects to the broker and consumes messages until an error. hasStored says that messages were settled.
-func (w *worker) consume() (hasStored bool, err error) {
+// consume connects to the broker and consumes messages until an error. hasSettled says that messages were settled.
+func (w *worker) consume() (hasSettled bool, err error) {
 	source, err := w.Sources.FindSource(w.ctx, w.lease.TenantSlug, w.lease.Slug)
 	if err != nil || source.Consume == nil {
 		return false, errNoRead
@@ -174,14 +166,16 @@ func (w *worker) consume() (hasStored bool, err error) {
 		return false, err
 	}
 	defer c.Close()
-	for w.set(eventhook.ConsumerRunning, ""); ; hasStored = true {
+	for w.set(eventhook.ConsumerRunning, ""); ; {
 		list, err := c.Receive(w.ctx, messagesOf(source))
 		if err != nil {
-			return hasStored, err
+			return hasSettled, err
 		}
 		w.setLag(c.Lag())
-		if err := w.store(c, list); err != nil {
-			return hasStored, err
+		settled, err := w.store(c, list)
+		hasSettled = hasSettled || settled > 0
+		if err != nil {
+			return hasSettled, err
 		}
 	}
 }
@@ -208,27 +202,28 @@ func messagesOf(s eventhook.Source) int {
 	return max(1, min(maxMessages, heldSeconds*l.RequestsPerSecond, heldSeconds*l.RequestsPerMinute/seconds))
 }
 
-// store stores the events of messages and settles the messages, part by part as the limits allow.
-func (w *worker) store(c consumers.Consumer, list []*consumers.Message) error {
-	for len(list) > 0 {
-		done, err := w.take(list)
-		if done > 0 {
-			if err := w.settle(c, list[:done]); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-		list = list[done:]
-		w.set(eventhook.ConsumerRunning, "")
-	}
-	return nil
-}
-
-func (w *worker) take(list []*consumers.Message) (done int, err error) {
+// store stores the events of messages and settles the messages, part by part as the limits allow, within holdTime. It
+// returns how many messages were settled.
+func (w *worker) store(c consumers.Consumer, list []*consumers.Message) (settled int, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, holdTime)
 	defer cancel()
+	for settled < len(list) {
+		done, err := w.take(ctx, list[settled:])
+		if done > 0 {
+			if err := w.settle(c, list[settled:settled+done]); err != nil {
+				return settled, err
+			}
+		}
+		settled += done
+		if err != nil {
+			return settled, err
+		}
+		w.set(eventhook.ConsumerRunning, "")
+	}
+	return settled, nil
+}
+
+func (w *worker) take(ctx context.Context, list []*consumers.Message) (done int, err error) {
 	done, err = w.Take(ctx, ingest.Messages{Tenant: w.lease.TenantSlug, Source: w.lease.Slug, List: list,
 		Waits: func(reason string) { w.set(eventhook.ConsumerWaiting, reason) }})
 	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {

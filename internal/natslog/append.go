@@ -3,6 +3,7 @@ package natslog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -53,16 +54,23 @@ func (l *Log) Append(ctx context.Context, e *eventhook.Event) error {
 	}
 }
 
+// Error codes of JetStream, from server/errors.json of nats-server.
+const (
+	accountLimit jetstream.ErrorCode = 10002 // resource limits exceeded for account
+	noResources  jetstream.ErrorCode = 10023 // insufficient resources
+	noStorage    jetstream.ErrorCode = 10047 // insufficient storage resources available
+	notStored    jetstream.ErrorCode = 10077 // with the reason, such as: maximum bytes exceeded
+)
+
 // appendError returns ingest.ErrLogFull for the errors of a stream, an account or a server that has
 // reached its bound.
 func appendError(err error) error {
-	const resources, storeFailed, accountLimit = 10023, 10077, 10002
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
+	api, isAnswer := errors.AsType[*jetstream.APIError](err)
+	if !isAnswer {
 		return err
 	}
-	switch code := int(api.ErrorCode); {
-	case code == storeFailed && strings.Contains(api.Description, "maximum"), code == resources, code == accountLimit, code == 10047:
+	isOfStream := api.ErrorCode == notStored && strings.Contains(api.Description, "maximum")
+	if isOfStream || slices.Contains([]jetstream.ErrorCode{accountLimit, noResources, noStorage}, api.ErrorCode) {
 		return ingest.ErrLogFull
 	}
 	return err

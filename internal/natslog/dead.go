@@ -18,7 +18,7 @@ type suspects struct {
 	refusals map[uint64]int // by sequence
 }
 
-// add adds refusals to those of a message and returns all.
+// add adds refusals to a message, and returns the number of all its refusals.
 func (s *suspects) add(sequence uint64, refusals int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -203,7 +203,7 @@ func (l *Log) setUp(ctx context.Context) error {
 	return nil
 }
 
-// deadShare is the part of max_bytes that dead messages may take.
+// Dead messages may take max_bytes/deadShare, and at least minDead bytes.
 const (
 	deadShare = 10
 	minDead   = 16 << 20
@@ -236,7 +236,7 @@ func (l *Log) look(ctx context.Context) {
 	}
 	looking, cancel := context.WithTimeout(ctx, l.Config.AppendTimeout)
 	defer cancel()
-	err := error(nil)
+	var err error
 	if !l.isReady.Load() {
 		if err = l.setUp(looking); err == nil {
 			l.isReady.Store(true)

@@ -10,7 +10,7 @@ import (
 )
 
 // version is the first byte of each message. An instance that does not know a version leaves the
-// message to others.
+// message to other instances.
 const version = 1
 
 // envelope has the fields of an event that a message carries besides headers and body.

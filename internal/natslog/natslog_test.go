@@ -19,7 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*Server).startGWReplyMapExpiration.func1"))
+	const server = "github.com/nats-io/nats-server/v2/server."
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(server+"(*Server).startGWReplyMapExpiration.func1"),
+		goleak.IgnoreAnyFunction(server+"(*fileStore).flushStreamStateLoop")) // of a stream that a server creates while it stops
 }
 
 // sink is a database in memory.

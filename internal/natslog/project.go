@@ -12,13 +12,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // CopyStore reads copies of sources from the database.
 type CopyStore interface {
+	// SourceCopies returns at most limit sources whose ids are greater than after, in the order of their ids.
 	SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]eventhook.SourceCopy, error)
+	// SourceCopiesOf returns a source, or all sources of a tenant if slug is "".
 	SourceCopiesOf(ctx context.Context, tenant, slug string) ([]eventhook.SourceCopy, error)
-	// WithSourceCopies calls do while this instance alone may write copies.
+	// WithSourceCopies calls do while this instance, and no other, may write copies, until ctx ends. The context of
+	// do ends when another instance may write them.
 	WithSourceCopies(ctx context.Context, do func(context.Context) error) error
 }
 
@@ -62,7 +66,7 @@ func (p *Projector) Changed(tenant, source string) {
 	}
 }
 
-// takeChanges returns what has changed since the last call.
+// takeChanges returns the changes since the last call.
 func (p *Projector) takeChanges() (changed []changedSources, isAll bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,13 +91,13 @@ func (p *Projector) Run(ctx context.Context) error {
 			}
 			if !p.log.isReady.Load() {
 				p.Changed("", "")
-				pause(ctx, retryWait)
+				backoff.Sleep(ctx, retryWait)
 				continue
 			}
 			if err := p.copyChanges(ctx); err != nil && ctx.Err() == nil {
 				p.log.Log.Warn("sources could not be copied into the log of webhooks; trying again", "error", err)
 				p.Changed("", "")
-				pause(ctx, time.Second)
+				backoff.Sleep(ctx, time.Second)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/panics"
 )
 
@@ -47,11 +48,11 @@ const (
 // is being stored then are stored and acknowledged, or delivered again to another instance.
 func (l *Log) Run(ctx context.Context, sink Sink) error {
 	var running sync.WaitGroup
-	defer running.Wait()
 	running.Go(panics.Guarded(func() { l.watch(ctx) }))
 	for range l.Ingest.Writers {
 		running.Go(panics.Guarded(func() { l.take(ctx, sink) }))
 	}
+	running.Wait()
 	return nil
 }
 
@@ -59,30 +60,21 @@ func (l *Log) Run(ctx context.Context, sink Sink) error {
 func (l *Log) take(ctx context.Context, sink Sink) {
 	for ctx.Err() == nil {
 		if !l.isReady.Load() || sink.Ready() != nil {
-			pause(ctx, retryWait)
+			backoff.Sleep(ctx, retryWait)
 			continue
 		}
-		batch, err := l.fetch(ctx)
+		messages, err := l.fetch(ctx)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Debug("cannot take webhooks from the log; trying again", "error", err)
-			pause(ctx, retryWait)
+			backoff.Sleep(ctx, retryWait)
 		}
-		if len(batch) > 0 {
-			l.store(ctx, sink, batch)
+		if len(messages) > 0 {
+			l.store(ctx, sink, messages)
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// fetch takes the messages of one batch. It waits for the first one, and then takes those that are there,
+// fetch takes the messages of one batch. It waits for the first one, and then takes the messages that are there,
 // up to about the bytes of a commit. It sets no limit of bytes in the request: the leader of a consumer
 // with replicas reports that such a request ends before it sends the messages, which are lost then until
 // Options.AckWait.

@@ -100,7 +100,7 @@ func (s *Sources) copied(ctx context.Context, tenant, source string) (eventhook.
 var errIncomplete = errors.New("the log of webhooks has no copy of the sources yet")
 
 // IsComplete reports whether the bucket has a copy of all sources, so that webhooks can be accepted
-// without the database.
+// without the database. Each of its two requests ends with ctx, or after 5 seconds if ctx has no deadline.
 func (l *Log) IsComplete(ctx context.Context) bool {
 	kv, err := l.js.KeyValue(ctx, l.bucket())
 	if err != nil {

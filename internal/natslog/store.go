@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // taken is a message with its event.
@@ -16,7 +17,7 @@ type taken struct {
 	jetstream.Msg
 	event    *eventhook.Event
 	sequence uint64
-	again    bool // it was delivered before: its event may be stored
+	again    bool // the message was delivered before: its event may be stored
 }
 
 // batch has the messages that a loop has taken and still has to store.
@@ -28,7 +29,7 @@ type batch struct {
 	extended time.Time
 }
 
-// store stores messages and acknowledges them. Those that are left when ctx ends are delivered to another
+// store stores messages and acknowledges them. Messages that are left when ctx ends are delivered to another
 // instance.
 func (l *Log) store(ctx context.Context, sink Sink, messages []jetstream.Msg) {
 	b := &batch{Log: l, sink: sink, extended: time.Now()}
@@ -63,13 +64,14 @@ func (l *Log) open(m jetstream.Msg) (t taken, ok bool) {
 		_ = m.NakWithDelay(l.AckWait) // an instance of the later version may take it
 		return t, false
 	}
-	meta, _ := m.Metadata() // every message of a consumer has it
 	if err != nil {
 		l.bury(m, err)
 		return t, false
 	}
-	if meta == nil {
-		return taken{m, e, 0, true}, true
+	meta, err := m.Metadata()
+	if err != nil { // every message of a consumer has it
+		l.bury(m, err)
+		return t, false
 	}
 	return taken{m, e, meta.Sequence.Stream, meta.NumDelivered > 1}, true
 }
@@ -104,8 +106,7 @@ func (b *batch) storeTogether(ctx context.Context) {
 			b.separate(ctx, len(part))
 			return
 		}
-		pause(ctx, retryWait)
-		if ctx.Err() != nil {
+		if !backoff.Sleep(ctx, retryWait) {
 			return
 		}
 		b.extend()

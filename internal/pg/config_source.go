@@ -126,7 +126,7 @@ func (db *DB) openSource(r sourceRow) (s eventhook.Source, unopened, err error) 
 	return s, unopened, json.Unmarshal(r.Settings, &s.SourceSettings)
 }
 
-// openConsume sets Consume. The error says that its secrets do not open.
+// openConsume sets Consume. After an error its secrets, or all of its settings, are missing.
 func (db *DB) openConsume(s *eventhook.Source, c consumed) error {
 	if len(c.Consume) == 0 {
 		return nil

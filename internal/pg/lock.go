@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/internal/backoff"
 )
 
 // The advisory locks that instances hold for long. Each has a connection of its own.
@@ -21,15 +23,13 @@ func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) err
 		if err := db.withLock(ctx, lockSourceCopies, do); err != nil && ctx.Err() == nil {
 			db.log.Debug("the lock of the copies of sources is free again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lockEvery):
-		}
+		backoff.Sleep(ctx, lockEvery)
 	}
 	return nil
 }
 
-// withLock calls do with a lock, or returns nil at once if another instance has it.
+// withLock calls do with a lock, or returns nil at once if another instance has it. The error is that of do, or says
+// why the lock was lost before.
 func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, db.work.Config().ConnConfig)
 	if err != nil {
@@ -51,19 +51,16 @@ func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context)
 		defer close(checked)
 		lose(checkLock(held, conn))
 	}()
-	err = do(held)
-	lose(err)
+	lose(do(held))
 	<-checked
-	return err
+	return context.Cause(held)
 }
 
 // checkLock returns when the connection of a lock has broken, or ctx has ended.
 func checkLock(ctx context.Context, conn *pgx.Conn) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, lockEvery) {
 			return ctx.Err()
-		case <-time.After(lockEvery):
 		}
 		checking, cancel := context.WithTimeout(ctx, lockEvery)
 		err := conn.Ping(checking)

@@ -25,8 +25,8 @@ const (
 	// amqpHeartbeat is the interval of heartbeats. After 1.5 intervals without a sign of the server, the
 	// connection is closed.
 	amqpHeartbeat = 10 * time.Second
-	// closeTime is how long Close waits for the answer of the server.
-	closeTime = time.Second
+	// amqpCloseTimeout is how long Close waits for the answer of the server.
+	amqpCloseTimeout = time.Second
 )
 
 // amqpConnection publishes to RabbitMQ, or to another server for AMQP 0-9-1, with publisher confirms.
@@ -60,7 +60,7 @@ func (b *Brokers) openAMQP(ctx context.Context, s *targets.AMQP) (Connection, er
 func (b *Brokers) dialAMQP(ctx context.Context, s *targets.AMQPServer, credit *credit) (net.Conn, error) {
 	var secure *tls.Config
 	if s.UsesTLS() {
-		secure = b.tlsConfig(s.CA)
+		secure = b.TLSConfig(s.CA)
 	}
 	return b.dial(ctx, s.Address(), secure, credit)
 }
@@ -181,12 +181,12 @@ func (c *amqpConnection) publishAlone(ctx context.Context, p amqpMessage) error 
 // IsClosed implements Connection.
 func (c *amqpConnection) IsClosed() bool { return c.conn.IsClosed() }
 
-// Close implements Connection. It waits for the answer of the server for closeTime. If the library does
+// Close implements Connection. It waits for the answer of the server for amqpCloseTimeout. If the library does
 // not read any more, because the server sent answers that belong to no method, it notices that the
 // network is closed by its next heartbeat.
 func (c *amqpConnection) Close() {
 	go func() { _ = c.conn.Close() }() // an error: it was closed
-	late := time.NewTimer(closeTime)
+	late := time.NewTimer(amqpCloseTimeout)
 	defer late.Stop()
 	select {
 	case <-c.ended:

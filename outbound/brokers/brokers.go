@@ -35,7 +35,7 @@ type Dialer interface {
 // Deps are the dependencies of Brokers.
 type Deps struct {
 	Dialer Dialer
-	// RootCAs are the trusted authorities; nil: those of the system.
+	// RootCAs are the trusted authorities; nil: the authorities of the system.
 	RootCAs *x509.CertPool
 	Tracer  Tracer // may be nil
 	Name    string // by which the gateway introduces itself, such as eventhook/1.2.3
@@ -118,13 +118,13 @@ func (b *Brokers) opener(to targets.Broker) (func(ctx context.Context) (Connecti
 	return nil, fmt.Errorf("this program has no client for %T", to)
 }
 
-// tlsConfig returns the configuration of TLS connections. ca, unless empty, replaces the trusted
-// authorities.
-func (d Deps) tlsConfig(ca string) *tls.Config {
+// TLSConfig returns the configuration of TLS connections. ca, unless empty, has the authorities in PEM
+// that replace the trusted ones; it must have been checked.
+func (d Deps) TLSConfig(ca string) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.RootCAs}
 	if ca != "" {
 		c.RootCAs = x509.NewCertPool()
-		c.RootCAs.AppendCertsFromPEM([]byte(ca)) // was checked
+		c.RootCAs.AppendCertsFromPEM([]byte(ca))
 	}
 	return c
 }

@@ -29,7 +29,7 @@ type consumer struct {
 
 var _ consumers.Consumer = (*consumer)(nil)
 
-// OpenConsumer connects to the broker of a source. The error is described for users. The connection is
+// OpenConsumer connects to the broker of a source; SQS is connected by the first call of Receive. The error is described for users. The connection is
 // not one of the pool: the caller bounds the number of consumers.
 func (b *Brokers) OpenConsumer(ctx context.Context, p consumers.Place) (consumers.Consumer, error) {
 	began := b.Now()
@@ -51,7 +51,7 @@ func (b *Brokers) openReceiver(ctx context.Context, p consumers.Place) (receiver
 	case *consumers.RedisStream:
 		return b.consumeRedis(ctx, s, p)
 	case *consumers.SQS:
-		return b.consumeSQS(s, p.Limits)
+		return b.consumeSQS(s, p.Limits), nil
 	}
 	return nil, fmt.Errorf("this program has no client for %T", p.Settings)
 }

@@ -27,7 +27,7 @@ type amqpReceiver struct {
 }
 
 func (b *Brokers) consumeAMQP(ctx context.Context, s *consumers.AMQP, limits consumers.Limits) (receiver, error) {
-	network, err := b.dialAMQP(ctx, &s.AMQPServer, newCredit(math.MaxInt64)) // the window bounds what is read
+	network, err := b.dialAMQP(ctx, &s.AMQPServer, newCredit(math.MaxInt64)) // the window bounds the bytes
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (r *amqpReceiver) consume(prefetch int) (err error) {
 	return err
 }
 
-// receive waits for one message, and takes those that were sent behind it.
+// receive waits for one message, and takes the messages that were sent behind it.
 func (r *amqpReceiver) receive(ctx context.Context, max int) (list []*consumers.Message, err error) {
 	for size := 0; len(list) < max && size < r.max; size += len(list[len(list)-1].Data) {
 		var d amqp.Delivery
@@ -164,8 +164,8 @@ func (*amqpReceiver) lag() (int64, bool) { return 0, false }
 
 // close ends the connection. The server puts messages without an acknowledgement back into the queue.
 func (r *amqpReceiver) close() {
-	late := time.AfterFunc(closeTime, func() { _ = r.window.Close() }) // which may be full, and read nothing
-	_ = r.conn.CloseDeadline(time.Now().Add(closeTime))
+	late := time.AfterFunc(amqpCloseTimeout, func() { _ = r.window.Close() }) // which may be full, and read nothing
+	_ = r.conn.CloseDeadline(time.Now().Add(amqpCloseTimeout))
 	late.Stop()
 	_ = r.window.Close()
 	if r.deliveries == nil {

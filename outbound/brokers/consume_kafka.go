@@ -27,12 +27,13 @@ const (
 
 // kafkaReceiver consumes a topic as a member of a consumer group. While records are not settled, the group
 // waits with a rebalance, as long as its rebalance timeout lasts. If a record is settled too late, the
-// commit fails, and another member gets the record, too.
+// commit fails, and another member gets the record, too. Of kafkaConnection it uses the dialer and the state of the
+// brokers; it produces no records.
 type kafkaReceiver struct {
 	*kafkaConnection
-	topic  string
-	unsent int             // records that are not settled
-	behind map[int32]int64 // records that wait in each partition; guarded by mu
+	topic     string
+	unsettled int             // records that were received and are not settled
+	behind    map[int32]int64 // records that wait in each partition; guarded by mu
 }
 
 func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits consumers.Limits) (receiver, error) {
@@ -86,8 +87,8 @@ func (r *kafkaReceiver) check(ctx context.Context) error {
 	return nil
 }
 
-// receive polls until there are records. Meanwhile it watches whether the brokers answer, because the
-// client itself waits for them without an end.
+// receive polls until there are records. After each poll without records it pings the brokers, because the
+// client waits for silent brokers without an end.
 func (r *kafkaReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
 		polling, cancel := context.WithTimeout(ctx, kafkaIdle)
@@ -101,7 +102,7 @@ func (r *kafkaReceiver) receive(ctx context.Context, max int) ([]*consumers.Mess
 		if err := r.pollError(ctx, fetches); err != nil {
 			return nil, kafkaConsumerFailure(err)
 		}
-		if err := r.isAnswered(ctx); err != nil {
+		if err := r.ping(ctx); err != nil {
 			return nil, kafkaConsumerFailure(r.trouble(err))
 		}
 	}
@@ -139,7 +140,8 @@ func (r *kafkaReceiver) pollError(ctx context.Context, fetches kgo.Fetches) erro
 	return nil
 }
 
-func (r *kafkaReceiver) isAnswered(ctx context.Context) error {
+// ping returns an error if no broker answers within kafkaSilence.
+func (r *kafkaReceiver) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kafkaSilence)
 	defer cancel()
 	return r.client.Ping(ctx)
@@ -154,7 +156,7 @@ func (r *kafkaReceiver) messages(fetches kgo.Fetches) (list []*consumers.Message
 			r.behind[p.Partition] = max(0, p.HighWatermark-record.Offset-1)
 		}
 	})
-	r.unsent += len(list)
+	r.unsettled += len(list)
 	return list
 }
 
@@ -188,7 +190,7 @@ func (r *kafkaReceiver) settle(ctx context.Context, done []*consumers.Message) e
 	if err := r.client.CommitRecords(ctx, records...); err != nil {
 		return kafkaConsumerFailure(err)
 	}
-	if r.unsent -= len(done); r.unsent <= 0 {
+	if r.unsettled -= len(done); r.unsettled <= 0 {
 		r.client.AllowRebalance()
 	}
 	return nil

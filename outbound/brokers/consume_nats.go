@@ -25,18 +25,20 @@ const (
 
 // natsReceiver consumes a stream of JetStream through a durable consumer.
 type natsReceiver struct {
-	conn     *nats.Conn
-	consumer jetstream.Consumer
-	credit   *credit
-	limits   consumers.Limits
-	window   int // messages that the consumer delivers without an acknowledgement
-	held     []jetstream.Msg
-	waiting  int64 // messages in the stream after the last one
-	isKnown  bool
+	conn         *nats.Conn
+	consumer     jetstream.Consumer
+	credit       *credit
+	limits       consumers.Limits
+	window       int  // messages that the consumer delivers without an acknowledgement
+	isReplicated bool // the consumer has more than one server
+	pace         pace
+	held         []jetstream.Msg // that are not settled
+	waiting      int64           // messages in the stream after the last one
+	isKnown      bool
 }
 
 func (b *Brokers) consumeNATS(ctx context.Context, s *consumers.NATS, limits consumers.Limits) (receiver, error) {
-	r := &natsReceiver{credit: newCredit(minCredit), limits: limits}
+	r := &natsReceiver{credit: newCredit(minCredit), limits: limits, pace: newPace(limits.Bytes/2, natsAckPending)}
 	conn, js, err := b.connectNATS(ctx, &s.NATSServer, limits.Bytes/2, r.credit)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,9 @@ func (b *Brokers) consumeNATS(ctx context.Context, s *consumers.NATS, limits con
 		conn.Close()
 		return nil, natsConsumerFailure(err)
 	}
-	c := r.consumer.CachedInfo().Config
+	info := r.consumer.CachedInfo()
+	r.isReplicated = info.Cluster != nil && len(info.Cluster.Replicas) > 0
+	c := info.Config
 	if c.AckPolicy != jetstream.AckExplicitPolicy {
 		conn.Close()
 		return nil, refusedf("the consumer has no explicit acknowledgements (ack policy %s): messages could be lost", c.AckPolicy)
@@ -72,7 +76,7 @@ func natsConsumer(ctx context.Context, js jetstream.JetStream, s *consumers.NATS
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: natsAckWait, MaxAckPending: natsAckPending})
 }
 
-// receive waits for one message, and takes those that are there behind it.
+// receive waits for one message, and takes the messages that are there behind it.
 func (r *natsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
 		list, err := r.fetch(ctx, max)
@@ -91,40 +95,51 @@ func (r *natsReceiver) fetch(ctx context.Context, max int) ([]*consumers.Message
 	defer end()
 	waiting, cancel := context.WithTimeout(ctx, natsWait)
 	defer cancel()
-	first, err := collectNATS(r.consumer.Fetch(1, jetstream.FetchContext(waiting)))
+	first, err := r.collect(r.consumer.Fetch(1, jetstream.FetchContext(waiting)))
 	switch {
 	case ctx.Err() != nil:
-		r.held = append(r.held, first...)
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, r.failure(err)
 	case len(first) == 0:
 		return nil, r.failure(r.conn.FlushWithContext(limited)) // the server may be silent
 	}
-	r.held = append(r.held, first...)
-	messages := []*consumers.Message{r.message(first[0])}
-	more := min(max-1, int(min(r.waiting, natsAckPending)), r.window-len(r.held))
-	if space := r.limits.Bytes/2 - len(first[0].Data()); more > 0 && space > 0 {
-		const briefly = time.Second
-		rest, err := collectNATS(r.consumer.Fetch(more, jetstream.FetchMaxBytes(space), jetstream.FetchMaxWait(briefly)))
-		if err != nil {
-			return nil, r.failure(err)
-		}
-		r.held = append(r.held, rest...)
-		for _, m := range rest {
-			messages = append(messages, r.message(m))
-		}
+	requested := min(max, r.pace.count)
+	rest, err := r.fetchMore(requested-1, len(first[0].Data))
+	if err != nil {
+		return nil, r.failure(err)
 	}
-	return messages, nil
+	list := append(first, rest...)
+	r.pace.adjust(requested, list)
+	return list, nil
 }
 
-// collectNATS returns the messages of a request. A request that ends without a message is no error.
-func collectNATS(batch jetstream.MessageBatch, err error) (list []jetstream.Msg, _ error) {
+// fetchMore takes at most n messages that are there behind one of size bytes. A request to a replicated consumer has no
+// limit of bytes, but that of pace: its leader reports that such a request has ended before it sends the messages, and
+// the client drops messages behind the end. They would be delivered again after the consumer's AckWait.
+func (r *natsReceiver) fetchMore(n, size int) ([]*consumers.Message, error) {
+	n = min(n, int(min(r.waiting, natsAckPending)), r.window-len(r.held))
+	space := r.limits.Bytes/2 - size
+	if n <= 0 || space <= 0 {
+		return nil, nil
+	}
+	const briefly = time.Second
+	options := []jetstream.FetchOpt{jetstream.FetchMaxWait(briefly)}
+	if !r.isReplicated {
+		options = append(options, jetstream.FetchMaxBytes(space))
+	}
+	return r.collect(r.consumer.Fetch(n, options...))
+}
+
+// collect returns the messages of a request, which are held until they are settled. A request that ends without a
+// message is no error.
+func (r *natsReceiver) collect(batch jetstream.MessageBatch, err error) (list []*consumers.Message, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	for m := range batch.Messages() {
-		list = append(list, m)
+	for raw := range batch.Messages() {
+		r.held = append(r.held, raw)
+		list = append(list, r.message(raw))
 	}
 	err = batch.Error()
 	for _, none := range []error{nats.ErrTimeout, jetstream.ErrNoMessages, context.DeadlineExceeded, context.Canceled} {

@@ -2,7 +2,6 @@ package brokers
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"net"
 	"strings"
@@ -24,8 +23,8 @@ const (
 	maxRedisFields = 200
 )
 
-// redisReceiver consumes a stream as one consumer of a group. Its name is derived from the source: the
-// entries that an instance has taken and not acknowledged are those of the next instance.
+// redisReceiver consumes a stream as one consumer of a group. The name of the consumer is derived from the source, so
+// that the next instance continues with the entries that the last one has taken and not acknowledged.
 //
 // An entry that the targets of this gateway have added has the fields content-type, data, and ce- with the
 // attributes. The data of other entries is the field data, or payload, if they have one, and else a JSON object of all
@@ -36,24 +35,20 @@ type redisReceiver struct {
 	replies *smallReplies
 	credit  *credit
 	limits  consumers.Limits
-	args    struct{ stream, group, consumer string }
+	names   struct{ stream, group, consumer string }
 
-	// next is the entry behind which pending entries are read: those that were taken and not
-	// acknowledged. ">" means that there are none, and new entries are taken.
-	next    string
-	count   int // entries of the next command
-	largest int // bytes of the largest entry; it halves with each answer of smaller ones
+	// next is the entry behind which pending entries are read, which were taken and not acknowledged. ">" means
+	// that all of them were read, and new entries are taken.
+	next string
+	pace pace
 }
 
 func (b *Brokers) consumeRedis(ctx context.Context, s *consumers.RedisStream, p consumers.Place) (receiver, error) {
-	var secure *tls.Config
-	if s.UsesTLS() {
-		secure = b.tlsConfig(s.CA)
-	}
-	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0", count: 1}
-	r.args.stream, r.args.group, r.args.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
+	r := &redisReceiver{credit: newCredit(minCredit), limits: p.Limits, next: "0",
+		pace: newPace(p.Limits.Bytes/2, maxRedisCount)}
+	r.names.stream, r.names.group, r.names.consumer = s.Stream, s.Group, "eventhook-"+p.Source.String()
 	var err error
-	if r.network, err = b.dial(ctx, s.Address(), secure, r.credit); err != nil {
+	if r.network, err = b.dialRedis(ctx, &s.RedisServer, r.credit); err != nil {
 		return nil, err
 	}
 	r.replies = &smallReplies{Conn: r.network}
@@ -78,7 +73,7 @@ func (r *redisReceiver) createGroup(startAt string) error {
 	if startAt == consumers.Newest {
 		start = "$"
 	}
-	_, err := r.conn.Do("XGROUP", "CREATE", r.args.stream, r.args.group, start)
+	_, err := r.conn.Do("XGROUP", "CREATE", r.names.stream, r.names.group, start)
 	switch {
 	case err == nil, !isReply(err):
 		return err
@@ -91,10 +86,10 @@ func (r *redisReceiver) createGroup(startAt string) error {
 }
 
 // receive takes pending entries first, and then waits for new ones. It begins with one entry, because no
-// command limits the bytes of the answer; see adjust.
+// command limits the bytes of the answer.
 func (r *redisReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
 	for {
-		list, err := r.read(ctx, min(r.count, max))
+		list, err := r.read(ctx, min(r.pace.count, max))
 		switch {
 		case err != nil:
 			return nil, redisConsumerFailure(err)
@@ -112,13 +107,13 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 	r.replies.lists = outerLists + count*(perEntry+maxRedisFields)
 	limited, cancel := context.WithTimeout(ctx, redisWait+redisSilence)
 	defer cancel()
-	args := redis.Args{"GROUP", r.args.group, r.args.consumer, "COUNT", count}
+	args := redis.Args{"GROUP", r.names.group, r.names.consumer, "COUNT", count}
 	if r.next == ">" {
 		args = args.Add("BLOCK", redisWait.Milliseconds())
 	}
 	var reply any
 	err := within(limited, r.network, func() (err error) {
-		reply, err = r.conn.Do("XREADGROUP", args.Add("STREAMS", r.args.stream, r.next)...)
+		reply, err = r.conn.Do("XREADGROUP", args.Add("STREAMS", r.names.stream, r.next)...)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -128,26 +123,11 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 		return nil, err
 	}
 	list, err := r.messages(reply)
-	r.adjust(count, list)
+	r.pace.adjust(count, list)
 	if len(list) > 0 && r.next != ">" {
 		r.next = list[len(list)-1].Handle.(string) //nolint:forcetypeassert // of this receiver
 	}
 	return list, err
-}
-
-// adjust sets the number of entries of the next command after an answer to a command for count entries: at most
-// four times as many, and so few that entries of the known sizes are half of what the receiver may hold.
-func (r *redisReceiver) adjust(count int, list []*consumers.Message) {
-	const growth, share, decay = 4, 2, 2
-	r.largest = max(1, r.largest/decay)
-	for _, m := range list {
-		size := len(m.Data)
-		for _, h := range m.Headers {
-			size += len(h.Name) + len(h.Value)
-		}
-		r.largest = max(r.largest, size)
-	}
-	r.count = max(1, min(count*growth, maxRedisCount, r.limits.Bytes/share/r.largest))
 }
 
 // messages reads the answer: a list of streams, each with a list of entries, each with its id and a list of
@@ -180,13 +160,13 @@ func (r *redisReceiver) messages(reply any) (list []*consumers.Message, err erro
 }
 
 func (r *redisReceiver) message(id string, raw any) *consumers.Message {
-	m := &consumers.Message{Subject: r.args.stream}
+	m := &consumers.Message{Subject: r.names.stream}
 	if fields, err := redis.ByteSlices(raw, nil); err == nil && len(fields)%2 == 0 {
-		m = redisMessage(r.args.stream, fields)
+		m = redisMessage(r.names.stream, fields)
 	} else {
 		m.Unreadable = "the entry was deleted from the stream"
 	}
-	m.Position, m.Handle = r.args.stream+"/"+id, id
+	m.Position, m.Handle = r.names.stream+"/"+id, id
 	return m
 }
 
@@ -210,8 +190,9 @@ func redisMessage(stream string, fields [][]byte) *consumers.Message {
 	return m
 }
 
+// settle acknowledges messages, also the refused ones: Redis has no dead letters.
 func (r *redisReceiver) settle(ctx context.Context, done []*consumers.Message) error {
-	ids := redis.Args{r.args.stream, r.args.group}
+	ids := redis.Args{r.names.stream, r.names.group}
 	for _, m := range done {
 		ids = ids.Add(m.Handle)
 	}

@@ -30,10 +30,11 @@ type sqsReceiver struct {
 	held     []*string // receipt handles of messages that are not settled
 }
 
-func (b *Brokers) consumeSQS(s *consumers.SQS, limits consumers.Limits) (receiver, error) {
+// consumeSQS performs no I/O: the first call of receive connects.
+func (b *Brokers) consumeSQS(s *consumers.SQS, limits consumers.Limits) receiver {
 	r := &sqsReceiver{http: b.sqsHTTP(int64(limits.Bytes) * sqsEscaping), settings: s}
 	r.client = sqsClient(&s.SQSQueue, r.http)
-	return r, nil
+	return r
 }
 
 func (r *sqsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {

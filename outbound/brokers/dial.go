@@ -21,14 +21,15 @@ func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config, 
 	if secure == nil {
 		return c, nil
 	}
-	return b.handshake(ctx, c, address, secure)
+	return handshake(ctx, c, address, secure)
 }
 
-// handshake makes a TLS handshake with the server at an address. After an error the connection is
-// closed.
-func (b *Brokers) handshake(ctx context.Context, c net.Conn, address string, secure *tls.Config) (net.Conn, error) {
-	secure.ServerName, _, _ = net.SplitHostPort(address)
-	t := tls.Client(c, secure)
+// handshake makes a TLS handshake with the server at an address. It does not change config. After an
+// error the connection is closed.
+func handshake(ctx context.Context, c net.Conn, address string, config *tls.Config) (net.Conn, error) {
+	config = config.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(address)
+	t := tls.Client(c, config)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
 		return nil, err

@@ -2,7 +2,6 @@ package brokers
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"sync"
 	"time"
@@ -26,7 +25,7 @@ const (
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
 	kafkaRefresh = 250 * time.Millisecond
-	// kafkaLinger is how long a record waits for others. Messages that are sent at once get into one
+	// kafkaLinger is how long a record waits for further records. Messages that are sent at once get into one
 	// request; without a wait each request would have few of them.
 	kafkaLinger = 200 * time.Microsecond
 )
@@ -76,7 +75,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 // dialer returns a function that connects to a broker, also to one that the cluster advertises.
 func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
-	config := b.tlsConfig(s.CA)
+	config := b.TLSConfig(s.CA)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.sockets.Add(1) > maxKafkaSockets {
 			c.sockets.Add(-1)
@@ -84,7 +83,9 @@ func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 		}
 		conn, err := b.Dialer.DialContext(ctx, network, address)
 		if err == nil && s.UsesTLS() {
-			conn, err = handshake(ctx, conn, config, address)
+			limited, cancel := context.WithTimeout(ctx, kafkaHandshake)
+			conn, err = handshake(limited, conn, address, config)
+			cancel()
 		}
 		if err != nil {
 			c.sockets.Add(-1)
@@ -92,20 +93,6 @@ func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 		}
 		return &kafkaSocket{conn, sync.OnceFunc(func() { c.sockets.Add(-1) })}, nil
 	}
-}
-
-// handshake makes a TLS connection. It closes conn if that fails.
-func handshake(ctx context.Context, conn net.Conn, config *tls.Config, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, kafkaHandshake)
-	defer cancel()
-	config = config.Clone()
-	config.ServerName, _, _ = net.SplitHostPort(address)
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secured, nil
 }
 
 // kafkaSocket counts open connections.

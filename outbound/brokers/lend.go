@@ -2,7 +2,6 @@ package brokers
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 
 	"github.com/eventhook/eventhook"
@@ -32,7 +31,3 @@ func Lend[C Lendable](ctx context.Context, from *Brokers, tenant eventhook.Tenan
 func (b *Brokers) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return b.dial(ctx, address, nil, newCredit(minCredit))
 }
-
-// TLSConfig returns the configuration of TLS connections. ca, unless empty, replaces the trusted
-// authorities.
-func (d Deps) TLSConfig(ca string) *tls.Config { return d.tlsConfig(ca) }

@@ -63,6 +63,52 @@ func TestRunClosesTheConnectionsInAnyCase(t *testing.T) {
 	}
 }
 
+// Package outbound recovers from a panic of an attempt. The next message opens another connection.
+func TestAConnectionWhoseOpeningPanickedIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tenant := brokers.New(brokers.Deps{Now: time.Now}), eventhook.NewID[eventhook.Tenant](time.Now())
+		func() {
+			defer func() { _ = recover() }()
+			_, _, _ = brokers.Lend(t.Context(), b, tenant, "a", func(context.Context) (*lent, error) { panic("a defect of a client") })
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), forever)
+		defer cancel()
+		_, release, err := brokers.Lend(ctx, b, tenant, "a", func(context.Context) (*lent, error) { return &lent{}, nil })
+		if err != nil {
+			t.Fatalf("the next message got no connection: %v", err)
+		}
+		release()
+		if n := b.Open(); n != 1 {
+			t.Errorf("%d connections are open, want 1", n)
+		}
+	})
+}
+
+// tracer counts the attempts that it is notified of.
+type tracer struct{ attempts int }
+
+func (c *tracer) Sent(*eventhook.Delivery, int, string, eventhook.Attempt) { c.attempts++ }
+
+// The dispatcher makes an attempt of the class busy again and does not count it.
+func TestAnAttemptWithoutAConnectionIsNotTraced(t *testing.T) {
+	f := open(t, `{"type":"redis_stream","url":"redis://127.0.0.1:1","stream":"orders"}`)
+	traced := &tracer{}
+	f.brokers.Tracer = traced
+	if a := f.send(f.delivery("application/json", order)); a.ErrorClass != eventhook.ErrorConnect || traced.attempts != 1 {
+		t.Errorf("got %s: %s, and %d attempts were traced; want 1 that could not connect", a.ErrorClass, a.Error, traced.attempts)
+	}
+	for i := range 50 { // as many as a tenant may have
+		_, release, err := brokers.Lend(t.Context(), f.brokers, f.tenant, fmt.Sprint(i), func(context.Context) (*lent, error) { return &lent{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	if a := f.send(f.delivery("application/json", order)); a.ErrorClass != eventhook.ErrorBusy || traced.attempts != 1 {
+		t.Errorf("got %s: %s, and %d attempts were traced; want busy, and no further one", a.ErrorClass, a.Error, traced.attempts)
+	}
+}
+
 // slow is a connection whose server keeps Close waiting.
 type slow struct{ closed *atomic.Int32 }
 

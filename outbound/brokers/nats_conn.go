@@ -62,7 +62,7 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	if !said.Required && !said.Available {
 		return errNoTLS
 	}
-	c.Conn, err = d.brokers.handshake(d.ctx, c.Conn, address, d.brokers.tlsConfig(d.ca))
+	c.Conn, err = handshake(d.ctx, c.Conn, address, d.brokers.TLSConfig(d.ca))
 	return err
 }
 
@@ -86,8 +86,8 @@ func readLine(c net.Conn, limit int) ([]byte, error) {
 	return nil, errNoNATS
 }
 
-// Bounds of what a server of NATS may send to a publisher, which receives acknowledgements only, in
-// bytes.
+// Bounds of what a server of NATS may send, in bytes: a line, and a message to a publisher, which receives
+// acknowledgements only.
 const (
 	maxNATSLine    = 128 << 10
 	maxNATSMessage = 1 << 20

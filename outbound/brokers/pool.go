@@ -49,7 +49,9 @@ func newPool(now func() time.Time) *pool {
 	return &pool{now: now, entries: map[poolKey]*pooled{}, tenants: map[eventhook.TenantID]int{}, closing: map[eventhook.TenantID]int{}}
 }
 
-var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; it is sent again"}
+var errPoolFull = &Error{eventhook.ErrorBusy, "not sent: the gateway has too many open connections to brokers; the gateway sends the message again"}
+
+var errNotOpened = &Error{eventhook.ErrorClosed, "the gateway failed to open the connection; see its log"}
 
 // get returns the open connection of a key, or opens it. Concurrent calls open it once. The caller
 // must call release when it has finished. An open connection is used until it is closed by the other
@@ -60,11 +62,7 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 		return nil, nil, err
 	}
 	if isNew {
-		e.c, e.err = open(ctx)
-		close(e.opened)
-		if e.err != nil {
-			p.remove(key, e)
-		}
+		p.open(ctx, key, e, open)
 	}
 	select {
 	case <-e.opened:
@@ -77,6 +75,19 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 		return nil, nil, e.err
 	}
 	return e.c, func() { p.release(e) }, nil
+}
+
+// open opens the connection of a new entry. The entry of a connection that could not be opened, also
+// because of a panic, from which the dispatcher recovers, leaves the pool.
+func (p *pool) open(ctx context.Context, key poolKey, e *pooled, open func(context.Context) (Lendable, error)) {
+	e.err = errNotOpened
+	defer func() {
+		close(e.opened)
+		if e.err != nil {
+			p.remove(key, e)
+		}
+	}()
+	e.c, e.err = open(ctx)
 }
 
 // reserve returns the entry of a key with one more user. If there is none, it returns a new entry,

@@ -41,7 +41,7 @@ func (b *Brokers) openPubSub(_ context.Context, s *targets.PubSub) (Connection, 
 	const maxAnswer = 64 << 10
 	c := &pubsubConnection{}
 	c.conn, err = grpc.NewClient("passthrough:///"+s.Server(), grpc.WithContextDialer(c.dialer(b.Dialer)),
-		grpc.WithTransportCredentials(pubsubTLS{credentials.NewTLS(b.tlsConfig("")), c}),
+		grpc.WithTransportCredentials(pubsubTLS{credentials.NewTLS(b.TLSConfig("")), c}),
 		grpc.WithPerRPCCredentials(oauth.TokenSource{TokenSource: tokens}), grpc.WithUserAgent(b.Name),
 		grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {

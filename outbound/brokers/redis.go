@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -14,11 +15,7 @@ import (
 )
 
 func (b *Brokers) openRedisStream(ctx context.Context, s *targets.RedisStream) (Connection, error) {
-	var secure *tls.Config
-	if s.UsesTLS() {
-		secure = b.tlsConfig(s.CA)
-	}
-	network, err := b.dial(ctx, s.Address(), secure, newCredit(minCredit))
+	network, err := b.dialRedis(ctx, &s.RedisServer, newCredit(minCredit))
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +29,14 @@ func (b *Brokers) openRedisStream(ctx context.Context, s *targets.RedisStream) (
 	c.running.Go(c.write)
 	c.running.Go(c.read)
 	return c, nil
+}
+
+func (b *Brokers) dialRedis(ctx context.Context, s *targets.RedisServer, credit *credit) (net.Conn, error) {
+	var secure *tls.Config
+	if s.UsesTLS() {
+		secure = b.TLSConfig(s.CA)
+	}
+	return b.dial(ctx, s.Address(), secure, credit)
 }
 
 // greet authenticates and selects the database.

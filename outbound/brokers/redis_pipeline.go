@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of commands that wait to be written, and maxPending of those
+	// maxQueued is the maximum number of commands that wait to be written, and maxPending of commands
 	// that wait for their replies.
 	maxQueued, maxPending = slots, 16 * slots
 	// maxSilence is the time after which a server that replies to nothing is given up.
@@ -27,7 +27,7 @@ type redisConnection struct {
 	now     func() time.Time
 	queue   chan *redisCommand // to the writer
 	pending chan *redisCommand // from the writer to the reader
-	silent  atomic.Int64       // since when the oldest pending command has waited without a reply, in Unix ns
+	waiting atomic.Int64       // since when the oldest pending command has waited for a reply, in Unix ns
 	running sync.WaitGroup
 
 	once  sync.Once
@@ -65,7 +65,7 @@ func (c *redisConnection) add(ctx context.Context, x *redisCommand) (string, err
 		}
 	case <-ctx.Done():
 		x.abandoned.Store(true)
-		if since := time.Unix(0, c.silent.Load()); len(c.pending) > 0 && c.now().Sub(since) >= maxSilence {
+		if since := time.Unix(0, c.waiting.Load()); len(c.pending) > 0 && c.now().Sub(since) >= maxSilence {
 			c.end(context.DeadlineExceeded) // the network may be cut, and TCP would notice it much later
 		}
 		return "", ctx.Err()
@@ -94,7 +94,7 @@ func (c *redisConnection) write() {
 // before it.
 func (c *redisConnection) writeOne(x *redisCommand) error {
 	if len(c.pending) == 0 {
-		c.silent.Store(c.now().UnixNano())
+		c.waiting.Store(c.now().UnixNano())
 	}
 	select {
 	case c.pending <- x:
@@ -127,7 +127,7 @@ func (c *redisConnection) read() {
 			c.end(fatal)
 			return
 		}
-		c.silent.Store(c.now().UnixNano())
+		c.waiting.Store(c.now().UnixNano())
 		select {
 		case x := <-c.pending:
 			x.reply, x.err = reply, err

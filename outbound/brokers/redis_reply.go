@@ -41,7 +41,7 @@ func knownRedisFailure(err error) *Error {
 	return redisReplies[code]
 }
 
-// redisFailure describes the errors of a server. It returns others unchanged.
+// redisFailure describes the errors of a server. It returns other errors unchanged.
 func redisFailure(err error) error {
 	if known := knownRedisFailure(err); known != nil {
 		return known

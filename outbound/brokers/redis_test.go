@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -71,6 +72,16 @@ func TestRedisStreamsOfKeysAndDatabases(t *testing.T) {
 	}
 	if n := s.do(t, 3, "XLEN", "orders:c-42"); n != int64(1) {
 		t.Errorf("the stream of the key has %v entries in its database, want 1", n)
+	}
+}
+
+// The receipt of a stream with a long name is cut between two characters.
+func TestALongReceiptIsText(t *testing.T) {
+	s := newRedis(t)
+	f := open(t, s.target(map[string]any{"stream": strings.Repeat("{key}", 10)}))
+	a := f.sent(f.delivery("application/json", `{"customer":{"id":"`+strings.Repeat("é", 100)+`"}}`))
+	if !utf8.ValidString(a.Excerpt) || len(a.Excerpt) < eventhook.MaxExcerpt-utf8.UTFMax {
+		t.Errorf("got a receipt of %d bytes, %q", len(a.Excerpt), a.Excerpt)
 	}
 }
 

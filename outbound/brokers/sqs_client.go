@@ -43,7 +43,7 @@ func (b *Brokers) sqsHTTP(maxAnswer int64) sqsHTTP {
 	const maxHeaders, handshake = 64 << 10, 10 * time.Second
 	return sqsHTTP{maxAnswer: maxAnswer, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext: b.Dialer.DialContext, TLSClientConfig: b.tlsConfig(""), TLSHandshakeTimeout: handshake,
+			DialContext: b.Dialer.DialContext, TLSClientConfig: b.TLSConfig(""), TLSHandshakeTimeout: handshake,
 			MaxConnsPerHost: slots, MaxIdleConnsPerHost: slots, IdleConnTimeout: maxIdle,
 			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
@@ -64,7 +64,7 @@ func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
 	return a, nil
 }
 
-// Codes of answers: see "Common errors" in the API reference of Amazon SQS, and those of SendMessage.
+// Codes of answers: see "Common errors" in the API reference of Amazon SQS, and the errors of SendMessage.
 var (
 	sqsLoginCodes = []string{
 		"InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity", "OptInRequired", "NotAuthorized",

@@ -31,10 +31,8 @@ func (t *transport) Send(ctx context.Context, d *eventhook.Delivery, attempt int
 	if err != nil {
 		a.ErrorClass, a.Error = t.brokers.Describe(ctx, t.message.Broker().Server(), a.StartedAt, err)
 	}
-	a.Excerpt = receipt[:min(len(receipt), eventhook.MaxExcerpt)]
-	if t.brokers.Tracer != nil {
-		t.brokers.Tracer.Sent(d, attempt, t.message.Broker().Server(), a)
-	}
+	a.Excerpt = eventhook.Truncate(receipt, eventhook.MaxExcerpt)
+	t.brokers.Trace(d, attempt, t.message.Broker().Server(), a)
 	return a
 }
 
@@ -45,6 +43,14 @@ func (t *transport) publish(ctx context.Context, m targets.CloudEvent) (receipt 
 	}
 	defer release()
 	return c.Publish(ctx, t.message.Broker(), m)
+}
+
+// Trace notifies the Tracer, if there is one, of an attempt that counts: the dispatcher makes an attempt of the class
+// busy again.
+func (d Deps) Trace(x *eventhook.Delivery, attempt int, server string, a eventhook.Attempt) {
+	if d.Tracer != nil && a.ErrorClass != eventhook.ErrorBusy {
+		d.Tracer.Sent(x, attempt, server, a)
+	}
 }
 
 // Describe returns the class and the message of a failed attempt to send to a host, which began at a

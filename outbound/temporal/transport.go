@@ -38,9 +38,7 @@ func (t *transport) Send(ctx context.Context, d *eventhook.Delivery, attempt int
 		a.ErrorClass, a.Error = t.brokers.Describe(ctx, t.target.Address, a.StartedAt, err)
 	}
 	a.StatusCode, a.Excerpt = receipt.status, eventhook.Truncate(receipt.text, eventhook.MaxExcerpt)
-	if t.brokers.Tracer != nil {
-		t.brokers.Tracer.Sent(d, attempt, t.target.Address, a)
-	}
+	t.brokers.Trace(d, attempt, t.target.Address, a)
 	return a
 }
 
