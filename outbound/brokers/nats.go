@@ -74,11 +74,18 @@ func useCredentials(o *nats.Options, text string) error {
 	return nil
 }
 
+// maxNATSSubject is the maximum size of a subject in bytes. A server closes the connection, which other messages use,
+// at a protocol line of 4096 bytes (max_control_line), and the line has a reply subject and sizes, too.
+const maxNATSSubject = 2048
+
 // Publish implements Connection. The message id of JetStream is the id of the delivery, so that a
 // stream stores a repetition within its duplicate window once.
 func (c *natsConnection) Publish(ctx context.Context, b targets.Broker, m targets.CloudEvent) (string, error) {
 	s := b.(*targets.NATS) //nolint:forcetypeassert // the connection was opened for it
 	msg := &nats.Msg{Subject: s.SubjectOf(m.Key), Data: m.Data, Header: nats.Header{}}
+	if len(msg.Subject) > maxNATSSubject {
+		return "", Errorf(eventhook.ErrorRefused, "the subject has %d bytes with the key of the event; the gateway sends at most %d", len(msg.Subject), maxNATSSubject)
+	}
 	if m.ContentType != "" {
 		msg.Header.Set("Content-Type", headerText(m.ContentType))
 	}

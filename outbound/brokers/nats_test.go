@@ -109,6 +109,15 @@ func TestCoreNATSNeedsNoStream(t *testing.T) {
 	}
 }
 
+func TestALongSubjectOfNATSDoesNotCloseTheConnection(t *testing.T) {
+	s := newNATS(t)
+	f := open(t, s.target(map[string]any{"subject": "orders" + strings.Repeat(".{key}", 40), "delivery": "core"}))
+	if got := f.send(f.delivery("application/json", strings.Replace(order, "c-42", strings.Repeat("c", 200), 1))); got.ErrorClass != eventhook.ErrorRefused {
+		t.Errorf("a subject of 8 KB: got %+v, want the class refused", got)
+	}
+	f.sent(f.delivery("application/json", order))
+}
+
 func TestNATSRefusesSubjectsWithoutPermission(t *testing.T) {
 	s := natstest.New(t, func(o *server.Options) {
 		o.Users = []*server.User{{Username: "gateway", Password: secret, Permissions: &server.Permissions{
