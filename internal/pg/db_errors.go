@@ -41,8 +41,9 @@ const (
 )
 
 // translate translates an error of a statement. An eventhook.Error stays as it is.
-// pgx.ErrNoRows becomes ErrNotFound, a database that is down and a statement timeout become
-// KindUnavailable, and a violated unique constraint becomes KindConflict. Any other error is wrapped with the operation.
+// pgx.ErrNoRows becomes ErrNotFound. A database that is down or does not answer in time, and a statement timeout,
+// become KindUnavailable. A violated unique constraint becomes KindConflict. Any other error is wrapped with the
+// operation.
 func translate(act string, err error) error {
 	if err == nil {
 		return nil
@@ -52,6 +53,10 @@ func translate(act string, err error) error {
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrNotFound
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !isDown(err) { // of the caller, or of a pool whose database hangs
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database does not answer; try again.", RetryAfter: time.Second,
+			Cause: fmt.Errorf("%s: %w", act, err)}
 	}
 	if isDown(err) {
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
