@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -265,8 +267,17 @@ func TestMessagesOfASourceThatDoesNotConsumeAreNotTaken(t *testing.T) {
 	}
 }
 
-func TestASourceThatConsumesMessagesAcceptsNoWebhook(t *testing.T) {
-	s := newMessages(t)
-	s.wantStatus(t, webhook("{}"), 401)
-	s.wantStored(t, 0)
+// The URL of such a source answers as that of a source that does not exist, also if the source is read from a copy.
+func TestASourceThatConsumesMessagesHasNoURL(t *testing.T) {
+	for _, isCopy := range []bool{false, true} {
+		s := newMessages(t, func(s *eventhook.Source) { s.IsCopy = isCopy })
+		for _, r := range []*http.Request{webhook("{}"), httptest.NewRequest(http.MethodGet, webhook("").URL.String(), nil)} {
+			s.wantStatus(t, r, 404)
+		}
+		s.wantStored(t, 0)
+		rejected := &rejectionStore{}
+		if s.record(t, rejected); rejected.tries() > 0 {
+			t.Errorf("copy %t: got the rejections %v, want none", isCopy, rejected.written())
+		}
+	}
 }
