@@ -255,6 +255,25 @@ func TestTheRateLimitSlowsMessages(t *testing.T) {
 	}
 }
 
+// A raised quota counts soon, although the quota that is used up lasts until the end of the day.
+func TestMessagesNoticeARaisedQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMessages(t, quota(perDay(1)))
+		s.wantTaken(t, 1, messageAt("p1", "{}"))
+		time.AfterFunc(5*time.Second, func() {
+			s.sources.mu.Lock()
+			s.sources.list[0].Quota = perDay(2)
+			s.sources.mu.Unlock()
+			s.handler.InvalidateTenant("acme")
+		})
+		began := time.Now()
+		done, waits, err := s.take(t.Context(), messageAt("p2", "{}"))
+		if took := time.Since(began); done != 1 || err != nil || took > 7*time.Second || len(waits) == 0 || !strings.Contains(waits[0], "max_events_per_day") {
+			t.Errorf("took %d messages after %s (%v, %v), want one within 2 s of the change", done, took, waits, err)
+		}
+	})
+}
+
 func TestMessagesOfASourceThatDoesNotConsumeAreNotTaken(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"a disabled source":          func(s *eventhook.Source) { s.IsEnabled = false },
