@@ -17,7 +17,7 @@ const (
 type ConsumerState struct {
 	Status   ConsumerStatus
 	Error    string     // why it is not running, for users; "" if it is
-	Since    time.Time  // when it got the status
+	Since    time.Time  // when it got the status; of stopped: the last change of the source or the tenant
 	Instance InstanceID // zero if no instance consumes the source
 	Lag      *int64     // messages that wait at the broker; nil if the broker does not tell
 }

@@ -1404,7 +1404,7 @@ type Consumer struct {
 	// Lag Messages that wait at the broker, as far as the broker told it; null if it did not.
 	Lag *int64 `json:"lag"`
 
-	// Since When it got the status.
+	// Since When it got the status. Of stopped: when the disabled source, or the tenant that is not active, was last changed.
 	Since time.Time `json:"since"`
 
 	// Status running: an instance consumes the messages. waiting: the gateway takes no messages now. failed: the broker cannot be used; the gateway tries again. stopped: the source is disabled, or its tenant is not active.
@@ -7551,4 +7551,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "7a266853cbb570899174d5dcf4b5598763806e1187a2f5b18514ff016b198f68"
+const generatedFrom = "f8af09bc39bcdd949036621355503a485d8eea536230b14f2681448e7913777d"

@@ -333,9 +333,9 @@ func (h *Handler) findSource(ctx context.Context, at address) (*source, *refusal
 	}
 	src, err := h.sources.Get(ctx, at)
 	switch {
-	case err == nil:
+	case err == nil && src.config.Consume == nil:
 		return src, nil
-	case eventhook.KindOf(err) == eventhook.KindNotFound:
+	case err == nil, eventhook.KindOf(err) == eventhook.KindNotFound: // a source that consumes messages has no URL
 		return nil, &refusal{outcome: OutcomeNotFound}
 	case ctx.Err() != nil:
 		return nil, &refusal{outcome: OutcomeUnreadable} // the sender is gone

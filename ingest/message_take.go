@@ -37,8 +37,8 @@ const (
 
 const (
 	messageRetry   = time.Second
-	maxMessageWait = 30 * time.Second // until a quota is tried again
-	maxRefusals    = 3                // of an event by the database, until its message is refused
+	maxMessageWait = 2 * time.Second // until a quota is tried again: it may have been raised
+	maxRefusals    = 3               // of an event by the database, until its message is refused
 )
 
 // TakeMessages stores events of the first messages, and records why messages are refused, whose IsRefused it

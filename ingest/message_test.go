@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -253,6 +255,25 @@ func TestTheRateLimitSlowsMessages(t *testing.T) {
 	}
 }
 
+// A raised quota counts soon, although the quota that is used up lasts until the end of the day.
+func TestMessagesNoticeARaisedQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMessages(t, quota(perDay(1)))
+		s.wantTaken(t, 1, messageAt("p1", "{}"))
+		time.AfterFunc(5*time.Second, func() {
+			s.sources.mu.Lock()
+			s.sources.list[0].Quota = perDay(2)
+			s.sources.mu.Unlock()
+			s.handler.InvalidateTenant("acme")
+		})
+		began := time.Now()
+		done, waits, err := s.take(t.Context(), messageAt("p2", "{}"))
+		if took := time.Since(began); done != 1 || err != nil || took > 7*time.Second || len(waits) == 0 || !strings.Contains(waits[0], "max_events_per_day") {
+			t.Errorf("took %d messages after %s (%v, %v), want one within 2 s of the change", done, took, waits, err)
+		}
+	})
+}
+
 func TestMessagesOfASourceThatDoesNotConsumeAreNotTaken(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"a disabled source":          func(s *eventhook.Source) { s.IsEnabled = false },
@@ -265,8 +286,17 @@ func TestMessagesOfASourceThatDoesNotConsumeAreNotTaken(t *testing.T) {
 	}
 }
 
-func TestASourceThatConsumesMessagesAcceptsNoWebhook(t *testing.T) {
-	s := newMessages(t)
-	s.wantStatus(t, webhook("{}"), 401)
-	s.wantStored(t, 0)
+// The URL of such a source answers as that of a source that does not exist, also if the source is read from a copy.
+func TestASourceThatConsumesMessagesHasNoURL(t *testing.T) {
+	for _, isCopy := range []bool{false, true} {
+		s := newMessages(t, func(s *eventhook.Source) { s.IsCopy = isCopy })
+		for _, r := range []*http.Request{webhook("{}"), httptest.NewRequest(http.MethodGet, webhook("").URL.String(), nil)} {
+			s.wantStatus(t, r, 404)
+		}
+		s.wantStored(t, 0)
+		rejected := &rejectionStore{}
+		if s.record(t, rejected); rejected.tries() > 0 {
+			t.Errorf("copy %t: got the rejections %v, want none", isCopy, rejected.written())
+		}
+	}
 }

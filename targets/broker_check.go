@@ -59,11 +59,13 @@ func checkServer(f *eventhook.Faults, member, text, example string, schemes ...s
 	checkServers(f, member, text, example, schemes...)
 }
 
-// addressOf returns the host and the port of a URL that was checked. ports are the default ports of
-// its schemes.
-func addressOf(text string, ports map[string]string) string {
+// brokerPorts are the default ports of the schemes.
+var brokerPorts = map[string]string{"nats": "4222", "tls": "4222", "amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
+
+// addressOf returns the host and the port of a URL that was checked.
+func addressOf(text string) string {
 	u := parsed(text)
-	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme]))
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), brokerPorts[u.Scheme]))
 }
 
 // parsed returns a URL. A URL that was not checked may be empty.

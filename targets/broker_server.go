@@ -110,11 +110,8 @@ func (s *AMQPServer) Check() (f eventhook.Faults) {
 // Server names the server for users. It has no credentials.
 func (s *AMQPServer) Server() string { return hostsOf(s.URL) }
 
-// amqpPorts are the default ports of the schemes.
-var amqpPorts = map[string]string{"amqp": "5672", "amqps": "5671"}
-
 // Address returns the host and the port of the server.
-func (s *AMQPServer) Address() string { return addressOf(s.URL, amqpPorts) }
+func (s *AMQPServer) Address() string { return addressOf(s.URL) }
 
 // UsesTLS reports whether connections use TLS.
 func (s *AMQPServer) UsesTLS() bool { return parsed(s.URL).Scheme == "amqps" }
@@ -152,11 +149,8 @@ func (s *RedisServer) Check() (f eventhook.Faults) {
 // Server names the server for users. It has no credentials.
 func (s *RedisServer) Server() string { return hostsOf(s.URL) }
 
-// redisPorts are the default ports of the schemes.
-var redisPorts = map[string]string{"redis": "6379", "rediss": "6379"}
-
 // Address returns the host and the port of the server.
-func (s *RedisServer) Address() string { return addressOf(s.URL, redisPorts) }
+func (s *RedisServer) Address() string { return addressOf(s.URL) }
 
 // UsesTLS reports whether connections use TLS.
 func (s *RedisServer) UsesTLS() bool { return parsed(s.URL).Scheme == "rediss" }

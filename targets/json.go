@@ -34,7 +34,8 @@ func (all Table[S]) Parse(raw json.RawMessage, secret func(member, text string) 
 			}
 		}
 	}
-	for _, fault := range s.Check() { // a member of the wrong type is reported once
+	unfit = append(unfit, k.checkTexts(s)...)
+	for _, fault := range s.Check() { // a member that is unfit is reported once
 		if !slices.ContainsFunc(unfit, func(f eventhook.Fault) bool { return f.Location == fault.Location }) {
 			faults = append(faults, fault)
 		}

@@ -232,6 +232,50 @@ func TestKeepSecretsOfConnections(t *testing.T) {
 	}
 }
 
+// A secret is kept for a server that has it already: the default port, the path and the order of servers do not count.
+func TestKeepSecretsOfServers(t *testing.T) {
+	settings := map[string]string{"redis": `"stream":"s"`, "amqp": `"routing_key":"k"`, "nats": `"subject":"s"`, "kafka": `"topic":"t"`}
+	text := func(kind, servers, password string) string {
+		typ, member := kind, "url"
+		if kind == "redis" {
+			typ = "redis_stream"
+		}
+		if kind == "kafka" {
+			member = "brokers"
+		}
+		return fmt.Sprintf(`{"type":%q,%q:%q,"username":"u","password":%q,%s}`, typ, member, servers, password, settings[kind])
+	}
+	for _, c := range []struct {
+		kind, have, want string
+		isKept           bool
+	}{
+		{"redis", "redis://h.example", "redis://h.example:6379/5", true},
+		{"redis", "redis://h.example:6379/5", "redis://H.example", true},
+		{"redis", "redis://h.example", "rediss://h.example", true},
+		{"redis", "rediss://h.example", "redis://h.example", false},
+		{"redis", "redis://h.example", "redis://h.example:6380", false},
+		{"redis", "redis://h.example", "redis://h.example.evil.example", false},
+		{"redis", "redis://k.example", "redis://\u212a.example", false}, // the Kelvin sign, whose lower case is k
+		{"amqp", "amqp://h.example", "amqp://h.example:5672/other", true},
+		{"amqp", "amqps://h.example/a", "amqps://h.example:5671/b", true},
+		{"amqp", "amqp://h.example:5671", "amqps://h.example", true},
+		{"amqp", "amqp://h.example", "amqps://h.example", false}, // another port
+		{"amqp", "amqps://h.example", "amqp://h.example:5671", false},
+		{"nats", "nats://a.example", "tls://a.example:4222", true},
+		{"nats", "nats://a.example,nats://b.example:4222", "nats://b.example, nats://a.example", true},
+		{"nats", "nats://a.example,nats://b.example", "nats://b.example", true},
+		{"nats", "nats://a.example", "nats://a.example,nats://b.example", false},
+		{"nats", "tls://a.example", "nats://a.example", false},
+		{"kafka", "a.example:9092,b.example:9092", "B.example:9092", true},
+		{"kafka", "a.example:9092", "a.example:9093", false},
+	} {
+		_, faults := targets.KeepSecrets([]eventhook.Target{read(t, text(c.kind, c.want, "[redacted]"))}, []eventhook.Target{read(t, text(c.kind, c.have, hush))})
+		if isKept := len(faults) == 0; isKept != c.isKept {
+			t.Errorf("%s to %s: kept is %t, want %t (%v)", c.have, c.want, isKept, c.isKept, faults)
+		}
+	}
+}
+
 func TestFaultsOfTheAuthOfATarget(t *testing.T) {
 	for claim, c := range map[string]struct{ settings, fault string }{
 		"with auth_header":      {`"auth_header":"x","auth":{"type":"basic","username":"u","password":"p"}`, "auth"},

@@ -128,7 +128,8 @@ func (x secret) recipients() string {
 func (x secret) keepsRecipient(stored, updated Checked) bool {
 	to, other := x.recipient.in(stored).String(), x.recipient.in(updated).String()
 	isWeaker := func(guard member) bool { return guard.isWeaker(stored, updated) }
-	if to != other && !eventhook.SameOrigin(to, other) || addsLabel(stored, updated) || slices.ContainsFunc(x.guards, isWeaker) {
+	isSame := to == other || eventhook.SameOrigin(to, other) || sendsToSame(to, other)
+	if !isSame || addsLabel(stored, updated) || slices.ContainsFunc(x.guards, isWeaker) {
 		return false
 	}
 	return x.auth(stored) == nil || x.auth(updated) == nil || x.auth(stored).KeepsSecretsOf(*x.auth(updated))

@@ -2,7 +2,10 @@ package targets
 
 import (
 	"cmp"
+	"net"
 	"slices"
+
+	"github.com/eventhook/eventhook"
 )
 
 // isGuard reports whether the member of a name says how secrets are protected on their way to a server.
@@ -23,4 +26,31 @@ func (m member) isWeaker(stored, updated Checked) bool {
 		return strength(is.String()) < strength(was.String())
 	}
 	return is.String() != was.String()
+}
+
+// sendsToSame reports whether secrets for the updated servers reach only stored servers, each with at least the same
+// protection. Both are lists of URLs with schemes of brokers, or of hosts with ports. Default ports, paths and the order
+// of the servers do not count.
+func sendsToSame(stored, updated string) bool {
+	has := map[string]bool{} // whether a stored server uses TLS
+	for _, one := range splitList(stored) {
+		address, usesTLS := serverOf(one)
+		has[address] = has[address] || usesTLS
+	}
+	return !slices.ContainsFunc(splitList(updated), func(one string) bool {
+		address, usesTLS := serverOf(one)
+		usedTLS, isStored := has[address]
+		return address == "" || !isStored || usedTLS && !usesTLS
+	})
+}
+
+// serverOf returns the host and the port of a server of a broker, "" if the text is none.
+func serverOf(text string) (address string, usesTLS bool) {
+	if scheme := parsed(text).Scheme; brokerPorts[scheme] != "" {
+		return eventhook.LowerASCII(addressOf(text)), slices.Contains([]string{"tls", "amqps", "rediss"}, scheme)
+	}
+	if host, port, err := net.SplitHostPort(text); err == nil && host != "" && port != "" {
+		return eventhook.LowerASCII(text), false
+	}
+	return "", false
 }

@@ -36,7 +36,7 @@ func (Consume) Schema(r huma.Registry) *huma.Schema {
 type Consumer struct {
 	Status   string    `json:"status" enum:"running,waiting,failed,stopped" doc:"running: an instance consumes the messages. waiting: the gateway takes no messages now. failed: the broker cannot be used; the gateway tries again. stopped: the source is disabled, or its tenant is not active."`
 	Error    *string   `json:"error" doc:"Why it is not running; null if it is."`
-	Since    time.Time `json:"since" doc:"When it got the status."`
+	Since    time.Time `json:"since" doc:"When it got the status. Of stopped: when the disabled source, or the tenant that is not active, was last changed."`
 	Instance *string   `json:"instance" doc:"Id of the instance of the gateway that consumes the messages; null if none does."`
 	Lag      *int64    `json:"lag" doc:"Messages that wait at the broker, as far as the broker told it; null if it did not."`
 }

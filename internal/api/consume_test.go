@@ -60,6 +60,8 @@ func TestTheSettingsOfABrokerAreChecked(t *testing.T) {
 	}{
 		{"an unknown type", object{"consume": object{"type": "zeromq"}}, []string{"body.consume.type"}},
 		{"a missing member", object{"consume": object{"type": "kafka", "brokers": "k.example:9092", "topic": "t"}}, []string{"body.consume.group"}},
+		{"NUL, and a white token", object{"consume": object{"type": "nats", "url": "nats://n.example", "stream": "S", "consumer": "c", "subject": "a\x00b", "token": " "}},
+			[]string{"body.consume.subject", "body.consume.token"}},
 		{"a wrong URL", object{"consume": queue(object{"url": "http://mq.example"})}, []string{"body.consume.url"}},
 		{"a member of another type", object{"consume": queue(object{"topic": "t"})}, []string{"body.consume.topic"}},
 		{"an unknown member", object{"consume": queue(object{"colour": "red"})}, []string{"body.consume.colour"}},

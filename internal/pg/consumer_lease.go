@@ -121,10 +121,12 @@ func (db *DB) ReleaseConsumers(ctx context.Context, leases []consume.Lease) erro
 // ConsumersChanged implements consume.Store.
 func (db *DB) ConsumersChanged() <-chan struct{} { return db.hub.wait(consumersTopic) }
 
-// consumerStatesSQL reads primary keys.
+// consumerStatesSQL reads primary keys. The row of a consumer does not tell when its source was stopped: the last change of
+// the source or of its tenant tells it, unless another change followed.
 const consumerStatesSQL = `
 SELECT c.source_id, CASE WHEN NOT (` + consumable + `) THEN 'stopped' WHEN c.instance_id IS NULL OR c.lease_until <= now() THEN 'waiting' ELSE c.status END,
-    c.error, c.since, CASE WHEN c.lease_until > now() THEN c.instance_id END, c.lag
+    c.error, coalesce(least(CASE WHEN NOT s.is_enabled THEN s.updated_at END, CASE WHEN t.status <> 'active' THEN t.updated_at END), c.since),
+    CASE WHEN c.lease_until > now() THEN c.instance_id END, c.lag
 FROM eventhook.source_consumer c JOIN eventhook.source s ON s.id = c.source_id JOIN eventhook.tenant t ON t.id = s.tenant_id
 WHERE c.source_id = ANY($1)`
 

@@ -161,3 +161,30 @@ func TestInstancesTellTheirCapacities(t *testing.T) {
 	f.must(err)
 	same(t, "deleted", deleted, 2)
 }
+
+// The row of a consumer tells when the consumer started. It stopped when its source, or its tenant, was changed.
+func TestAStoppedConsumerTellsWhenItWasStopped(t *testing.T) {
+	f := setUp(t)
+	f.consumersOf("a")
+	_, held := f.claim(f.db, 1, 0)
+	f.renew(f.db, held, eventhook.ConsumerState{Status: eventhook.ConsumerRunning, Since: noon})
+	since := func() time.Time { return f.stateOf("a").Since.UTC() }
+	same(t, "running since", since(), noon)
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	for _, c := range []struct {
+		claim, status    string
+		isEnabled        bool
+		tenantAt, source int // minutes
+		want             time.Time
+	}{
+		{"a disabled source", "active", false, 9, 5, at(5)},
+		{"a suspended tenant", "suspended", true, 9, 5, at(9)},
+		{"both, the source first", "suspended", false, 9, 5, at(5)},
+		{"both, the tenant first", "suspended", false, 4, 5, at(4)},
+		{"a source that runs again", "active", true, 9, 5, noon},
+	} {
+		f.exec(`UPDATE eventhook.tenant SET status = $1, updated_at = $2`, c.status, at(c.tenantAt))
+		f.exec(`UPDATE eventhook.source SET is_enabled = $1, updated_at = $2`, c.isEnabled, at(c.source))
+		same(t, c.claim, since(), c.want)
+	}
+}
