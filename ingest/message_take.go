@@ -9,6 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/internal/backoff"
+	"github.com/eventhook/eventhook/internal/usage"
 )
 
 // MessageStore stores the events of messages. Store is that of *Batcher, and Stored returns which events are
@@ -48,18 +49,41 @@ const (
 // nevertheless.
 func (h *Handler) TakeMessages(ctx context.Context, in Messages, store MessageStore) (done int, err error) {
 	for {
-		taken, wait, why := h.takeSome(ctx, in, store)
+		taken, wait, why, err := h.takeSome(ctx, in, store)
 		switch {
 		case len(taken.list) > 0:
 			return taken.store(ctx, store, in.Waits)
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case wait == 0:
-			return 0, errSourceNotFound
+		case err != nil:
+			return 0, err
 		}
 		in.Waits(why)
 		if !backoff.Sleep(ctx, wait) {
 			return 0, ctx.Err()
+		}
+	}
+}
+
+// AwaitMessages waits until TakeMessages would take the first message of in; without a message, until it would take
+// an empty one. It takes nothing. The errors are those of TakeMessages.
+func (h *Handler) AwaitMessages(ctx context.Context, in Messages, store MessageStore) error {
+	for {
+		s, wait, why, err := h.messageSource(ctx, in, store)
+		if s != nil {
+			wait, why = h.messageWait(s, in.List)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		case wait == 0:
+			return nil
+		}
+		in.Waits(why)
+		if !backoff.Sleep(ctx, wait) {
+			return ctx.Err()
 		}
 	}
 }
@@ -73,20 +97,27 @@ type takenMessages struct {
 	refusals map[eventhook.EventID]int // how often the database has refused an event
 }
 
-// takeSome takes the messages that the limits allow now. If it takes none, it returns how long to wait, and why;
-// the time is 0 if the source does not exist.
-func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore) (t *takenMessages, wait time.Duration, why string) {
-	t = &takenMessages{handler: h, at: address{in.Tenant, in.Source}, refusals: map[eventhook.EventID]int{}}
-	if err := store.Ready(); err != nil {
-		return t, messageRetry, notReadyText
+// messageSource returns the source of messages. If it cannot be read now, messageSource returns nil, how long to wait,
+// and why.
+func (h *Handler) messageSource(ctx context.Context, in Messages, store MessageStore) (s *source, wait time.Duration, why string, err error) {
+	if store.Ready() != nil {
+		return nil, messageRetry, notReadyText, nil //nolint:nilerr // the instance says why
 	}
-	var err error
-	t.source, err = h.sources.Get(ctx, t.at)
+	s, err = h.sources.Get(ctx, address{in.Tenant, in.Source})
 	switch {
-	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && t.source.config.Consume == nil:
-		return t, 0, ""
+	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && s.config.Consume == nil:
+		return nil, 0, "", errSourceNotFound
 	case err != nil:
-		return t, messageRetry, notReadyText
+		return nil, messageRetry, notReadyText, nil //nolint:nilerr // the database, whose errors are logged
+	}
+	return s, 0, "", nil
+}
+
+// takeSome takes the messages that the limits allow now. If it takes none, it returns how long to wait, and why.
+func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore) (t *takenMessages, wait time.Duration, why string, err error) {
+	t = &takenMessages{handler: h, at: address{in.Tenant, in.Source}, refusals: map[eventhook.EventID]int{}}
+	if t.source, wait, why, err = h.messageSource(ctx, in, store); t.source == nil {
+		return t, wait, why, err
 	}
 	bytes := 0
 	for i, m := range in.List[:min(len(in.List), maxTakenMessages)] {
@@ -95,11 +126,11 @@ func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore)
 		}
 		one, wait, why := h.takeMessage(t.source, m, i)
 		if wait > 0 {
-			return t, wait, why
+			return t, wait, why, nil
 		}
 		t.list = append(t.list, one)
 	}
-	return t, 0, ""
+	return t, 0, "", nil
 }
 
 const notReadyText = "the gateway cannot use its database now"
@@ -113,17 +144,55 @@ func (h *Handler) takeMessage(s *source, m *consumers.Message, number int) (t ta
 	}
 	h.shared.note(s.limits, wait == 0)
 	if wait > 0 {
-		return t, wait, "the rate limit of the source is reached"
+		return t, wait, atRateLimit
 	}
 	t = s.newTaken(m, now, number)
+	if over := t.count(s.account, now); over != nil {
+		wait, why = quotaWait(over, now)
+	}
+	return t, wait, why
+}
+
+// count counts the event against the quota, unless the message is refused. It returns the excess, and then counts nothing.
+func (t takenMessage) count(a *usage.Account, at time.Time) *usage.Excess {
 	if t.event == nil {
-		return t, 0, ""
+		return nil
 	}
-	if over := s.account.Take(len(t.event.Headers)+len(t.event.Body), now); over != nil {
-		return t, max(messageRetry, min(over.ResetsAt.Sub(now), maxMessageWait)), fmt.Sprintf("the quota %s of the tenant is reached until %s",
-			over.Quota, over.ResetsAt.UTC().Format(time.RFC3339))
+	return a.Take(storedBytes(t.event), at)
+}
+
+// uncount undoes count.
+func (t takenMessage) uncount(a *usage.Account, at time.Time) {
+	if t.event != nil {
+		a.Return(storedBytes(t.event), at)
 	}
-	return t, 0, ""
+}
+
+func storedBytes(e *eventhook.Event) int { return len(e.Headers) + len(e.Body) }
+
+const atRateLimit = "the rate limit of the source is reached"
+
+func quotaWait(over *usage.Excess, now time.Time) (wait time.Duration, why string) {
+	return max(messageRetry, min(over.ResetsAt.Sub(now), maxMessageWait)),
+		fmt.Sprintf("the quota %s of the tenant is reached until %s", over.Quota, over.ResetsAt.UTC().Format(time.RFC3339))
+}
+
+// messageWait returns how long the first message of a list has to wait for the limits, and why; without one, how long
+// an empty message has to.
+func (h *Handler) messageWait(s *source, list []*consumers.Message) (wait time.Duration, why string) {
+	now := h.now()
+	if wait := s.limits.verified.wait(now); wait > 0 {
+		return wait, atRateLimit
+	}
+	first := takenMessage{event: &eventhook.Event{}}
+	if len(list) > 0 {
+		first = s.newTaken(list[0], now, 0)
+	}
+	if over := first.count(s.account, now); over != nil {
+		return quotaWait(over, now)
+	}
+	first.uncount(s.account, now)
+	return 0, ""
 }
 
 // store stores events and rejections, and tries again until it has succeeded or ctx ends.
@@ -218,7 +287,7 @@ func (t *takenMessages) refuseEvents() (isAgain bool) {
 		}
 		header, _ := messageHeader(one.message)
 		one.refuse(&refusal{outcome: OutcomeUnreadable, detail: "the database refuses the event"}, header)
-		t.source.account.Return(len(one.event.Headers)+len(one.event.Body), t.handler.now())
+		one.uncount(t.source.account, t.handler.now())
 	}
 	return isAgain
 }
@@ -226,7 +295,7 @@ func (t *takenMessages) refuseEvents() (isAgain bool) {
 // giveUp returns the quota of events that are not stored, as far as it is known.
 func (t *takenMessages) giveUp() {
 	for _, e := range t.missing() {
-		t.source.account.Return(len(e.Headers)+len(e.Body), t.handler.now())
+		t.source.account.Return(storedBytes(e), t.handler.now())
 	}
 }
 

@@ -274,6 +274,33 @@ func TestMessagesNoticeARaisedQuota(t *testing.T) {
 	})
 }
 
+// AwaitMessages waits as long as TakeMessages would, and takes nothing.
+func TestMessagesAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMessages(t, quota(stored(1000)))
+		await := func(list ...*consumers.Message) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			return s.handler.AwaitMessages(ctx, ingest.Messages{Tenant: "acme", Source: "crm", List: list, Waits: func(string) {}}, s)
+		}
+		large := messageAt("p1", `"`+strings.Repeat("x", 2000)+`"`)
+		if err := await(); err != nil {
+			t.Errorf("an empty message: %v", err)
+		}
+		if err := await(large); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a message that exceeds the quota: got %v, want a wait", err)
+		}
+		for range 5 {
+			if err := await(messageAt("p2", `"`+strings.Repeat("x", 500)+`"`)); err != nil {
+				t.Errorf("a message that fits each time: %v", err)
+			}
+		}
+		if n := len(s.store.stored()); n != 0 {
+			t.Errorf("%d events were stored", n)
+		}
+	})
+}
+
 func TestMessagesOfASourceThatDoesNotConsumeAreNotTaken(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"a disabled source":          func(s *eventhook.Source) { s.IsEnabled = false },

@@ -22,6 +22,9 @@ func (g *gateway) wireConsumers() {
 		Take: func(ctx context.Context, in ingest.Messages) (int, error) {
 			return g.handler.TakeMessages(ctx, in, sink)
 		},
+		Await: func(ctx context.Context, in ingest.Messages) error {
+			return g.handler.AwaitMessages(ctx, in, sink)
+		},
 	})
 	g.metrics.WatchConsumers(g.consumers.Count)
 }

@@ -165,6 +165,8 @@ type queue struct {
 	receive   error
 	settleErr error
 	wait      chan struct{} // unless nil, Take waits for it
+	await     chan struct{} // unless nil, Await waits for it
+	awaited   []string      // positions of the messages for which Await was called
 	every     time.Duration // unless 0, Take waits so long, and takes one message
 	slow      chan struct{} // unless nil, Close waits for it
 	changed   chan struct{}
@@ -280,6 +282,26 @@ func (q *queue) Take(ctx context.Context, in ingest.Messages) (int, error) {
 	return len(in.List), nil
 }
 
+// Await is ingest.Handler.AwaitMessages.
+func (q *queue) Await(ctx context.Context, in ingest.Messages) error {
+	q.mu.Lock()
+	gate := q.await
+	for _, m := range in.List {
+		q.awaited = append(q.awaited, m.Position)
+	}
+	q.mu.Unlock()
+	if gate == nil {
+		return nil
+	}
+	in.Waits("the quota is reached")
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 type reader struct {
 	*queue
 	source string
@@ -349,7 +371,7 @@ func start(s *leases, q *queue, name string, capacity int) *instance {
 
 // startWith starts an instance with changed dependencies.
 func startWith(s *leases, q *queue, name string, capacity int, change func(*Deps)) *instance {
-	deps := Deps{Store: store{s, name}, Sources: sources{q}, Open: q.Open, Take: q.Take, Ready: func() error { return nil },
+	deps := Deps{Store: store{s, name}, Sources: sources{q}, Open: q.Open, Take: q.Take, Await: q.Await, Ready: func() error { return nil },
 		Lease: 30 * time.Second, Bytes: 1 << 30, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	change(&deps)
 	r := New(Config{Sources: capacity}, deps)

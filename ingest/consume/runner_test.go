@@ -232,6 +232,49 @@ func TestWaitingMessagesAreGivenBack(t *testing.T) {
 	})
 }
 
+// A broker may drop messages that come back often: while none can be taken, none is received.
+func TestNoMessageIsReceivedBeforeItCanBeTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("a"), newQueue()
+		q.wait = make(chan struct{})
+		one := start(s, q, "one", 10)
+		defer one.stop()
+		q.publish("a", 1, 2)
+		pass(10 * time.Second)
+		q.set(func(q *queue) { q.await = q.wait }) // as ingest does, whose limits Take and Await both ask
+		pass(time.Hour)
+		q.mu.Lock()
+		if q.opened != 1 || len(q.awaited) != 1 || q.awaited[0] != "a/1" {
+			t.Errorf("the consumer was opened %d times and waited for %v; want once, and a/1", q.opened, q.awaited)
+		}
+		q.mu.Unlock()
+		if got := s.state("a"); got.Status != eventhook.ConsumerWaiting || got.Error != "the quota is reached" {
+			t.Errorf("got the state %+v", got)
+		}
+		close(q.wait)
+		pass(time.Minute)
+		q.consumed(t, "a", 2)
+	})
+}
+
+// An idle consumer closes its connection while no message can be taken: its client may have received some.
+func TestAnIdleConsumerDisconnectsAtALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("a"), newQueue()
+		one := start(s, q, "one", 10)
+		defer one.stop()
+		pass(10 * time.Second)
+		q.set(func(q *queue) { q.await = make(chan struct{}) })
+		q.publish("a", 1, 1)
+		pass(10 * time.Second)
+		q.publish("a", 2, 2)
+		pass(time.Minute)
+		if q.consumers("a") != 0 || q.rest() != 1 {
+			t.Errorf("%d consumers, and %d messages are not settled; want none and 1", q.consumers("a"), q.rest())
+		}
+	})
+}
+
 // The last message of a batch waits for the first ones, too.
 func TestMessagesBehindSlowOnesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

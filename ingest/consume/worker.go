@@ -43,6 +43,9 @@ type worker struct {
 	ctx       context.Context //nolint:containedctx // of run
 	cancel    context.CancelFunc
 	ended     chan struct{}
+	// next is the message that could not be taken within holdTime and was given back: it is not received again before it
+	// can be taken, since some brokers drop messages that come back often. Used by run only.
+	next *consumers.Message
 
 	// Used by Runner.Run only.
 	held       Lease // as it was last renewed; its version may be newer than that of lease
@@ -153,6 +156,9 @@ func (w *worker) consume() (hasSettled bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := w.await(w.ctx); err != nil {
+		return false, err
+	}
 	reserved := reservedBytes(source, settings)
 	if !w.memory.reserve(source.TenantID, reserved) {
 		return false, errMemory
@@ -166,7 +172,10 @@ func (w *worker) consume() (hasSettled bool, err error) {
 		return false, err
 	}
 	defer c.Close()
-	for w.set(eventhook.ConsumerRunning, ""); ; {
+	for {
+		if err := w.awaitBriefly(); err != nil {
+			return hasSettled, err
+		}
 		list, err := c.Receive(w.ctx, messagesOf(source))
 		if err != nil {
 			return hasSettled, err
@@ -215,6 +224,9 @@ func (w *worker) store(c consumers.Consumer, list []*consumers.Message) (settled
 			}
 		}
 		settled += done
+		if errors.Is(err, errHeld) {
+			w.next = list[settled]
+		}
 		if err != nil {
 			return settled, err
 		}
@@ -223,13 +235,47 @@ func (w *worker) store(c consumers.Consumer, list []*consumers.Message) (settled
 	return settled, nil
 }
 
-func (w *worker) take(ctx context.Context, list []*consumers.Message) (done int, err error) {
-	done, err = w.Take(ctx, ingest.Messages{Tenant: w.lease.TenantSlug, Source: w.lease.Slug, List: list,
-		Waits: func(reason string) { w.set(eventhook.ConsumerWaiting, reason) }})
-	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
-		err = errHeld
+// await waits until the limits, the quota and the database allow the next message.
+func (w *worker) await(ctx context.Context) error {
+	in := w.messages(nil)
+	if w.next != nil {
+		in.List = []*consumers.Message{w.next}
 	}
-	return done, err
+	if err := w.Await(ctx, in); err != nil {
+		return err
+	}
+	w.next = nil
+	return nil
+}
+
+// awaitBriefly is await before a message is received. The connection, whose client may have received messages already,
+// ends after holdTime.
+func (w *worker) awaitBriefly() error {
+	ctx, cancel := context.WithTimeout(w.ctx, holdTime)
+	defer cancel()
+	if err := w.await(ctx); err != nil {
+		return w.heldError(err)
+	}
+	w.set(eventhook.ConsumerRunning, "")
+	return nil
+}
+
+func (w *worker) messages(list []*consumers.Message) ingest.Messages {
+	return ingest.Messages{Tenant: w.lease.TenantSlug, Source: w.lease.Slug, List: list,
+		Waits: func(reason string) { w.set(eventhook.ConsumerWaiting, reason) }}
+}
+
+func (w *worker) take(ctx context.Context, list []*consumers.Message) (done int, err error) {
+	done, err = w.Take(ctx, w.messages(list))
+	return done, w.heldError(err)
+}
+
+// heldError returns errHeld for the end of holdTime, and other errors as they are.
+func (w *worker) heldError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
+		return errHeld
+	}
+	return err
 }
 
 // settle settles messages, also if the worker is cancelled meanwhile.
