@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,12 +33,13 @@ const (
 type kafkaReceiver struct {
 	*kafkaConnection
 	topic     string
+	max       int             // bytes of a batch of messages
 	unsettled int             // records that were received and are not settled
 	behind    map[int32]int64 // records that wait in each partition; guarded by mu
 }
 
 func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits consumers.Limits) (receiver, error) {
-	r := &kafkaReceiver{kafkaConnection: newKafkaConnection(), topic: s.Topic, behind: map[int32]int64{}}
+	r := &kafkaReceiver{kafkaConnection: newKafkaConnection(), topic: s.Topic, max: limits.Bytes, behind: map[int32]int64{}}
 	start := kgo.NewOffset().AtStart()
 	if s.StartAt == consumers.Newest {
 		start = kgo.NewOffset().AtEnd()
@@ -61,7 +63,7 @@ func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits c
 	}
 	if err := r.check(ctx); err != nil {
 		r.close()
-		return nil, kafkaConsumerFailure(err)
+		return nil, r.failureOf(err)
 	}
 	return r, nil
 }
@@ -100,10 +102,10 @@ func (r *kafkaReceiver) receive(ctx context.Context, max int) ([]*consumers.Mess
 		}
 		r.client.AllowRebalance()
 		if err := r.pollError(ctx, fetches); err != nil {
-			return nil, kafkaConsumerFailure(err)
+			return nil, r.failureOf(err)
 		}
 		if err := r.ping(ctx); err != nil {
-			return nil, kafkaConsumerFailure(r.trouble(err))
+			return nil, r.failureOf(r.trouble(err))
 		}
 	}
 }
@@ -188,7 +190,7 @@ func (r *kafkaReceiver) settle(ctx context.Context, done []*consumers.Message) e
 		records[i] = m.Handle.(*kgo.Record) //nolint:forcetypeassert // of this receiver
 	}
 	if err := r.client.CommitRecords(ctx, records...); err != nil {
-		return kafkaConsumerFailure(err)
+		return r.failureOf(err)
 	}
 	if r.unsettled -= len(done); r.unsettled <= 0 {
 		r.client.AllowRebalance()
@@ -214,11 +216,13 @@ func (r *kafkaReceiver) close() {
 	r.client.CloseAllowingRebalance()
 }
 
-func kafkaConsumerFailure(err error) error {
+// failureOf describes the errors of a consumer.
+func (r *kafkaReceiver) failureOf(err error) error {
+	const largeAnswer = "BrokerMaxReadBytes" // in the text of an error of the client that has no type
 	_, isTooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](err)
 	switch {
-	case isTooLarge:
-		return refusedf("a batch of records is larger than the gateway reads; raise max_body_bytes")
+	case isTooLarge, strings.Contains(err.Error(), largeAnswer):
+		return refusedf("a message, or a batch of messages, is larger than %d bytes: raise max_body_bytes, or remove the message", r.max)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return Errorf(eventhook.ErrorAuth, "the credentials may not read the topic")
 	case errors.Is(err, kerr.GroupAuthorizationFailed):

@@ -3,6 +3,7 @@ package brokers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -118,6 +119,9 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if count == 1 && errors.Is(err, errTooMuch) { // an entry has several fields
+		err = errTooLarge
 	}
 	if err != nil || reply == nil {
 		return nil, err

@@ -59,6 +59,9 @@ const maxWrite = 15 * time.Second
 
 var errTooMuch = &Error{eventhook.ErrorClosed, "the server sends more than it was asked for"}
 
+// errTooLarge is described with the number of bytes for users of a consumer.
+var errTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
+
 // credit is the number of bytes that a broker may send.
 type credit struct{ atomic.Int64 }
 

@@ -66,8 +66,6 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	return err
 }
 
-var errNATSTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
-
 var errNoTLS = &Error{eventhook.ErrorTLS, "the server offers no TLS, which the scheme tls needs"}
 
 var errNoNATS = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of NATS"}
@@ -158,7 +156,7 @@ func announced(line string, max int) (int, error) {
 		return 0, errNoNATS
 	}
 	if size > max {
-		return 0, errNATSTooLarge
+		return 0, errTooLarge
 	}
 	if strings.EqualFold(words[0], "HMSG") { // the word before the last is the size of the headers, a part of the message
 		headers, err := strconv.Atoi(words[len(words)-2])

@@ -57,6 +57,7 @@ func redisFailure(err error) error {
 
 var (
 	errClosed     = &Error{eventhook.ErrorClosed, "the connection was closed"}
+	errManyFields = &Error{eventhook.ErrorRefused, "an entry of the stream has more than 100 fields; remove the entry"}
 	errUnexpected = &Error{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
 )
 
@@ -83,31 +84,51 @@ func (s *smallReplies) Read(p []byte) (int, error) {
 		}
 		line, next, isWhole := bytes.Cut(rest, []byte("\n"))
 		s.line = append(s.line, line...)
-		if len(s.line) > maxReply || isWhole && !s.endLine() {
+		if len(s.line) > maxReply {
 			return 0, errUnexpected
+		}
+		if isWhole {
+			if err := s.endLine(); err != nil {
+				return 0, err
+			}
 		}
 		rest = next
 	}
 	return n, err
 }
 
-// endLine reports whether the current line may begin or be a reply, and starts another line.
-func (s *smallReplies) endLine() bool {
+// endLine returns an error if the current line cannot begin or be a reply, and starts another line.
+func (s *smallReplies) endLine() error {
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	s.line = s.line[:0]
 	if len(line) == 0 {
-		return false
+		return errUnexpected
 	}
 	if line[0] != '$' && line[0] != '*' {
-		return true
+		return nil
 	}
 	length, err := strconv.Atoi(string(line[1:]))
+	if err != nil {
+		return errUnexpected
+	}
 	if line[0] == '*' {
 		s.lists -= max(length, 0) + 1
-		return err == nil && s.lists >= 0
+		switch {
+		case s.lists >= 0:
+			return nil
+		case s.max > 0:
+			return errManyFields
+		}
+		return errUnexpected
 	}
 	if length >= 0 {
 		s.skip = length + len("\r\n")
 	}
-	return err == nil && length <= cmp.Or(s.max, maxReply)
+	switch {
+	case length <= cmp.Or(s.max, maxReply):
+		return nil
+	case s.max > 0:
+		return errTooLarge
+	}
+	return errUnexpected
 }
