@@ -16,7 +16,7 @@ import (
 type receiver interface {
 	receive(ctx context.Context, max int) ([]*consumers.Message, error)
 	settle(ctx context.Context, done []*consumers.Message) error
-	lag() (messages int64, isKnown bool)
+	lag(ctx context.Context) (messages int64, isKnown bool)
 	close()
 }
 
@@ -90,7 +90,7 @@ func (c *consumer) Settle(ctx context.Context, done []*consumers.Message) error 
 }
 
 // Lag implements consumers.Consumer.
-func (c *consumer) Lag() (int64, bool) { return c.lag() }
+func (c *consumer) Lag(ctx context.Context) (int64, bool) { return c.lag(ctx) }
 
 // Close implements consumers.Consumer.
 func (c *consumer) Close() { c.close() }

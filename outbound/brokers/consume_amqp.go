@@ -160,7 +160,7 @@ func (r *amqpReceiver) settle(ctx context.Context, done []*consumers.Message) er
 }
 
 // lag implements receiver: the server does not tell how many messages wait.
-func (*amqpReceiver) lag() (int64, bool) { return 0, false }
+func (*amqpReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 // close ends the connection. The server puts messages without an acknowledgement back into the queue.
 func (r *amqpReceiver) close() {

@@ -22,7 +22,7 @@ func TestConsumersOfNATS(t *testing.T) {
 	source := func(members map[string]any) string {
 		return targetJSON(map[string]any{"type": "nats", "url": s.URL(), "stream": "ORDERS", "consumer": "gateway", "username": "gateway", "password": secret}, members)
 	}
-	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true}
+	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true, tellsLag: true}
 	testConsumers(t, k)
 	t.Run("the gateway creates a consumer that does not exist", func(t *testing.T) {
 		c, err := k.tryConsume(t, local(), map[string]any{"consumer": "fresh", "start_at": "newest"})
@@ -43,7 +43,7 @@ func TestConsumersOfKafka(t *testing.T) {
 	source := func(members map[string]any) string {
 		return targetJSON(map[string]any{"type": "kafka", "brokers": s.address(), "topic": "orders", "group": "gateway", "tls": false, "username": "gateway", "password": secret}, members)
 	}
-	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"topic": "nowhere"}, wrong: map[string]any{"password": "another"}, readsAll: true})
+	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"topic": "nowhere"}, wrong: map[string]any{"password": "another"}, tellsLag: true, readsAll: true})
 }
 
 func TestConsumersOfAMQP(t *testing.T) {

@@ -209,7 +209,7 @@ func (r *redisReceiver) settle(ctx context.Context, done []*consumers.Message) e
 }
 
 // lag implements receiver: it would need another command.
-func (*redisReceiver) lag() (int64, bool) { return 0, false }
+func (*redisReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 func (r *redisReceiver) close() { _ = r.conn.Close() }
 

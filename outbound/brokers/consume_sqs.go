@@ -134,7 +134,7 @@ func (r *sqsReceiver) settle(ctx context.Context, done []*consumers.Message) err
 }
 
 // lag implements receiver: it would need another permission.
-func (*sqsReceiver) lag() (int64, bool) { return 0, false }
+func (*sqsReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 // close makes the messages that are not settled visible again.
 func (r *sqsReceiver) close() {
