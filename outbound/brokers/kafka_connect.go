@@ -2,7 +2,9 @@ package brokers
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,10 +91,20 @@ func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 		}
 		if err != nil {
 			c.sockets.Add(-1)
+			if !slices.Contains(s.Addresses(), address) && ctx.Err() == nil {
+				err = b.advertised(ctx, address, err)
+			}
 			return nil, err
 		}
 		return &kafkaSocket{conn, sync.OnceFunc(func() { c.sockets.Add(-1) })}, nil
 	}
+}
+
+// advertised returns an error that names the address that a broker advertises: users do not know it otherwise. The
+// client decides by the cause whether it connects again.
+func (d Deps) advertised(ctx context.Context, address string, cause error) error {
+	class, text := d.Describe(ctx, address, d.Now(), cause)
+	return fmt.Errorf("%w (%w)", Errorf(class, "the broker advertises %s: %s", eventhook.SanitizeLabel(address), text), cause)
 }
 
 // kafkaSocket counts open connections.
