@@ -58,13 +58,17 @@ func (b *Brokers) openReceiver(ctx context.Context, p consumers.Place) (receiver
 	return nil, fmt.Errorf("this program has no client for %T", p.Settings)
 }
 
-// described returns an *Error for users. It returns the error of an ended ctx unchanged.
+// described returns an *Error for users. It returns the error of a cancelled ctx unchanged.
 func (c *consumer) described(ctx context.Context, since time.Time, err error) error {
+	_, isKnown := errors.AsType[*Error](err)
 	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errTooLarge):
 		return refusedf("a message is larger than %d bytes: raise max_body_bytes, or remove the message", c.largest)
+	}
+	if !isKnown && isLate(err) {
+		return Errorf(eventhook.ErrorTimeout, "no answer from %s in time", c.server)
 	}
 	class, text := c.deps.Describe(ctx, c.server, since, err)
 	return &Error{class, text}

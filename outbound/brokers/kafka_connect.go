@@ -23,7 +23,6 @@ const (
 	maxKafkaBytes    = 32 << 20 // of records that wait for an acknowledgement
 	maxKafkaResponse = 4 << 20
 	maxKafkaSockets  = 100 // about two for each broker
-	kafkaHandshake   = 10 * time.Second
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
 	kafkaRefresh = 250 * time.Millisecond
@@ -85,9 +84,7 @@ func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 		}
 		conn, err := b.Dialer.DialContext(ctx, network, address)
 		if err == nil && s.UsesTLS() {
-			limited, cancel := context.WithTimeout(ctx, kafkaHandshake)
-			conn, err = handshake(limited, conn, address, config)
-			cancel()
+			conn, err = handshake(ctx, conn, address, config)
 		}
 		if err != nil {
 			c.sockets.Add(-1)
