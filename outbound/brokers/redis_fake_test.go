@@ -115,6 +115,30 @@ func TestAConsumerOfASilentRedisTellsSo(t *testing.T) {
 	})
 }
 
+// A server of another protocol, such as HTTP, answers a command with a line of its own.
+func TestAServerThatIsNotRedis(t *testing.T) {
+	const want = "the server does not speak the protocol of Redis"
+	for claim, answer := range map[string]string{
+		"HTTP":            "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request",
+		"an alert of TLS": "\x15\x03\x01\x00\x02\x02\x0a",
+	} {
+		t.Run(claim, func(t *testing.T) {
+			serve := func(c net.Conn) {
+				_, _ = c.Read(make([]byte, 1<<10))
+				_, _ = io.WriteString(c, answer)
+			}
+			withFake(t, fakeRedis, serve, func(t *testing.T, f *fixture, b *fakeBroker) {
+				f.failsWith(eventhook.ErrorClosed, want)
+				source := place(t, targetJSON(map[string]any{"type": "redis_stream", "url": "redis://redis.example", "stream": "orders", "group": "g"}, nil))
+				_, err := newBrokers(b).OpenConsumer(t.Context(), source)
+				if wantError(t, err, eventhook.ErrorClosed); err.Error() != want {
+					t.Errorf("got %q of a consumer, want %q", err, want)
+				}
+			})
+		})
+	}
+}
+
 func TestASilentRedisIsDialledAgain(t *testing.T) {
 	serve := redisAdds(func(net.Conn, int) {})
 	withFake(t, targetOf(fakeRedis, "timeout_seconds", 3), serve, func(t *testing.T, f *fixture, b *fakeBroker) {

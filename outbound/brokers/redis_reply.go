@@ -58,8 +58,12 @@ func redisFailure(err error) error {
 var (
 	errClosed     = &Error{eventhook.ErrorClosed, "the connection was closed"}
 	errManyFields = &Error{eventhook.ErrorRefused, "an entry of the stream has more than 100 fields; remove the entry"}
+	errNoRedis    = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of Redis"}
 	errUnexpected = &Error{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
 )
+
+// redisTypes are the first characters of replies.
+const redisTypes = "+-:$*"
 
 // maxReply is the maximum length of a line, or a string, of a reply to a publisher in bytes.
 const maxReply = 1 << 10
@@ -84,7 +88,10 @@ func (s *smallReplies) Read(p []byte) (int, error) {
 		}
 		line, next, isWhole := bytes.Cut(rest, []byte("\n"))
 		s.line = append(s.line, line...)
-		if len(s.line) > maxReply {
+		switch {
+		case len(s.line) > 0 && !strings.ContainsRune(redisTypes, rune(s.line[0])):
+			return 0, errNoRedis
+		case len(s.line) > maxReply:
 			return 0, errUnexpected
 		}
 		if isWhole {
@@ -102,7 +109,7 @@ func (s *smallReplies) endLine() error {
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	s.line = s.line[:0]
 	if len(line) == 0 {
-		return errUnexpected
+		return errNoRedis
 	}
 	if line[0] != '$' && line[0] != '*' {
 		return nil
