@@ -21,15 +21,18 @@ type natsDialer struct {
 
 	maxMessage int
 	credit     *credit
+
+	refused error // of the last server that could not be dialled: nats.go does not return it if a server refuses
 }
 
 // SkipTLSHandshake tells nats.go that the connections of Dial use TLS where it is needed.
-func (d natsDialer) SkipTLSHandshake() bool { return true }
+func (d *natsDialer) SkipTLSHandshake() bool { return true }
 
 // Dial reads the first line of the server, which says whether it requires TLS, and makes the handshake.
-func (d natsDialer) Dial(_, address string) (net.Conn, error) {
+func (d *natsDialer) Dial(_, address string) (net.Conn, error) {
 	plain, err := d.brokers.dial(d.ctx, address, nil, d.credit)
 	if err != nil {
+		d.refused = err
 		return nil, err
 	}
 	c := &natsConn{Conn: plain, max: d.maxMessage}
@@ -42,7 +45,7 @@ func (d natsDialer) Dial(_, address string) (net.Conn, error) {
 }
 
 // start reads the line INFO, which is the first that nats.go reads, and makes the TLS handshake.
-func (c *natsConn) start(d natsDialer, address string) error {
+func (c *natsConn) start(d *natsDialer, address string) error {
 	info, err := readLine(c.Conn, maxNATSLine)
 	if err != nil {
 		return err
