@@ -293,7 +293,7 @@ func (k consumedKind) testRefused(t *testing.T) {
 // The messages are in several partitions if the broker has partitions.
 func (k consumedKind) testLag(t *testing.T) {
 	f := k.publisher(t)
-	const messages, batch, settled = 100, 10, 4
+	const messages, batch, settled = 40, 10, 4
 	f.publishKeys(1, messages)
 	c := k.consume(t)
 	defer c.Close()
