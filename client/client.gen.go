@@ -1401,7 +1401,7 @@ type Consumer struct {
 	// Instance Id of the instance of the gateway that consumes the messages; null if none does.
 	Instance *string `json:"instance"`
 
-	// Lag Messages that wait at the broker, as far as the broker told it; null if it did not.
+	// Lag Messages that wait at the broker, as far as the broker told it; null if it did not, or while the gateway is not connected.
 	Lag *int64 `json:"lag"`
 
 	// Since When it got the status. Of stopped: when the disabled source, or the tenant that is not active, was last changed.
@@ -7551,4 +7551,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "f8af09bc39bcdd949036621355503a485d8eea536230b14f2681448e7913777d"
+const generatedFrom = "9a1c22b43f76a76f0a0cddae527b41f3ac4db9c72fcf59feae998b901e8bfa7a"

@@ -30,8 +30,8 @@ type Message struct {
 // Header is a header of a message. A message may have several headers of one name.
 type Header struct{ Name, Value string }
 
-// Consumer consumes the messages of one place. One goroutine uses it. Errors of its methods are texts
-// for users, without credentials. After an error it must be closed.
+// Consumer consumes the messages of one place. One goroutine uses it, and another one may call Lag until Close is
+// called. Errors of its methods are texts for users, without credentials. After an error it must be closed.
 type Consumer interface {
 	// Receive returns the next messages in their order, at most max. It waits until there is one, or
 	// returns the error of ctx.
@@ -39,8 +39,9 @@ type Consumer interface {
 	// Settle tells the broker that messages are done. They must be the first messages that were received and are
 	// not settled, in the order of Receive. A refused message is dead-lettered where the broker does that.
 	Settle(ctx context.Context, done []*Message) error
-	// Lag returns the number of messages that wait at the place. isKnown is false if the broker did not tell it.
-	Lag() (messages int64, isKnown bool)
+	// Lag asks the broker how many messages it has behind the last one that was settled. isKnown is false if the broker
+	// did not tell it.
+	Lag(ctx context.Context) (messages int64, isKnown bool)
 	// Close ends the connection. Messages that were not settled are delivered again, at once where the
 	// broker can do that.
 	Close()

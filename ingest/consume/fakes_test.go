@@ -337,7 +337,12 @@ func (r *reader) Settle(_ context.Context, done []*consumers.Message) error {
 	return nil
 }
 
-func (r *reader) Lag() (int64, bool) { return 7, true }
+// Lag returns how many messages of the source are not settled.
+func (r *reader) Lag(context.Context) (int64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(len(r.messages[r.source])), true
+}
 
 func (r *reader) Close() {
 	r.mu.Lock()

@@ -53,12 +53,35 @@ func TestMessagesAreConsumed(t *testing.T) {
 		q.consumed(t, "a", 700)
 		q.consumed(t, "b", 3)
 		wantStatus(t, s, "a", eventhook.ConsumerRunning)
-		if lag := s.state("a").Lag; lag == nil || *lag != 7 {
-			t.Errorf("got the lag %v, want 7", lag)
-		}
 		if n := one.Count()[eventhook.ConsumerRunning]; n != 2 {
 			t.Errorf("%d consumers are running, want 2", n)
 		}
+	})
+}
+
+func TestTheLagIsCurrentWhileMessagesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newLeases("a"), newQueue()
+		defer start(s, q, "one", 10).stop()
+		gate := make(chan struct{})
+		q.set(func(q *queue) { q.wait = gate })
+		wantLag := func(want int64) {
+			t.Helper()
+			pass(2 * lagInterval)
+			switch lag := s.state("a").Lag; {
+			case lag == nil:
+				t.Errorf("got no lag, want %d", want)
+			case *lag != want:
+				t.Errorf("got the lag %d, want %d", *lag, want)
+			}
+		}
+		q.publish("a", 1, 2)
+		wantLag(2)
+		q.publish("a", 3, 500)
+		wantLag(500)
+		wantStatus(t, s, "a", eventhook.ConsumerWaiting)
+		close(gate)
+		wantLag(0)
 	})
 }
 

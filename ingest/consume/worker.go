@@ -16,6 +16,7 @@ import (
 const (
 	openTimeout   = 30 * time.Second
 	settleTimeout = 10 * time.Second
+	lagInterval   = 3 * time.Second
 	// holdTime is how long messages wait in this instance until it gives them back to their broker. It is shorter than the
 	// time after which brokers take messages for lost.
 	holdTime = 20 * time.Second
@@ -84,10 +85,37 @@ func (w *worker) set(status eventhook.ConsumerStatus, reason string) {
 	}
 }
 
-func (w *worker) setLag(messages int64, isKnown bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.state.Lag = nil; isKnown {
+// followLag updates the lag of the state every lagInterval until the caller calls stop.
+func (w *worker) followLag(c consumers.Consumer) (stop func()) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				w.Log.Error("the lag of a consumer is not known", "tenant", w.lease.TenantSlug, "source", w.lease.Slug,
+					"error", panics.Recovered(panics.Loop, reason))
+			}
+		}()
+		for w.updateLag(ctx, c); backoff.Sleep(ctx, lagInterval); {
+			w.updateLag(ctx, c)
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.state.Lag = nil // without a connection it would become old
+	}
+}
+
+// updateLag keeps the last lag that the broker has told.
+func (w *worker) updateLag(ctx context.Context, c consumers.Consumer) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if messages, isKnown := c.Lag(ctx); isKnown {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.state.Lag = &messages
 	}
 }
@@ -172,6 +200,7 @@ func (w *worker) consume() (hasSettled bool, err error) {
 		return false, err
 	}
 	defer c.Close()
+	defer w.followLag(c)()
 	for {
 		if err := w.awaitBriefly(); err != nil {
 			return hasSettled, err
@@ -180,7 +209,6 @@ func (w *worker) consume() (hasSettled bool, err error) {
 		if err != nil {
 			return hasSettled, err
 		}
-		w.setLag(c.Lag())
 		settled, err := w.store(c, list)
 		hasSettled = hasSettled || settled > 0
 		if err != nil {

@@ -38,7 +38,7 @@ type Consumer struct {
 	Error    *string   `json:"error" doc:"Why it is not running; null if it is."`
 	Since    time.Time `json:"since" doc:"When it got the status. Of stopped: when the disabled source, or the tenant that is not active, was last changed."`
 	Instance *string   `json:"instance" doc:"Id of the instance of the gateway that consumes the messages; null if none does."`
-	Lag      *int64    `json:"lag" doc:"Messages that wait at the broker, as far as the broker told it; null if it did not."`
+	Lag      *int64    `json:"lag" doc:"Messages that wait at the broker, as far as the broker told it; null if it did not, or while the gateway is not connected."`
 }
 
 func viewConsumer(c eventhook.ConsumerState) *Consumer {

@@ -16,28 +16,30 @@ import (
 type receiver interface {
 	receive(ctx context.Context, max int) ([]*consumers.Message, error)
 	settle(ctx context.Context, done []*consumers.Message) error
-	lag() (messages int64, isKnown bool)
+	lag(ctx context.Context) (messages int64, isKnown bool)
 	close()
 }
 
 // consumer describes the errors of a receiver.
 type consumer struct {
 	receiver
-	deps   Deps
-	server string
+	deps    Deps
+	server  string
+	largest int // bytes of a message that the receiver reads
 }
 
 var _ consumers.Consumer = (*consumer)(nil)
 
-// OpenConsumer connects to the broker of a source; SQS is connected by the first call of Receive. The error is described for users. The connection is
-// not one of the pool: the caller bounds the number of consumers.
+// OpenConsumer connects to the broker of a source; SQS is connected by the first call of Receive. The error is described
+// for users. The connection is not one of the pool: the caller bounds the number of consumers.
 func (b *Brokers) OpenConsumer(ctx context.Context, p consumers.Place) (consumers.Consumer, error) {
 	began := b.Now()
-	r, err := b.openReceiver(ctx, p)
-	if err != nil {
-		return nil, b.described(ctx, p.Settings.Server(), began, err)
+	c := &consumer{deps: b.Deps, server: p.Settings.Server(), largest: p.Limits.Bytes / 2} //nolint:mnd // see Limits
+	var err error
+	if c.receiver, err = b.openReceiver(ctx, p); err != nil {
+		return nil, c.described(ctx, began, err)
 	}
-	return &consumer{r, b.Deps, p.Settings.Server()}, nil
+	return c, nil
 }
 
 func (b *Brokers) openReceiver(ctx context.Context, p consumers.Place) (receiver, error) {
@@ -56,12 +58,19 @@ func (b *Brokers) openReceiver(ctx context.Context, p consumers.Place) (receiver
 	return nil, fmt.Errorf("this program has no client for %T", p.Settings)
 }
 
-// described returns an *Error for users. It returns the error of an ended ctx unchanged.
-func (d Deps) described(ctx context.Context, server string, since time.Time, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+// described returns an *Error for users. It returns the error of a cancelled ctx unchanged.
+func (c *consumer) described(ctx context.Context, since time.Time, err error) error {
+	_, isKnown := errors.AsType[*Error](err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, errTooLarge):
+		return refusedf("a message is larger than %d bytes: raise max_body_bytes, or remove the message", c.largest)
 	}
-	class, text := d.Describe(ctx, server, since, err)
+	if !isKnown && isLate(err) {
+		return Errorf(eventhook.ErrorTimeout, "no answer from %s in time", c.server)
+	}
+	class, text := c.deps.Describe(ctx, c.server, since, err)
 	return &Error{class, text}
 }
 
@@ -70,7 +79,7 @@ func (c *consumer) Receive(ctx context.Context, max int) ([]*consumers.Message, 
 	began := c.deps.Now()
 	list, err := c.receive(ctx, max)
 	if err != nil {
-		return nil, c.deps.described(ctx, c.server, began, err)
+		return nil, c.described(ctx, began, err)
 	}
 	return list, nil
 }
@@ -79,13 +88,13 @@ func (c *consumer) Receive(ctx context.Context, max int) ([]*consumers.Message, 
 func (c *consumer) Settle(ctx context.Context, done []*consumers.Message) error {
 	began := c.deps.Now()
 	if err := c.settle(ctx, done); err != nil {
-		return c.deps.described(ctx, c.server, began, err)
+		return c.described(ctx, began, err)
 	}
 	return nil
 }
 
 // Lag implements consumers.Consumer.
-func (c *consumer) Lag() (int64, bool) { return c.lag() }
+func (c *consumer) Lag(ctx context.Context) (int64, bool) { return c.lag(ctx) }
 
 // Close implements consumers.Consumer.
 func (c *consumer) Close() { c.close() }

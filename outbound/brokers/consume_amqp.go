@@ -33,11 +33,11 @@ func (b *Brokers) consumeAMQP(ctx context.Context, s *consumers.AMQP, limits con
 	}
 	r := &amqpReceiver{window: newAMQPWindow(network, limits.Bytes/2, s.PrefetchCount()), queue: s.Queue, max: limits.Bytes / 2}
 	if r.conn, err = b.greetAMQP(ctx, &s.AMQPServer, r.window); err != nil {
-		return nil, amqpFailure(err)
+		return nil, r.window.failure(err)
 	}
 	if err := within(ctx, network, func() error { return r.consume(s.PrefetchCount()) }); err != nil {
 		r.close()
-		return nil, amqpConsumerFailure(err)
+		return nil, r.window.failure(err)
 	}
 	return r, nil
 }
@@ -84,9 +84,9 @@ func (r *amqpReceiver) cause() error {
 	select {
 	case err := <-r.closed:
 		if err != nil {
-			return amqpConsumerFailure(err)
+			return r.window.failure(err)
 		}
-		return net.ErrClosed
+		return r.window.failure(net.ErrClosed)
 	default: // the channel is open: the server has cancelled the consumer
 		return refusedf("the server has ended the consumption: the queue was deleted, or moved")
 	}
@@ -156,11 +156,11 @@ func (r *amqpReceiver) settle(ctx context.Context, done []*consumers.Message) er
 		}
 		return r.channel.Ack(last, true)
 	})
-	return amqpConsumerFailure(err)
+	return r.window.failure(err)
 }
 
 // lag implements receiver: the server does not tell how many messages wait.
-func (*amqpReceiver) lag() (int64, bool) { return 0, false }
+func (*amqpReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 // close ends the connection. The server puts messages without an acknowledgement back into the queue.
 func (r *amqpReceiver) close() {

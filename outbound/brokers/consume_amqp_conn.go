@@ -23,7 +23,7 @@ const amqpOverhead = 512
 
 var errAMQPPrefetch = &Error{eventhook.ErrorClosed, "the server sends more messages than the prefetch allows"}
 
-var errAMQPTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
+var errNoAMQP = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of AMQP 0-9-1"}
 
 // amqpWindow is a connection to a server of AMQP 0-9-1 that reads no further message while the messages
 // that were read and are not settled exceed a number of bytes: the prefetch limits their number only. It
@@ -38,6 +38,7 @@ type amqpWindow struct {
 	isEnded bool
 	sizes   []int // of the messages that are not settled, in their order
 	held    int   // their sum
+	wrong   error // that the server did; nil if it did nothing wrong
 
 	// Used by Read only.
 	head [amqpFrameHead + amqpHeaderHead]byte // the beginning of the present frame
@@ -64,7 +65,7 @@ func (w *amqpWindow) Read(p []byte) (int, error) {
 	for rest := p[:n]; len(rest) > 0; {
 		used, wrong := w.follow(rest)
 		if wrong != nil {
-			_ = w.Conn.Close()
+			w.fail(wrong)
 			return 0, wrong
 		}
 		rest = rest[used:]
@@ -100,7 +101,7 @@ func (w *amqpWindow) follow(b []byte) (used int, err error) {
 			err = w.begin()
 		}
 		if w.skip < 0 {
-			return 0, errAMQPTooLarge
+			return 0, errNoAMQP
 		}
 	} else {
 		used = min(w.skip, len(b))
@@ -125,7 +126,7 @@ func (w *amqpWindow) payload() int {
 func (w *amqpWindow) begin() error {
 	size := binary.BigEndian.Uint64(w.head[amqpFrameHead+amqpBodySizeAt:])
 	if size > uint64(w.max) {
-		return errAMQPTooLarge
+		return errTooLarge
 	}
 	w.body = int(size)
 	w.mu.Lock()
@@ -165,6 +166,24 @@ func (w *amqpWindow) settled(n int) {
 	}
 	w.sizes = withoutFirst(w.sizes, n)
 	w.changed.Broadcast()
+}
+
+// fail closes the connection because of what the server did. amqp091-go does not pass errors of Read on.
+func (w *amqpWindow) fail(wrong error) {
+	w.mu.Lock()
+	w.wrong = wrong
+	w.mu.Unlock()
+	_ = w.Conn.Close()
+}
+
+// failure describes an error of the consumer. What the server did wrong counts more than err.
+func (w *amqpWindow) failure(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && w.wrong != nil {
+		return w.wrong
+	}
+	return amqpConsumerFailure(err)
 }
 
 // Close implements net.Conn.

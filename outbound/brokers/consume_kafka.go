@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,22 +33,26 @@ const (
 type kafkaReceiver struct {
 	*kafkaConnection
 	topic     string
-	unsettled int             // records that were received and are not settled
-	behind    map[int32]int64 // records that wait in each partition; guarded by mu
+	max       int // bytes of a batch of messages
+	unsettled int // records that were received and are not settled
+	// begins has the partitions of this member, and the offset at which a partition begins if the group has no offset of
+	// it: 0 stands for the oldest record, and atEnd for the end at the first call of lag. Guarded by mu.
+	begins map[int32]int64
+	start  int64 // of begins
 }
 
 func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits consumers.Limits) (receiver, error) {
-	r := &kafkaReceiver{kafkaConnection: newKafkaConnection(), topic: s.Topic, behind: map[int32]int64{}}
+	r := &kafkaReceiver{kafkaConnection: newKafkaConnection(), topic: s.Topic, max: limits.Bytes, begins: map[int32]int64{}}
 	start := kgo.NewOffset().AtStart()
 	if s.StartAt == consumers.Newest {
-		start = kgo.NewOffset().AtEnd()
+		start, r.start = kgo.NewOffset().AtEnd(), kafkaAtEnd
 	}
 	most := int32(limits.Bytes)
 	options := []kgo.Opt{
 		kgo.SeedBrokers(s.Addresses()...), kgo.Dialer(r.dialer(b, &s.KafkaCluster)), kgo.ClientID(b.Name),
 		kgo.WithHooks(r.kafkaConnection), kgo.DisableClientMetrics(), kgo.MetadataMinAge(kafkaRefresh),
 		kgo.ConsumerGroup(s.Group), kgo.SessionTimeout(kafkaSession), kgo.ConsumeTopics(s.Topic), kgo.ConsumeResetOffset(start),
-		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsRevoked(r.lose), kgo.OnPartitionsLost(r.lose),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsAssigned(r.gain), kgo.OnPartitionsRevoked(r.lose), kgo.OnPartitionsLost(r.lose),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.BrokerMaxReadBytes(most), kgo.FetchMaxBytes(most / 2),
 		kgo.FetchMaxPartitionBytes(min(kafkaPartitionBytes, most/2)),
 		kgo.MaxConcurrentFetches(1), kgo.MaxDecompressBatchBytes(limits.Bytes), kgo.FetchMaxWait(time.Second),
@@ -61,7 +66,7 @@ func (b *Brokers) consumeKafka(ctx context.Context, s *consumers.Kafka, limits c
 	}
 	if err := r.check(ctx); err != nil {
 		r.close()
-		return nil, kafkaConsumerFailure(err)
+		return nil, r.failureOf(err)
 	}
 	return r, nil
 }
@@ -100,10 +105,10 @@ func (r *kafkaReceiver) receive(ctx context.Context, max int) ([]*consumers.Mess
 		}
 		r.client.AllowRebalance()
 		if err := r.pollError(ctx, fetches); err != nil {
-			return nil, kafkaConsumerFailure(err)
+			return nil, r.failureOf(err)
 		}
 		if err := r.ping(ctx); err != nil {
-			return nil, kafkaConsumerFailure(r.trouble(err))
+			return nil, r.failureOf(r.trouble(err))
 		}
 	}
 }
@@ -148,16 +153,18 @@ func (r *kafkaReceiver) ping(ctx context.Context) error {
 }
 
 func (r *kafkaReceiver) messages(fetches kgo.Fetches) (list []*consumers.Message) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		for _, record := range p.Records {
-			list = append(list, kafkaMessage(record))
-			r.behind[p.Partition] = max(0, p.HighWatermark-record.Offset-1)
-		}
-	})
+	fetches.EachRecord(func(record *kgo.Record) { list = append(list, kafkaMessage(record)) })
 	r.unsettled += len(list)
 	return list
+}
+
+// gain notes partitions that this member consumes now.
+func (r *kafkaReceiver) gain(_ context.Context, _ *kgo.Client, gained map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, partition := range gained[r.topic] {
+		r.begins[partition] = r.start
+	}
 }
 
 // lose forgets partitions that another member consumes now.
@@ -165,7 +172,7 @@ func (r *kafkaReceiver) lose(_ context.Context, _ *kgo.Client, lost map[string][
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, partition := range lost[r.topic] {
-		delete(r.behind, partition)
+		delete(r.begins, partition)
 	}
 }
 
@@ -188,7 +195,7 @@ func (r *kafkaReceiver) settle(ctx context.Context, done []*consumers.Message) e
 		records[i] = m.Handle.(*kgo.Record) //nolint:forcetypeassert // of this receiver
 	}
 	if err := r.client.CommitRecords(ctx, records...); err != nil {
-		return kafkaConsumerFailure(err)
+		return r.failureOf(err)
 	}
 	if r.unsettled -= len(done); r.unsettled <= 0 {
 		r.client.AllowRebalance()
@@ -196,13 +203,69 @@ func (r *kafkaReceiver) settle(ctx context.Context, done []*consumers.Message) e
 	return nil
 }
 
-func (r *kafkaReceiver) lag() (messages int64, isKnown bool) {
+// lag counts the offsets between the committed ones and the ends of the partitions of this member.
+func (r *kafkaReceiver) lag(ctx context.Context) (messages int64, isKnown bool) {
+	oldest, err := r.offsets(ctx, kafkaOldest)
+	if err != nil {
+		return 0, false
+	}
+	ends, err := r.offsets(ctx, kafkaAtEnd)
+	if err != nil {
+		return 0, false
+	}
+	committed := r.client.CommittedOffsets()[r.topic]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, n := range r.behind {
-		messages += n
+	for partition, begin := range r.begins {
+		if begin == kafkaAtEnd {
+			begin = ends[partition]
+			r.begins[partition] = begin
+		}
+		if offset, isCommitted := committed[partition]; isCommitted {
+			begin = offset.Offset
+		}
+		messages += max(0, ends[partition]-max(begin, oldest[partition]))
 	}
-	return messages, len(r.behind) > 0
+	return messages, len(ends) > 0
+}
+
+// Times that stand for the offsets of the oldest record, and of the end of a partition.
+const (
+	kafkaOldest = -2
+	kafkaAtEnd  = -1
+)
+
+// offsets returns an offset of each partition of this member.
+func (r *kafkaReceiver) offsets(ctx context.Context, at int64) (map[int32]int64, error) {
+	const readCommitted = 1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = r.topic
+	r.mu.Lock()
+	for number := range r.begins {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = number, at
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	r.mu.Unlock()
+	if len(topic.Partitions) == 0 {
+		return nil, nil
+	}
+	q := kmsg.NewListOffsetsRequest()
+	q.ReplicaID, q.IsolationLevel, q.Topics = -1, readCommitted, append(q.Topics, topic)
+	a, err := q.RequestWith(ctx, r.client)
+	if err != nil {
+		return nil, err
+	}
+	offsets := map[int32]int64{}
+	for _, t := range a.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return nil, err
+			}
+			offsets[p.Partition] = p.Offset
+		}
+	}
+	return offsets, nil
 }
 
 // close leaves the group, so that another member gets the partitions at once.
@@ -214,11 +277,13 @@ func (r *kafkaReceiver) close() {
 	r.client.CloseAllowingRebalance()
 }
 
-func kafkaConsumerFailure(err error) error {
+// failureOf describes the errors of a consumer.
+func (r *kafkaReceiver) failureOf(err error) error {
+	const largeAnswer = "BrokerMaxReadBytes" // in the text of an error of the client that has no type
 	_, isTooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](err)
 	switch {
-	case isTooLarge:
-		return refusedf("a batch of records is larger than the gateway reads; raise max_body_bytes")
+	case isTooLarge, strings.Contains(err.Error(), largeAnswer):
+		return refusedf("a message, or a batch of messages, is larger than %d bytes: raise max_body_bytes, or remove the message", r.max)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return Errorf(eventhook.ErrorAuth, "the credentials may not read the topic")
 	case errors.Is(err, kerr.GroupAuthorizationFailed):

@@ -1,6 +1,8 @@
 package brokers_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/eventhook/eventhook"
 )
 
 func TestConsumersOfNATS(t *testing.T) {
@@ -18,7 +22,7 @@ func TestConsumersOfNATS(t *testing.T) {
 	source := func(members map[string]any) string {
 		return targetJSON(map[string]any{"type": "nats", "url": s.URL(), "stream": "ORDERS", "consumer": "gateway", "username": "gateway", "password": secret}, members)
 	}
-	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true}
+	k := consumedKind{server: s, source: source, unknown: map[string]any{"stream": "NOWHERE"}, wrong: map[string]any{"password": "another"}, hidesKey: true, tellsLag: true}
 	testConsumers(t, k)
 	t.Run("the gateway creates a consumer that does not exist", func(t *testing.T) {
 		c, err := k.tryConsume(t, local(), map[string]any{"consumer": "fresh", "start_at": "newest"})
@@ -39,7 +43,7 @@ func TestConsumersOfKafka(t *testing.T) {
 	source := func(members map[string]any) string {
 		return targetJSON(map[string]any{"type": "kafka", "brokers": s.address(), "topic": "orders", "group": "gateway", "tls": false, "username": "gateway", "password": secret}, members)
 	}
-	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"topic": "nowhere"}, wrong: map[string]any{"password": "another"}})
+	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"topic": "nowhere"}, wrong: map[string]any{"password": "another"}, tellsLag: true, readsAll: true})
 }
 
 func TestConsumersOfAMQP(t *testing.T) {
@@ -88,6 +92,30 @@ func TestABacklogOfRedisIsConsumedByOneConnection(t *testing.T) {
 	}
 }
 
+// No field is too large, but the entry is.
+func TestEntriesOfRedisWithManyFields(t *testing.T) {
+	const held, field = 700 << 10, 300 << 10
+	for want, size := range map[string]struct{ fields, bytes int }{
+		"a message is larger than 358400 bytes: raise max_body_bytes, or remove the message": {5, field},
+		"an entry of the stream has more than 100 fields; remove the entry":                  {150, 1},
+	} {
+		s := newRedis(t)
+		entry := []any{"orders", "*"}
+		for i := range size.fields {
+			entry = append(entry, strconv.Itoa(i), strings.Repeat("x", size.bytes))
+		}
+		s.do(t, 0, "XADD", entry...)
+		p := place(t, targetJSON(map[string]any{"type": "redis_stream", "url": "redis://" + s.Address(), "stream": "orders", "group": "gateway", "password": secret}, nil))
+		p.Limits.Bytes = held
+		c := must(newBrokers(local()).OpenConsumer(t.Context(), p))
+		_, err := c.Receive(t.Context(), 1)
+		c.Close()
+		if wantError(t, err, eventhook.ErrorRefused); err.Error() != want {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	}
+}
+
 func TestConsumersOfSQS(t *testing.T) {
 	s := newSQS(t, "orders.fifo")
 	source := func(members map[string]any) string {
@@ -95,6 +123,35 @@ func TestConsumersOfSQS(t *testing.T) {
 	}
 	testConsumers(t, consumedKind{server: s, source: source, unknown: map[string]any{"queue_url": s.url() + "-other"}, wrong: map[string]any{"secret_access_key": "another"},
 		drops: "tenantid", isLazy: true, redrive: s.redrive, hasNoLimit: true})
+}
+
+// Ten messages have together more bytes than a consumer holds.
+func TestABacklogOfSQSIsConsumedByOneConnection(t *testing.T) {
+	const held, size, messages = 700 << 10, 200 << 10, 30
+	s := newSQS(t, "orders")
+	publish := func(n, size int) {
+		s.store(sqsMessage{MessageBody: fmt.Sprintf("%d %s", n, strings.Repeat("x", size))})
+	}
+	p := place(t, targetJSON(map[string]any{"type": "sqs", "queue_url": s.url(), "region": sqsRegion, "access_key_id": sqsKeyID, "secret_access_key": secret}, nil))
+	p.Limits.Bytes = held
+	for n := range messages {
+		publish(n, size)
+	}
+	c := consumption{t, must(newBrokers(local()).OpenConsumer(t.Context(), p))}
+	defer c.Close()
+	for got := 0; got < messages; {
+		list, err := c.Receive(t.Context(), messages)
+		if err != nil {
+			t.Fatalf("after %d of %d messages: %v", got, messages, err)
+		}
+		c.settle(list)
+		got += len(list)
+	}
+	publish(messages, 3*held)
+	_, err := c.Receive(t.Context(), 1)
+	if wantError(t, err, eventhook.ErrorRefused); !strings.HasPrefix(err.Error(), "a message is larger than 358400 bytes") {
+		t.Errorf("got %q", err)
+	}
 }
 
 // A message that the gateway refuses goes to the dead-letter exchange of its queue.

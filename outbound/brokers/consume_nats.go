@@ -34,7 +34,6 @@ type natsReceiver struct {
 	pace         pace
 	held         []jetstream.Msg // that are not settled
 	waiting      int64           // messages in the stream after the last one
-	isKnown      bool
 }
 
 func (b *Brokers) consumeNATS(ctx context.Context, s *consumers.NATS, limits consumers.Limits) (receiver, error) {
@@ -162,7 +161,7 @@ func (r *natsReceiver) message(raw jetstream.Msg) *consumers.Message {
 	if meta, err := raw.Metadata(); err == nil {
 		// The time distinguishes the message from one of a stream that was created anew.
 		m.Position = fmt.Sprintf("%s/%d@%d", meta.Stream, meta.Sequence.Stream, meta.Timestamp.UnixNano())
-		r.waiting, r.isKnown = int64(meta.NumPending), true
+		r.waiting = int64(meta.NumPending)
 	}
 	return m
 }
@@ -185,7 +184,14 @@ func (r *natsReceiver) settle(ctx context.Context, done []*consumers.Message) er
 	return r.failure(r.conn.FlushWithContext(ctx))
 }
 
-func (r *natsReceiver) lag() (int64, bool) { return r.waiting, r.isKnown }
+// lag counts the messages that are not delivered, and those that are not acknowledged.
+func (r *natsReceiver) lag(ctx context.Context) (int64, bool) {
+	info, err := r.consumer.Info(ctx)
+	if err != nil {
+		return 0, false
+	}
+	return int64(info.NumPending) + int64(info.NumAckPending), true
+}
 
 // close gives the messages that are not settled back to the server, so that it delivers them again at once.
 func (r *natsReceiver) close() {

@@ -3,6 +3,7 @@ package brokers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -119,6 +120,9 @@ func (r *redisReceiver) read(ctx context.Context, count int) ([]*consumers.Messa
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if count == 1 && errors.Is(err, errTooMuch) { // an entry has several fields
+		err = errTooLarge
+	}
 	if err != nil || reply == nil {
 		return nil, err
 	}
@@ -205,7 +209,7 @@ func (r *redisReceiver) settle(ctx context.Context, done []*consumers.Message) e
 }
 
 // lag implements receiver: it would need another command.
-func (*redisReceiver) lag() (int64, bool) { return 0, false }
+func (*redisReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 func (r *redisReceiver) close() { _ = r.conn.Close() }
 

@@ -3,6 +3,8 @@ package brokers
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -27,18 +29,20 @@ type sqsReceiver struct {
 	client   *sqs.Client
 	http     sqsHTTP
 	settings *consumers.SQS
+	pace     pace      // an answer has no limit of bytes
 	held     []*string // receipt handles of messages that are not settled
 }
 
 // consumeSQS performs no I/O: the first call of receive connects.
 func (b *Brokers) consumeSQS(s *consumers.SQS, limits consumers.Limits) receiver {
-	r := &sqsReceiver{http: b.sqsHTTP(int64(limits.Bytes) * sqsEscaping), settings: s}
+	r := &sqsReceiver{http: b.sqsHTTP(int64(limits.Bytes) * sqsEscaping), settings: s, pace: newPace(limits.Bytes/2, sqsBatch)}
 	r.client = sqsClient(&s.SQSQueue, r.http)
 	return r
 }
 
 func (r *sqsReceiver) receive(ctx context.Context, max int) ([]*consumers.Message, error) {
-	in := &sqs.ReceiveMessageInput{QueueUrl: &r.settings.QueueURL, MaxNumberOfMessages: int32(min(max, sqsBatch)),
+	count := min(max, r.pace.count)
+	in := &sqs.ReceiveMessageInput{QueueUrl: &r.settings.QueueURL, MaxNumberOfMessages: int32(count),
 		WaitTimeSeconds: sqsWaitSeconds, MessageAttributeNames: []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameMessageGroupId},
 		VisibilityTimeout:           int32(r.settings.VisibilityTimeoutSeconds)}
@@ -50,7 +54,7 @@ func (r *sqsReceiver) receive(ctx context.Context, max int) ([]*consumers.Messag
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			return nil, sqsFailure(err)
+			return nil, r.failure(err, count)
 		}
 		var list []*consumers.Message
 		for _, raw := range out.Messages {
@@ -58,9 +62,22 @@ func (r *sqsReceiver) receive(ctx context.Context, max int) ([]*consumers.Messag
 			list = append(list, r.message(&raw))
 		}
 		if len(list) > 0 {
+			r.pace.adjust(count, list)
 			return list, nil
 		}
 	}
+}
+
+// failure describes an error of a request for a number of messages.
+func (r *sqsReceiver) failure(err error, requested int) error {
+	_, isLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case isLarge && requested == 1:
+		return errTooLarge
+	case isLarge:
+		return errTooMuch
+	}
+	return sqsFailure(err)
 }
 
 // message returns a message. An attribute ce-dataencoding says that the body is base64, as it is in messages
@@ -117,7 +134,7 @@ func (r *sqsReceiver) settle(ctx context.Context, done []*consumers.Message) err
 }
 
 // lag implements receiver: it would need another permission.
-func (*sqsReceiver) lag() (int64, bool) { return 0, false }
+func (*sqsReceiver) lag(context.Context) (int64, bool) { return 0, false }
 
 // close makes the messages that are not settled visible again.
 func (r *sqsReceiver) close() {

@@ -38,6 +38,17 @@ type consumedKind struct {
 	redrive func(t testing.TB) (removed int)
 	// hasNoLimit says that messages are not larger than a consumer reads.
 	hasNoLimit bool
+	tellsLag   bool
+	// readsAll says that a message may have all bytes that a consumer holds, and not half of them.
+	readsAll bool
+}
+
+// most returns the bytes of the largest message that a consumer reads.
+func (k consumedKind) most(held int) int {
+	if k.readsAll {
+		return held
+	}
+	return held / 2
 }
 
 // testConsumers runs the conformance suite of a kind of consumer.
@@ -47,6 +58,7 @@ func testConsumers(t *testing.T, k consumedKind) {
 	t.Run("messages arrive in their order", k.testOrder)
 	t.Run("messages that are not settled are delivered again", k.testRedelivery)
 	t.Run("refused messages are not delivered again", k.testRefused)
+	t.Run("the lag counts the messages that are not settled", k.testLag)
 	t.Run("receive ends with its context", k.testStop)
 	t.Run("a place that does not exist", k.testUnknown)
 	t.Run("wrong credentials", k.testWrong)
@@ -278,6 +290,40 @@ func (k consumedKind) testRefused(t *testing.T) {
 	c.settle(list)
 }
 
+// The messages are in several partitions if the broker has partitions.
+func (k consumedKind) testLag(t *testing.T) {
+	f := k.publisher(t)
+	const messages, batch, settled = 40, 10, 4
+	f.publishKeys(1, messages)
+	c := k.consume(t)
+	defer c.Close()
+	list := c.next(batch)
+	c.settle(list[:settled])
+	if n, isKnown := c.Lag(t.Context()); isKnown != k.tellsLag {
+		t.Errorf("got the lag %d, known is %t, want %t", n, isKnown, k.tellsLag)
+	}
+	c.hasLag(k.tellsLag, messages-settled)
+	c.settle(list[settled:])
+	c.settle(c.next(messages - batch))
+	c.hasLag(k.tellsLag, 0)
+}
+
+// hasLag waits until the lag is n: the broker may tell it before it has processed an acknowledgement.
+func (c *consumption) hasLag(isTold bool, n int64) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), receiveLimit)
+	defer cancel()
+	for isTold {
+		lag, isKnown := c.Lag(ctx)
+		if isKnown && lag == n {
+			return
+		}
+		if ctx.Err() != nil {
+			c.Fatalf("got the lag %d, known is %t, want %d", lag, isKnown, n)
+		}
+	}
+}
+
 func (k consumedKind) testStop(t *testing.T) {
 	c := k.consume(t)
 	defer c.Close()
@@ -343,7 +389,10 @@ func (k consumedKind) testTooLarge(t *testing.T) {
 		_, err = c.Receive(ctx, 1)
 		c.Close()
 	}
-	wantError(t, err, eventhook.ErrorClosed, eventhook.ErrorRefused)
+	wantError(t, err, eventhook.ErrorRefused)
+	if want := fmt.Sprintf("larger than %d bytes: raise max_body_bytes, or remove the message", k.most(large)); !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %q, want %q", err, want)
+	}
 	k.drain(t, marker)
 }
 

@@ -3,6 +3,8 @@ package brokers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -24,17 +26,27 @@ func (b *Brokers) dial(ctx context.Context, address string, secure *tls.Config, 
 	return handshake(ctx, c, address, secure)
 }
 
+// tlsTimeout is how long a server may take for the TLS handshake.
+const tlsTimeout = 10 * time.Second
+
 // handshake makes a TLS handshake with the server at an address. It does not change config. After an
 // error the connection is closed.
 func handshake(ctx context.Context, c net.Conn, address string, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
 	config.ServerName, _, _ = net.SplitHostPort(address)
 	t := tls.Client(c, config)
-	if err := t.HandshakeContext(ctx); err != nil {
-		_ = c.Close()
-		return nil, err
+	limited, cancel := context.WithTimeout(ctx, tlsTimeout)
+	defer cancel()
+	err := t.HandshakeContext(limited)
+	if err == nil {
+		return t, nil
 	}
-	return t, nil
+	_ = c.Close()
+	if errors.Is(err, context.DeadlineExceeded) { // such as from a server that waits for the end of a line
+		silent := Errorf(eventhook.ErrorTLS, "%s does not answer the TLS handshake; check whether it uses TLS", address)
+		return nil, fmt.Errorf("%w (%w)", silent, err)
+	}
+	return nil, err
 }
 
 // within calls f, which uses a connection. When ctx ends, the connection fails, and within returns
@@ -58,6 +70,9 @@ const (
 const maxWrite = 15 * time.Second
 
 var errTooMuch = &Error{eventhook.ErrorClosed, "the server sends more than it was asked for"}
+
+// errTooLarge is described with the number of bytes for users of a consumer.
+var errTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
 
 // credit is the number of bytes that a broker may send.
 type credit struct{ atomic.Int64 }

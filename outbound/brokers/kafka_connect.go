@@ -2,7 +2,9 @@ package brokers
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +23,6 @@ const (
 	maxKafkaBytes    = 32 << 20 // of records that wait for an acknowledgement
 	maxKafkaResponse = 4 << 20
 	maxKafkaSockets  = 100 // about two for each broker
-	kafkaHandshake   = 10 * time.Second
 	// kafkaRefresh is the minimum time between two requests for metadata, such as the leaders of
 	// partitions.
 	kafkaRefresh = 250 * time.Millisecond
@@ -83,16 +84,24 @@ func (c *kafkaConnection) dialer(b *Brokers, s *targets.KafkaCluster) dialFunc {
 		}
 		conn, err := b.Dialer.DialContext(ctx, network, address)
 		if err == nil && s.UsesTLS() {
-			limited, cancel := context.WithTimeout(ctx, kafkaHandshake)
-			conn, err = handshake(limited, conn, address, config)
-			cancel()
+			conn, err = handshake(ctx, conn, address, config)
 		}
 		if err != nil {
 			c.sockets.Add(-1)
+			if !slices.Contains(s.Addresses(), address) && ctx.Err() == nil {
+				err = b.advertised(ctx, address, err)
+			}
 			return nil, err
 		}
 		return &kafkaSocket{conn, sync.OnceFunc(func() { c.sockets.Add(-1) })}, nil
 	}
+}
+
+// advertised returns an error that names the address that a broker advertises: users do not know it otherwise. The
+// client decides by the cause whether it connects again.
+func (d Deps) advertised(ctx context.Context, address string, cause error) error {
+	class, text := d.Describe(ctx, address, d.Now(), cause)
+	return fmt.Errorf("%w (%w)", Errorf(class, "the broker advertises %s: %s", eventhook.SanitizeLabel(address), text), cause)
 }
 
 // kafkaSocket counts open connections.

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/outbound"
 )
 
@@ -103,10 +104,18 @@ func TestKafkaDoesNotConnectToAdvertisedAddressesThatAreNotAllowed(t *testing.T)
 		s.KeepControl()
 		return advertise(request.(*kmsg.MetadataRequest), "10.11.12.13"), nil, true
 	})
-	f := openWith(t, s.target(map[string]any{"timeout_seconds": 60}), netip.MustParsePrefix("127.0.0.1/32"))
+	allowed := netip.MustParsePrefix("127.0.0.1/32")
+	f := openWith(t, s.target(map[string]any{"timeout_seconds": 60}), allowed)
 	a := f.failsAtOnce(eventhook.ErrorBlocked)
-	if strings.Contains(a.Error, "10.11.12.13") {
-		t.Errorf("the error %q tells the address", a.Error)
+	const want = "the broker advertises 10.11.12.13:9092: the address of 10.11.12.13:9092 is not public"
+	if !strings.HasPrefix(a.Error, want) {
+		t.Errorf("got %q, want %q", a.Error, want)
+	}
+	k := s.consumed()
+	k.isLazy = true // the first address is allowed
+	_, err := k.tryConsume(t, egress.New(egress.Policy{AllowedCIDRs: []netip.Prefix{allowed}}), nil)
+	if wantError(t, err, eventhook.ErrorBlocked); !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %q of a consumer, want %q", err, want)
 	}
 }
 

@@ -37,7 +37,8 @@ func (b *Brokers) connectNATS(ctx context.Context, s *targets.NATSServer, maxMes
 	options.Servers = s.Servers()
 	options.Name, options.User, options.Password, options.Token = b.Name, s.Username, s.Password, s.Token
 	options.AllowReconnect = false // the next message opens another connection, within the bounds of the pool
-	options.CustomDialer = natsDialer{ctx, b, s.CA, s.UsesTLS(), maxMessage, credit}
+	dialer := &natsDialer{ctx: ctx, brokers: b, ca: s.CA, secure: s.UsesTLS(), maxMessage: maxMessage, credit: credit}
+	options.CustomDialer = dialer
 	options.NoEcho = true
 	options.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // without it, nats.go prints errors
 	if deadline, ok := ctx.Deadline(); ok {
@@ -49,6 +50,9 @@ func (b *Brokers) connectNATS(ctx context.Context, s *targets.NATSServer, maxMes
 		}
 	}
 	conn, err := options.Connect()
+	if errors.Is(err, nats.ErrNoServers) && dialer.refused != nil {
+		err = dialer.refused
+	}
 	if err != nil {
 		return nil, nil, natsFailure(err)
 	}

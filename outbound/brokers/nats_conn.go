@@ -21,15 +21,18 @@ type natsDialer struct {
 
 	maxMessage int
 	credit     *credit
+
+	refused error // of the last server that could not be dialled: nats.go does not return it if a server refuses
 }
 
 // SkipTLSHandshake tells nats.go that the connections of Dial use TLS where it is needed.
-func (d natsDialer) SkipTLSHandshake() bool { return true }
+func (d *natsDialer) SkipTLSHandshake() bool { return true }
 
 // Dial reads the first line of the server, which says whether it requires TLS, and makes the handshake.
-func (d natsDialer) Dial(_, address string) (net.Conn, error) {
+func (d *natsDialer) Dial(_, address string) (net.Conn, error) {
 	plain, err := d.brokers.dial(d.ctx, address, nil, d.credit)
 	if err != nil {
+		d.refused = err
 		return nil, err
 	}
 	c := &natsConn{Conn: plain, max: d.maxMessage}
@@ -42,7 +45,7 @@ func (d natsDialer) Dial(_, address string) (net.Conn, error) {
 }
 
 // start reads the line INFO, which is the first that nats.go reads, and makes the TLS handshake.
-func (c *natsConn) start(d natsDialer, address string) error {
+func (c *natsConn) start(d *natsDialer, address string) error {
 	info, err := readLine(c.Conn, maxNATSLine)
 	if err != nil {
 		return err
@@ -65,8 +68,6 @@ func (c *natsConn) start(d natsDialer, address string) error {
 	c.Conn, err = handshake(d.ctx, c.Conn, address, d.brokers.TLSConfig(d.ca))
 	return err
 }
-
-var errNATSTooLarge = &Error{eventhook.ErrorClosed, "the server sent a message that is larger than the gateway reads"}
 
 var errNoTLS = &Error{eventhook.ErrorTLS, "the server offers no TLS, which the scheme tls needs"}
 
@@ -158,7 +159,7 @@ func announced(line string, max int) (int, error) {
 		return 0, errNoNATS
 	}
 	if size > max {
-		return 0, errNATSTooLarge
+		return 0, errTooLarge
 	}
 	if strings.EqualFold(words[0], "HMSG") { // the word before the last is the size of the headers, a part of the message
 		headers, err := strconv.Atoi(words[len(words)-2])

@@ -146,6 +146,12 @@ var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 // at replaces the address of the server in a target.
 func at(target, other string) string { return address.ReplaceAllString(target, other) }
 
+func TestNATSThatRefusesTheConnection(t *testing.T) {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	_ = l.Close()
+	open(t, at(newNATS(t).target(nil), l.Addr().String())).failsWith(eventhook.ErrorConnect, l.Addr().String()+" refused the connection")
+}
+
 func TestNATSWithTLS(t *testing.T) {
 	files := certfiletest.New(t, "nats", time.Now().Add(time.Hour))
 	pair := must(tls.LoadX509KeyPair(files.Cert, files.Key))

@@ -67,8 +67,10 @@ func (p *pool) get(ctx context.Context, key poolKey, open func(context.Context) 
 	select {
 	case <-e.opened:
 	case <-ctx.Done():
-		p.release(e)
-		return nil, nil, ctx.Err()
+		if !isNew { // otherwise e.err tells more
+			p.release(e)
+			return nil, nil, ctx.Err()
+		}
 	}
 	if e.err != nil {
 		p.release(e)

@@ -2,15 +2,18 @@ package brokers_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/egress"
 )
 
 var fakeRedis = map[string]any{"type": "redis_stream", "url": "redis://redis.example", "stream": "orders"}
@@ -76,6 +79,64 @@ func TestRedisCommandsDoNotWaitForEachOther(t *testing.T) {
 			t.Errorf("got %d receipts by %d connections, want %d by one", len(receipts), b.connections(), messages)
 		}
 	})
+}
+
+// A server of Redis without TLS waits for the end of the first line, which no TLS handshake has.
+func TestRedisWithoutTLS(t *testing.T) {
+	const want = "redis.example:6379 does not answer the TLS handshake; check whether it uses TLS"
+	serve := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+	secure := targetOf(fakeRedis, "url", "rediss://redis.example")
+	for _, seconds := range []int{3, 60} {
+		withFake(t, targetOf(secure, "timeout_seconds", seconds), serve, func(_ *testing.T, f *fixture, _ *fakeBroker) {
+			f.failsWith(eventhook.ErrorTLS, want)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		source := place(t, targetJSON(map[string]any{"type": "redis_stream", "url": "rediss://redis.example", "stream": "orders", "group": "g"}, nil))
+		_, err := newBrokers(&fakeBroker{Client: egress.New(egress.Policy{}), serve: serve}).OpenConsumer(ctx, source)
+		if wantError(t, err, eventhook.ErrorTLS); err.Error() != want {
+			t.Errorf("got %q of a consumer, want %q", err, want)
+		}
+	})
+}
+
+func TestAConsumerOfASilentRedisTellsSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		serve := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+		source := place(t, targetJSON(map[string]any{"type": "redis_stream", "url": "redis://redis.example", "stream": "orders", "group": "g"}, nil))
+		_, err := newBrokers(&fakeBroker{Client: egress.New(egress.Policy{}), serve: serve}).OpenConsumer(ctx, source)
+		if wantError(t, err, eventhook.ErrorTimeout); err.Error() != "no answer from redis.example in time" {
+			t.Errorf("got %q", err)
+		}
+	})
+}
+
+// A server of another protocol, such as HTTP, answers a command with a line of its own.
+func TestAServerThatIsNotRedis(t *testing.T) {
+	const want = "the server does not speak the protocol of Redis"
+	for claim, answer := range map[string]string{
+		"HTTP":            "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request",
+		"an alert of TLS": "\x15\x03\x01\x00\x02\x02\x0a",
+	} {
+		t.Run(claim, func(t *testing.T) {
+			serve := func(c net.Conn) {
+				_, _ = c.Read(make([]byte, 1<<10))
+				_, _ = io.WriteString(c, answer)
+			}
+			withFake(t, fakeRedis, serve, func(t *testing.T, f *fixture, b *fakeBroker) {
+				f.failsWith(eventhook.ErrorClosed, want)
+				source := place(t, targetJSON(map[string]any{"type": "redis_stream", "url": "redis://redis.example", "stream": "orders", "group": "g"}, nil))
+				_, err := newBrokers(b).OpenConsumer(t.Context(), source)
+				if wantError(t, err, eventhook.ErrorClosed); err.Error() != want {
+					t.Errorf("got %q of a consumer, want %q", err, want)
+				}
+			})
+		})
+	}
 }
 
 func TestASilentRedisIsDialledAgain(t *testing.T) {

@@ -57,8 +57,13 @@ func redisFailure(err error) error {
 
 var (
 	errClosed     = &Error{eventhook.ErrorClosed, "the connection was closed"}
+	errManyFields = &Error{eventhook.ErrorRefused, "an entry of the stream has more than 100 fields; remove the entry"}
+	errNoRedis    = &Error{eventhook.ErrorClosed, "the server does not speak the protocol of Redis"}
 	errUnexpected = &Error{eventhook.ErrorClosed, "the server sends replies that belong to no message"}
 )
+
+// redisTypes are the first characters of replies.
+const redisTypes = "+-:$*"
 
 // maxReply is the maximum length of a line, or a string, of a reply to a publisher in bytes.
 const maxReply = 1 << 10
@@ -83,31 +88,54 @@ func (s *smallReplies) Read(p []byte) (int, error) {
 		}
 		line, next, isWhole := bytes.Cut(rest, []byte("\n"))
 		s.line = append(s.line, line...)
-		if len(s.line) > maxReply || isWhole && !s.endLine() {
+		switch {
+		case len(s.line) > 0 && !strings.ContainsRune(redisTypes, rune(s.line[0])):
+			return 0, errNoRedis
+		case len(s.line) > maxReply:
 			return 0, errUnexpected
+		}
+		if isWhole {
+			if err := s.endLine(); err != nil {
+				return 0, err
+			}
 		}
 		rest = next
 	}
 	return n, err
 }
 
-// endLine reports whether the current line may begin or be a reply, and starts another line.
-func (s *smallReplies) endLine() bool {
+// endLine returns an error if the current line cannot begin or be a reply, and starts another line.
+func (s *smallReplies) endLine() error {
 	line := bytes.TrimSuffix(s.line, []byte("\r"))
 	s.line = s.line[:0]
 	if len(line) == 0 {
-		return false
+		return errNoRedis
 	}
 	if line[0] != '$' && line[0] != '*' {
-		return true
+		return nil
 	}
 	length, err := strconv.Atoi(string(line[1:]))
+	if err != nil {
+		return errUnexpected
+	}
 	if line[0] == '*' {
 		s.lists -= max(length, 0) + 1
-		return err == nil && s.lists >= 0
+		switch {
+		case s.lists >= 0:
+			return nil
+		case s.max > 0:
+			return errManyFields
+		}
+		return errUnexpected
 	}
 	if length >= 0 {
 		s.skip = length + len("\r\n")
 	}
-	return err == nil && length <= cmp.Or(s.max, maxReply)
+	switch {
+	case length <= cmp.Or(s.max, maxReply):
+		return nil
+	case s.max > 0:
+		return errTooLarge
+	}
+	return errUnexpected
 }

@@ -31,7 +31,7 @@ func sqsClient(s *targets.SQSQueue, http sqsHTTP) *sqs.Client {
 		Credentials: aws.CredentialsProviderFunc(provide), Retryer: aws.NopRetryer{}}) // the caller retries
 }
 
-// sqsHTTP is the SDK's HTTP client. It follows no redirect and reads a bounded part of an answer.
+// sqsHTTP is the SDK's HTTP client. It follows no redirect. An answer of more than maxAnswer bytes is an error.
 type sqsHTTP struct {
 	client    *http.Client
 	maxAnswer int64
@@ -53,14 +53,16 @@ func (b *Brokers) sqsHTTP(maxAnswer int64) sqsHTTP {
 
 // Do implements sqs.HTTPClient.
 func (h sqsHTTP) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		// The SDK closes the body after the head of the answer has come. If net/http has not ended to write then, it closes
+		// the connection.
+		r.Body = io.NopCloser(r.Body)
+	}
 	a, err := h.client.Do(r) //nolint:gosec // the dialer checks each address
 	if err != nil {
 		return nil, err
 	}
-	a.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(a.Body, h.maxAnswer), a.Body}
+	a.Body = http.MaxBytesReader(nil, a.Body, h.maxAnswer)
 	return a, nil
 }
 

@@ -20,7 +20,8 @@ type sqsStored struct {
 func (s *sqsServer) store(m sqsMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stored = append(s.stored, &sqsStored{sqsMessage: m, id: fmt.Sprintf("m-%p-%d", s, len(s.seen))})
+	s.count++
+	s.stored = append(s.stored, &sqsStored{sqsMessage: m, id: fmt.Sprintf("m-%p-%d", s, s.count)})
 	s.arriveLocked()
 }
 

@@ -32,6 +32,7 @@ type sqsServer struct {
 	mu      sync.Mutex
 	arrived chan struct{} // closed when a message can be received
 	stored  []*sqsStored  // messages that were not deleted
+	count   int           // messages that were stored
 	failure *sqsError     // the answer to every request; nil: none
 	seen    map[string]bool
 	token   string // of the session that is valid; "" for none
