@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -162,7 +163,7 @@ func (f *LogFront) Accept(e *eventhook.Event) error {
 	case f.config.WhenUnavailable == LogDatabase:
 		outcome, err = LogUnavailable, f.acceptToo(e)
 	default:
-		outcome, err = LogUnavailable, errLogDown
+		outcome, err = LogUnavailable, logDown(fmt.Errorf("the log of webhooks does not acknowledge: %w", err))
 	}
 	f.observe(outcome, f.now().Sub(began))
 	return err
