@@ -81,6 +81,16 @@ func TestTheLogLineNamesTheFaultOfTheLog(t *testing.T) {
 	}
 }
 
+func TestTheURLOfALogHasAPossiblePort(t *testing.T) {
+	for url, want := range map[string]int{"nats://a:4222,nats://b": 0, "nats://127.0.0.1:99999": 1, "nats://a:4222,tls://b:0": 1} {
+		c := ingest.DefaultLogConfig()
+		c.URL = url
+		if faults := c.Validate(); len(faults) != want {
+			t.Errorf("%s: got %v, want %d faults", url, faults, want)
+		}
+	}
+}
+
 // A former attempt to store an event had a lease for it.
 func TestAnEventIsStoredAgainWithoutItsFormerLease(t *testing.T) {
 	handoff, s := &handoff{slots: 1}, newStore()

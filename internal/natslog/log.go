@@ -62,6 +62,7 @@ type faultText string
 const (
 	notReached  faultText = "the log of webhooks has not been reached yet"
 	unreachable faultText = "the log of webhooks cannot be reached"
+	noLogin     faultText = "the servers of the log of webhooks refuse the credentials of this instance"
 )
 
 // subject is the subject of a tenant's messages. The stream has all subjects below its name.
@@ -125,6 +126,7 @@ func (l *Log) connectOptions() ([]nats.Option, error) {
 				l.Log.Warn("the log of webhooks reported an error", "error", err)
 			}
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.notConnected(err) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			l.fault.Store(unreachable)
 			if err != nil {
@@ -151,6 +153,24 @@ func (l *Log) connectOptions() ([]nats.Option, error) {
 		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}))
 	}
 	return options, nil
+}
+
+// notConnected keeps why an attempt to connect has failed. Only the first of many attempts is logged. A login that
+// one server refused stays the reason while other servers cannot be reached.
+func (l *Log) notConnected(err error) {
+	if errors.Is(err, nats.ErrNoServers) { // only of the first attempt; the next one has the cause
+		return
+	}
+	text := unreachable
+	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, refusal) {
+			text = noLogin
+		}
+	}
+	before, _ := l.fault.Load().(faultText)
+	if before != text && before != noLogin && l.fault.CompareAndSwap(before, text) {
+		l.Log.Warn(string(text)+"; connecting again", "error", hideURL(err))
+	}
 }
 
 // hideURL removes URLs, which may contain a password, from an error of nats.go.

@@ -55,8 +55,8 @@ func (l *Log) watch(ctx context.Context) {
 func (w *watcher) look(ctx context.Context) bool {
 	if !w.conn.IsConnected() {
 		w.failedSince = time.Time{}
-		if w.fault.CompareAndSwap(notReached, unreachable) {
-			w.Log.Log.Warn("the log of webhooks cannot be reached; connecting again", "error", w.conn.LastError())
+		if err := w.conn.LastError(); err != nil { // nats.go reports a login that is refused only here
+			w.notConnected(err)
 		}
 		return false
 	}
