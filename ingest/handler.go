@@ -380,8 +380,10 @@ func notStored(err error) *refusal {
 	switch {
 	case errors.Is(err, eventhook.ErrNotReady):
 		return &refusal{outcome: OutcomeNotReady, retryAfter: e.RetryAfter, cause: err}
+	case ok && e == errLogFull:
+		return &refusal{outcome: OutcomeLogFull, retryAfter: e.RetryAfter}
 	case ok && e.Kind == eventhook.KindUnavailable:
-		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter}
+		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter, cause: e.Cause}
 	}
 	return &refusal{outcome: OutcomeFailed}
 }

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,7 +52,8 @@ func (c LogConfig) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	for one := range strings.SplitSeq(c.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))
-		if c.URL != "" && (err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "") {
+		if c.URL != "" && (err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Hostname() == "" ||
+			u.Port() != "" && !eventhook.IsPort(u.Port()) || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "") {
 			f.Add("url", "is not a list of URLs such as nats://nats-1:4222,nats://nats-2:4222 or tls://nats.example:4222") // it may have a password
 			break
 		}
@@ -162,7 +164,7 @@ func (f *LogFront) Accept(e *eventhook.Event) error {
 	case f.config.WhenUnavailable == LogDatabase:
 		outcome, err = LogUnavailable, f.acceptToo(e)
 	default:
-		outcome, err = LogUnavailable, errLogDown
+		outcome, err = LogUnavailable, logDown(fmt.Errorf("the log of webhooks does not acknowledge: %w", err))
 	}
 	f.observe(outcome, f.now().Sub(began))
 	return err

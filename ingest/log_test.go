@@ -1,9 +1,12 @@
 package ingest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +15,11 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// brokenLog is a log whose acknowledgements get lost.
-type brokenLog struct{}
+// brokenLog is a log whose acknowledgements get lost, or that answers with an error.
+type brokenLog struct{ err error }
 
-func (brokenLog) Append(context.Context, *eventhook.Event) error {
-	return errors.New("no acknowledgement")
+func (l brokenLog) Append(context.Context, *eventhook.Event) error {
+	return cmp.Or(l.err, errors.New("no acknowledgement"))
 }
 
 func (brokenLog) Fits(*eventhook.Event) bool { return true }
@@ -51,6 +54,40 @@ func TestAnEventThatTheLogHasStoredIsAccepted(t *testing.T) {
 				f.end()
 			})
 		})
+	}
+}
+
+func TestTheLogLineNamesTheFaultOfTheLog(t *testing.T) {
+	for claim, c := range map[string]struct {
+		log     brokenLog
+		outcome ingest.Outcome
+		line    string
+		retry   string
+	}{
+		"it is full":              {brokenLog{ingest.ErrLogFull}, ingest.OutcomeLogFull, `"outcome":"log_full"`, "10"},
+		"it does not acknowledge": {brokenLog{}, ingest.OutcomeShed, "no acknowledgement", "5"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newFixture(t, c.log)
+			w := r.wantStatus(t, webhook(`{"id":1}`), http.StatusServiceUnavailable)
+			if got := w.Header().Get("Retry-After"); got != c.retry {
+				t.Errorf("Retry-After is %q, want %q", got, c.retry)
+			}
+			wantCount(t, string(c.outcome), r.observer.outcomes[c.outcome], 1)
+			if log := r.log.String(); !strings.Contains(log, c.line) {
+				t.Errorf("got the log %s, want %s", log, c.line)
+			}
+		})
+	}
+}
+
+func TestTheURLOfALogHasAPossiblePort(t *testing.T) {
+	for url, want := range map[string]int{"nats://a:4222,nats://b": 0, "nats://127.0.0.1:99999": 1, "nats://a:4222,tls://b:0": 1} {
+		c := ingest.DefaultLogConfig()
+		c.URL = url
+		if faults := c.Validate(); len(faults) != want {
+			t.Errorf("%s: got %v, want %d faults", url, faults, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -78,18 +79,20 @@ func (g *gateway) ping(ctx context.Context) error {
 	case logErr == nil && dbErr == nil:
 		return nil
 	case logErr == nil && g.ingestLog.IsComplete(context.WithoutCancel(ctx)): // the ping may have used up the time of ctx
-		return &telemetry.OutageError{Outage: reasonOf(dbErr) + "; webhooks are accepted into the log, the API and the console answer 503"}
+		return &telemetry.OutageError{Outage: reasonOf(dbErr) + ": webhooks are accepted into the log, the API and the console answer 503"}
 	case logErr == nil:
 		return dbErr // an empty bucket has no sources
 	case dbErr == nil && g.config.Ingest.Log.WhenUnavailable == ingest.LogDatabase:
-		return &telemetry.OutageError{Outage: reasonOf(logErr) + "; webhooks are stored in the database directly"}
+		return &telemetry.OutageError{Outage: reasonOf(logErr) + ": webhooks are stored in the database directly"}
 	}
 	return logErr
 }
 
+// reasonOf returns the fault in the message of an error, without the advice after it.
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok {
-		return e.Message
+		fault, _, _ := strings.Cut(e.Message, ";")
+		return strings.TrimSuffix(fault, ".")
 	}
 	return "the database does not answer"
 }

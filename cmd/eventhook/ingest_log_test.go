@@ -36,7 +36,7 @@ func TestWebhooksAreAcceptedWhileTheDatabaseIsDown(t *testing.T) {
 	}
 	before := load.count(http.StatusOK)
 	clitest.Eventually(t, "webhooks are accepted without the database", func() bool { return load.count(http.StatusOK) >= before+10*enough })
-	gateway.wantReady("200", "webhooks are accepted into the log")
+	gateway.wantReady("200", `:"The database is not available: webhooks are accepted into the log, the API and the console answer 503"`)
 	if status := gateway.call(http.MethodGet, "/events", nil, nil); status != http.StatusServiceUnavailable {
 		t.Errorf("the API answered %d without the database, want 503", status)
 	}

@@ -57,10 +57,14 @@ func (l *Log) Append(ctx context.Context, e *eventhook.Event) error {
 // Error codes of JetStream, from server/errors.json of nats-server.
 const (
 	accountLimit jetstream.ErrorCode = 10002 // resource limits exceeded for account
+	notAvailable jetstream.ErrorCode = 10008 // JetStream system temporarily unavailable
 	noResources  jetstream.ErrorCode = 10023 // insufficient resources
 	noStorage    jetstream.ErrorCode = 10047 // insufficient storage resources available
 	notStored    jetstream.ErrorCode = 10077 // with the reason, such as: maximum bytes exceeded
 )
+
+// noSpace are the errors of an account or a server that has reached its bound.
+var noSpace = []jetstream.ErrorCode{accountLimit, noResources, noStorage}
 
 // appendError returns ingest.ErrLogFull for the errors of a stream, an account or a server that has
 // reached its bound.
@@ -70,7 +74,7 @@ func appendError(err error) error {
 		return err
 	}
 	isOfStream := api.ErrorCode == notStored && strings.Contains(api.Description, "maximum")
-	if isOfStream || slices.Contains([]jetstream.ErrorCode{accountLimit, noResources, noStorage}, api.ErrorCode) {
+	if isOfStream || slices.Contains(noSpace, api.ErrorCode) {
 		return ingest.ErrLogFull
 	}
 	return err

@@ -4,7 +4,7 @@
 //
 //	sender ─▶ Append ─▶ stream (work queue, bounded, replicated) ─▶ Run ─▶ Sink: one commit per batch
 //	                                                                 │ acknowledged after the commit
-//	                                                                 └ refused by the database 5 times ─▶ dead messages
+//	                                                                 └ refused by the database 5 times, or unreadable ─▶ dead messages
 //
 // A message is delivered at least once. The database decides what is new: an event whose id is stored
 // is a success and is acknowledged, and a webhook whose idempotency key is taken is stored as a
@@ -13,7 +13,7 @@
 // to its bound; at the bound Append returns ingest.ErrLogFull. No message expires.
 //
 // A bucket of the key-value store has the sources, with sealed secrets, as far as ingest needs them.
-// It is a projection of the database: one instance, the one with a lock of the database, writes each
+// It is a projection of the database: one instance, the one with this log's lock of the database, writes each
 // change into it. Sources reads the database, and the bucket while the database cannot be reached.
 // Instances can so start, verify and accept without the database.
 package natslog

@@ -229,6 +229,30 @@ func TestALogThatWasNeverReachedSaysSo(t *testing.T) {
 	log := &lines{}
 	f.run(f.connect(slog.New(slog.NewTextHandler(log, nil))))
 	f.sink.wait(t, "the log says that it cannot be reached", func() bool { return log.have("the log of webhooks cannot be reached") })
+	if !log.have("connection refused") {
+		t.Errorf("got %s, want the cause", log.text.String())
+	}
+}
+
+func TestALoginThatIsRefusedIsTheReason(t *testing.T) {
+	for _, isUp := range []bool{true, false} {
+		s := natstest.New(t, func(o *server.Options) { o.Username, o.Password = "gateway", "right" })
+		if !isUp {
+			s.Stop()
+		}
+		f := setUp(t, "nats://gateway:verysecret@"+s.Address(), 1)
+		log := &lines{}
+		l := f.connect(slog.New(slog.NewTextHandler(log, nil)))
+		f.run(l)
+		if !isUp {
+			f.sink.wait(t, "the log cannot be reached", func() bool { return log.have("the log of webhooks cannot be reached") })
+			s.Start()
+		}
+		f.sink.wait(t, "the reason is the login", func() bool { return strings.Contains(l.Ready().Error(), "refuse the credentials") })
+		if text := l.Ready().Error(); strings.Contains(text, "verysecret") || log.have("verysecret") {
+			t.Errorf("the password is in %s or in the log", text)
+		}
+	}
 }
 
 func TestABatchHasAboutTheBytesOfACommit(t *testing.T) {

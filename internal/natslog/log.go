@@ -2,7 +2,6 @@ package natslog
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -48,8 +47,8 @@ type Log struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
 
-	isReady  atomic.Bool  // the stream and the bucket exist
-	fault    atomic.Value // of type faultText: why they do not
+	isReady  atomic.Bool  // an append may succeed as soon as there is a connection
+	fault    atomic.Value // of type faultText: why the log is not ready
 	reported atomic.Value // of type faultText: the last error of the connection, which each attempt to connect repeats
 	state    atomic.Pointer[ingest.LogState]
 	suspects suspects
@@ -63,6 +62,7 @@ type faultText string
 const (
 	notReached  faultText = "the log of webhooks has not been reached yet"
 	unreachable faultText = "the log of webhooks cannot be reached"
+	noLogin     faultText = "the servers of the log of webhooks refuse the credentials of this instance"
 )
 
 // subject is the subject of a tenant's messages. The stream has all subjects below its name.
@@ -126,8 +126,8 @@ func (l *Log) connectOptions() ([]nats.Option, error) {
 				l.Log.Warn("the log of webhooks reported an error", "error", err)
 			}
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.notConnected(err) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			l.isReady.Store(false)
 			l.fault.Store(unreachable)
 			if err != nil {
 				l.Log.Warn("the connection to the log of webhooks broke; connecting again", "error", err)
@@ -155,6 +155,24 @@ func (l *Log) connectOptions() ([]nats.Option, error) {
 	return options, nil
 }
 
+// notConnected keeps why an attempt to connect has failed. Only the first of many attempts is logged. A login that
+// one server refused stays the reason while other servers cannot be reached.
+func (l *Log) notConnected(err error) {
+	if errors.Is(err, nats.ErrNoServers) { // only of the first attempt; the next one has the cause
+		return
+	}
+	text := unreachable
+	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, refusal) {
+			text = noLogin
+		}
+	}
+	before, _ := l.fault.Load().(faultText)
+	if before != text && before != noLogin && l.fault.CompareAndSwap(before, text) {
+		l.Log.Warn(string(text)+"; connecting again", "error", hideURL(err))
+	}
+}
+
 // hideURL removes URLs, which may contain a password, from an error of nats.go.
 func hideURL(err error) error {
 	if strings.Contains(err.Error(), "://") {
@@ -170,108 +188,6 @@ func (l *Log) Ready() error {
 	}
 	text, _ := l.fault.Load().(faultText)
 	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: string(text)}
-}
-
-// setUp creates the stream, the consumer, the dead messages and the bucket, or changes them to the
-// configuration.
-func (l *Log) setUp(ctx context.Context) error {
-	c := l.Config
-	if _, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: c.Name, Description: "Eventhook: accepted webhooks that are not in the database yet",
-		Subjects: []string{c.Name + ".events.*"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
-		Replicas: c.Replicas, Storage: jetstream.FileStorage,
-	}); err != nil {
-		return fmt.Errorf("create the stream %s, which may take %d bytes (ingest.log.max_bytes) on %d servers: %w", c.Name, c.MaxBytes, c.Replicas, err)
-	}
-	if _, err := l.js.CreateOrUpdateConsumer(ctx, c.Name, jetstream.ConsumerConfig{
-		Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.AckWait, MaxDeliver: -1, MaxAckPending: maxTaken,
-	}); err != nil {
-		return fmt.Errorf("create the consumer of %s: %w", c.Name, err)
-	}
-	if _, err := l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: l.deadStream(), Description: "Eventhook: webhooks that the database refuses",
-		Subjects: []string{l.deadSubject()}, Discard: jetstream.DiscardNew, MaxBytes: max(c.MaxBytes/deadShare, minDead),
-		Replicas: c.Replicas, Storage: jetstream.FileStorage, AllowDirect: true,
-	}); err != nil {
-		return fmt.Errorf("create the stream %s: %w", l.deadStream(), err)
-	}
-	if _, err := l.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: l.bucket(), Description: "Eventhook: sources, for instances that cannot reach the database", Replicas: c.Replicas,
-	}); err != nil {
-		return fmt.Errorf("create the bucket %s: %w", l.bucket(), err)
-	}
-	return nil
-}
-
-// Dead messages may take max_bytes/deadShare, and at least minDead bytes.
-const (
-	deadShare = 10
-	minDead   = 16 << 20
-)
-
-// watch sets the log up when the servers can be reached, and reads its state, until ctx ends.
-func (l *Log) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		l.look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// watchEvery is the time between two readings of the state.
-const watchEvery = time.Second
-
-func (l *Log) look(ctx context.Context) {
-	if !l.conn.IsConnected() {
-		l.isReady.Store(false)
-		if l.fault.CompareAndSwap(notReached, unreachable) {
-			l.Log.Warn("the log of webhooks cannot be reached; connecting again", "error", l.conn.LastError())
-		}
-		return
-	}
-	looking, cancel := context.WithTimeout(ctx, l.Config.AppendTimeout)
-	defer cancel()
-	var err error
-	if !l.isReady.Load() {
-		if err = l.setUp(looking); err == nil {
-			l.isReady.Store(true)
-			l.Log.Info("webhooks are accepted into the log", "stream", l.Config.Name, "replicas", l.Config.Replicas)
-		}
-	}
-	if err == nil {
-		err = l.readState(looking)
-	}
-	if err != nil && ctx.Err() == nil {
-		text := faultText("the log of webhooks does not work: " + err.Error())
-		wasReady := l.isReady.Swap(false)
-		if l.fault.Swap(text) != text || wasReady {
-			l.Log.Error("the log of webhooks does not work; webhooks are refused until it does", "error", err)
-		}
-	}
-}
-
-func (l *Log) readState(ctx context.Context) error {
-	stream, err := l.js.Stream(ctx, l.Config.Name)
-	if err != nil {
-		return err
-	}
-	info := stream.CachedInfo()
-	s := &ingest.LogState{Messages: int64(info.State.Msgs), Bytes: int64(info.State.Bytes), MaxBytes: info.Config.MaxBytes, ReadAt: l.Now()}
-	if info.State.Msgs > 0 {
-		s.OldestAt = info.State.FirstTime
-	}
-	dead, err := l.js.Stream(ctx, l.deadStream())
-	if err != nil {
-		return err
-	}
-	s.Dead = int64(dead.CachedInfo().State.Msgs)
-	l.state.Store(s)
-	return nil
 }
 
 // State returns the state of the stream when it was last read; ok is false before that.

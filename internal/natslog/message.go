@@ -10,7 +10,7 @@ import (
 )
 
 // version is the first byte of each message. An instance that does not know a version leaves the
-// message to other instances.
+// message to other instances for laterWait.
 const version = 1
 
 // envelope has the fields of an event that a message carries besides headers and body.
@@ -44,7 +44,7 @@ func encode(e *eventhook.Event) ([]byte, error) {
 }
 
 // errVersion is the error for a message of a later version of the program.
-var errVersion = errors.New("the message has a format that this version does not know")
+var errVersion = errors.New("the message has a format that this version does not know; no gateway has written it, or a later version")
 
 // errMessage is the error for a message that no version has written.
 var errMessage = errors.New("the message cannot be read")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -351,16 +352,56 @@ func TestADeadMessageIsStoredWhenItIsSentAgain(t *testing.T) {
 
 func TestALaterFormatIsLeftToLaterVersions(t *testing.T) {
 	f := setUp(t, natstest.New(t, nil).URL(), 1)
-	l, _ := f.open()
+	log := &lines{}
+	l := f.connect(slog.New(slog.NewTextHandler(log, nil)))
+	f.run(l)
+	f.ready(l)
 	js := natstest.Connect(t, f.url)
 	if _, err := js.Publish(t.Context(), f.config.Name+".events.x", []byte("\x02later")); err != nil {
 		t.Fatal(err)
 	}
+	f.sink.wait(t, "the message is logged", func() bool { return log.have("unknown format") })
 	f.hasOnce(f.appended(l, 3))
 	f.sink.wait(t, "only the message of the later version is in the stream", func() bool {
 		s, err := js.Stream(t.Context(), f.config.Name)
 		return err == nil && s.CachedInfo().State.Msgs == 1
 	})
+}
+
+// Another program has written into the stream.
+func TestAnUnknownFormatBecomesADeadMessage(t *testing.T) {
+	f := setUp(t, natstest.New(t, nil).URL(), 1)
+	f.sink.down = true
+	_, stop := f.open()
+	js := natstest.Connect(t, f.url)
+	if _, err := js.Publish(t.Context(), f.config.Name+".events.x", []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := js.Consumer(t.Context(), f.config.Name, "store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 15*60/2 - 1 { // in 15 minutes there is a delivery every 2 seconds
+		m, err := c.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	f.sink.setDown(false)
+	f.open()
+	f.isEmpty()
+	dead, err := js.Stream(t.Context(), f.config.Name+"_DEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := dead.GetMsg(t.Context(), 1)
+	if err != nil || string(m.Data) != "garbage" || !strings.Contains(m.Header.Get("Eventhook-Reason"), "format") {
+		t.Errorf("got %+v, %v; want the message with the reason", m, err)
+	}
 }
 
 func TestALogAtItsBoundIsFull(t *testing.T) {

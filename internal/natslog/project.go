@@ -2,9 +2,13 @@ package natslog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,9 +25,9 @@ type CopyStore interface {
 	SourceCopies(ctx context.Context, after eventhook.SourceID, limit int) ([]eventhook.SourceCopy, error)
 	// SourceCopiesOf returns a source, or all sources of a tenant if slug is "".
 	SourceCopiesOf(ctx context.Context, tenant, slug string) ([]eventhook.SourceCopy, error)
-	// WithSourceCopies calls do while this instance, and no other, may write copies, until ctx ends. The context of
-	// do ends when another instance may write them.
-	WithSourceCopies(ctx context.Context, do func(context.Context) error) error
+	// WithSourceCopies calls do while this instance, and no other, may write copies into a log, until ctx ends. The
+	// context of do ends when another instance may write them.
+	WithSourceCopies(ctx context.Context, log string, do func(context.Context) error) error
 }
 
 // Projector copies the sources of the database into the bucket of the log. Changed is safe for
@@ -79,9 +83,11 @@ func (p *Projector) takeChanges() (changed []changedSources, isAll bool) {
 	return changed, isAll
 }
 
-// Run copies sources while this instance has the lock for it, until ctx ends.
+// Run copies sources while this instance has the lock for it, until ctx ends. Each log has a lock of its own, by its name
+// and its servers. If instances name the servers of one log in different ways, several of them write the same copies:
+// every one of them reads a source again after each of its changes.
 func (p *Projector) Run(ctx context.Context) error {
-	return p.store.WithSourceCopies(ctx, func(ctx context.Context) error {
+	return p.store.WithSourceCopies(ctx, p.log.identity(), func(ctx context.Context) error {
 		p.Changed("", "") // an instance that had the lock before may have missed changes
 		for {
 			select {
@@ -192,6 +198,18 @@ func (p *Projector) copyAll(ctx context.Context, kv jetstream.KeyValue) error {
 	}
 	_, err = kv.Put(ctx, completeKey, []byte("1"))
 	return err
+}
+
+// identity returns the name of the log and its servers, in any order, without users and passwords.
+func (l *Log) identity() string {
+	var hosts []string
+	for one := range strings.SplitSeq(l.Config.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
+			hosts = append(hosts, net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), "4222")))
+		}
+	}
+	slices.Sort(hosts)
+	return l.Config.Name + " " + strings.Join(hosts, ",")
 }
 
 var hashSeed = maphash.MakeSeed()

@@ -56,24 +56,39 @@ func (l *Log) store(ctx context.Context, sink Sink, messages []jetstream.Msg) {
 	}
 }
 
-// open decodes a message. A message of a later version is left to other instances, and a message that
-// cannot be read becomes a dead message.
+// laterWait is about how long a message with an unknown format is left to instances of a later version, while instances
+// are upgraded.
+const laterWait = 15 * time.Minute
+
+// open decodes a message. A message with an unknown format is left to other instances for laterWait. Then it becomes a
+// dead message, as a message that cannot be read does at once.
 func (l *Log) open(m jetstream.Msg) (t taken, ok bool) {
-	e, err := decode(m.Data())
-	if errors.Is(err, errVersion) {
-		_ = m.NakWithDelay(l.AckWait) // an instance of the later version may take it
-		return t, false
-	}
-	if err != nil {
-		l.bury(m, err)
-		return t, false
-	}
 	meta, err := m.Metadata()
 	if err != nil { // every message of a consumer has it
 		l.bury(m, err)
 		return t, false
 	}
+	e, err := decode(m.Data())
+	switch {
+	case errors.Is(err, errVersion) && meta.NumDelivered < l.deliveriesToLater():
+		if meta.NumDelivered == 1 {
+			l.Log.Warn("a message of the log has an unknown format; it is left to instances of a later version, and then becomes a dead message",
+				"sequence", meta.Sequence.Stream, "wait", laterWait)
+		}
+		_ = m.NakWithDelay(l.AckWait) // an instance of the later version may take it
+		return t, false
+	case err != nil:
+		l.bury(m, err)
+		return t, false
+	}
 	return taken{m, e, meta.Sequence.Stream, meta.NumDelivered > 1}, true
+}
+
+// deliveriesToLater is the number of deliveries after which a message with an unknown format becomes a dead message.
+// There is one in each AckWait.
+func (l *Log) deliveriesToLater() uint64 {
+	const least = 2
+	return uint64(max(laterWait/l.AckWait, least))
 }
 
 // next returns the messages of the next commit.

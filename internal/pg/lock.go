@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"hash/fnv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -9,18 +10,22 @@ import (
 	"github.com/eventhook/eventhook/internal/backoff"
 )
 
-// The advisory locks that instances hold for long. Each has a connection of its own.
+// lockSourceCopies is the first key of the advisory locks that instances hold for long: one for each log of webhooks,
+// whose second key is a hash. Each lock that is held has a connection of its own.
 const lockSourceCopies = 1702258544 // "evmp"
 
 // lockEvery is the time between two attempts to get a lock, and between two checks that it is held.
 const lockEvery = 2 * time.Second
 
-// WithSourceCopies calls do while this instance, and no other, may write copies of sources. It calls do
+// WithSourceCopies calls do while this instance, and no other, may write copies of sources into a log. It calls do
 // again when it has got the lock again. The context of do ends when the lock is lost or ctx ends.
 // Errors of do are logged, and do is called again.
-func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) error) error {
+func (db *DB) WithSourceCopies(ctx context.Context, log string, do func(context.Context) error) error {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(log))
+	key := int32(hash.Sum32())
 	for ctx.Err() == nil {
-		if err := db.withLock(ctx, lockSourceCopies, do); err != nil && ctx.Err() == nil {
+		if err := db.withLock(ctx, key, do); err != nil && ctx.Err() == nil {
 			db.log.Debug("the lock of the copies of sources is free again", "error", err)
 		}
 		backoff.Sleep(ctx, lockEvery)
@@ -28,9 +33,9 @@ func (db *DB) WithSourceCopies(ctx context.Context, do func(context.Context) err
 	return nil
 }
 
-// withLock calls do with a lock, or returns nil at once if another instance has it. The error is that of do, or says
-// why the lock was lost before.
-func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context) error) error {
+// withLock calls do with a lock of the copies of sources, or returns nil at once if another instance has it. The error
+// is that of do, or says why the lock was lost before.
+func (db *DB) withLock(ctx context.Context, key int32, do func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, db.work.Config().ConnConfig)
 	if err != nil {
 		return err
@@ -41,7 +46,7 @@ func (db *DB) withLock(ctx context.Context, lock int64, do func(context.Context)
 		_ = conn.Close(closing) // releases the lock
 	}()
 	var isHeld bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, lock).Scan(&isHeld); err != nil || !isHeld {
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, int32(lockSourceCopies), key).Scan(&isHeld); err != nil || !isHeld {
 		return err
 	}
 	held, lose := context.WithCancelCause(ctx)
