@@ -27,11 +27,17 @@ func Check(ctx context.Context, o Options) (s ingest.LogState, exists bool, err 
 	if l.js, err = jetstream.New(l.conn); err != nil {
 		return s, false, err
 	}
-	switch err := l.readState(ctx); {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
+	w := &watcher{Log: l}
+	if s, err = w.readStream(ctx); errors.Is(err, jetstream.ErrStreamNotFound) {
 		return s, false, nil
-	case err != nil:
+	}
+	if err != nil {
 		return s, false, err
 	}
-	return *l.state.Load(), true, nil
+	dead, err := w.info(ctx, l.deadStream())
+	if err != nil {
+		return s, true, err
+	}
+	s.Dead = int64(dead.State.Msgs)
+	return s, true, nil
 }
