@@ -3,6 +3,7 @@
 # your own certificates over /etc/ssl/certs/ca-certificates.crt; they replace the built-in ones.
 #
 #   docker build -t eventhook .                                   builds the program, too
+#   docker build --build-arg TAGS=temporal -t eventhook-temporal . with the client of Temporal
 #   docker build --target prebuilt --build-arg PROGRAM=FILE .     adds a program that make build or
 #                                                                 make release made, and pulls nothing
 
@@ -31,7 +32,8 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 ARG COMMIT=
-RUN CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath \
+ARG TAGS=
+RUN CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -tags "${TAGS}" \
 	-ldflags "-s -w -buildid= -X main.version=${VERSION} -X main.commit=${COMMIT}" -o /eventhook ./cmd/eventhook
 
 FROM base

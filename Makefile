@@ -40,7 +40,7 @@ NPM_INSTALL = npm install --no-save --ignore-scripts --no-audit --no-fund --logl
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test test-programs bench bench-console soak build release image check check-programs chart chart-files lint lint-api lint-api-tools lint-js lint-js-tools screenshots vet fmt fuzz docs generate postgres compiler interpreters servers libraries chromium axe npm bare clean
+.PHONY: run demo test test-programs test-temporal bench bench-console soak build release image check check-programs chart chart-files lint lint-api lint-api-tools lint-js lint-js-tools screenshots vet fmt fuzz docs generate postgres compiler interpreters servers libraries chromium axe npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -54,15 +54,27 @@ COMPILING = echo "compiling; the first time takes a few minutes"
 # Without vet, which would read all dependencies: make vet, a part of make check, has its checks.
 test: test-programs ## run every test
 	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
-	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 20m ./...
+	GO=$(GO) .ci/test $(RACE) -vet=off -timeout 40m ./...
+	GO=$(GO) .ci/test $(RACE) -vet=off -tags temporal $(TAGGED)
+
+# A module of its own, whose first compilation takes minutes. CI runs it if a change concerns Temporal.
+test-temporal: postgres ## test the gateway against Temporal's own server
+	@echo "compiling Temporal's server; the first time takes minutes"
+	cd test/temporal && $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 test-programs: postgres compiler interpreters servers libraries chromium axe $(NFPM) ## install the programs that the tests use
+
+# Parts of the program that it has only if it is built with a tag: temporal, the client of Temporal.
+TAGS ?=
+
+# The packages with code for the tags.
+TAGGED := ./outbound ./outbound/temporal
 
 # The program is static: it needs no C library, and runs on any Linux and in an empty image.
 build:
 	@[ -e $(BIN)/eventhook ] || $(COMPILING)
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o $(BIN)/eventhook ./cmd/eventhook
+	CGO_ENABLED=0 $(GO) build -trimpath -tags "$(TAGS)" -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o $(BIN)/eventhook ./cmd/eventhook
 
 # Rows in the large databases of the benchmarks, whose own defaults are small.
 bench: export BENCH_EVENTS ?= 1000000
@@ -72,6 +84,8 @@ bench: export BENCH_DUE ?= 1000000
 bench: export BENCH_SOURCES ?= 10000
 bench: export BENCH_MISSED ?= 100000
 bench: export BENCH_ORDERED ?= 100000
+# Messages of one measurement to a broker.
+bench: BENCH_MESSAGES ?= 10000
 bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
@@ -82,18 +96,19 @@ bench: build ## measure the gateway against its limits; see bench/README.md
 	$(GO) test -run '^TestASearchThatFindsNothingSaysHowFarItCame$$' -v -count=1 -timeout 1h ./cmd/eventhook
 	$(GO) test -run '^TestOrderHoldsOverInstancesWhoseClocksDiffer$$' -v -count=1 -timeout 1h ./internal/pg
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCH_MESSAGES)x ./outbound/brokers
 
 bench-console: export BENCH_EVENTS ?= 1000000
 bench-console: postgres chromium ## measure the lists of the console in a browser; see docs/console.md
 	$(GO) test -run '^$$' -bench '^BenchmarkConsole$$' -benchtime 20x -timeout 1h ./internal/console/consolebudgets
 
-RELEASE := $(BIN)/release
+RELEASE := $(BIN)/release$(addprefix -,$(TAGS))
 release: $(NFPM) ## build archives, packages, checksums and bills of materials of all platforms
 	@rm -rf $(RELEASE) # SHA256SUMS lists every file in it
-	GO=$(GO) NFPM=$(NFPM) VERSION=$(VERSION) COMMIT=$(COMMIT) scripts/release $(RELEASE)
+	GO=$(GO) NFPM=$(NFPM) VERSION=$(VERSION) COMMIT=$(COMMIT) TAGS=$(TAGS) scripts/release $(RELEASE)
 
 image: ## build the container image eventhook
-	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t eventhook .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg TAGS=$(TAGS) -t eventhook$(addprefix -,$(TAGS)) .
 
 # The tests of packages use nfpm.
 $(NFPM):
@@ -132,11 +147,13 @@ $(HELM):
 
 vet:
 	$(STATIC) $(GO) vet ./...
+	$(STATIC) $(GO) vet -tags temporal $(TAGGED)
 
 check-programs: $(LINT) $(HELM) ## install the programs that the other checks use
 
 lint: $(LINT)
 	$(STATIC) $(LINT) run ./...
+	$(STATIC) $(LINT) run --build-tags temporal $(TAGGED)
 
 $(LINT):
 	@echo "installing golangci-lint into .cache/bin"
@@ -248,7 +265,7 @@ interpreters:
 	fi
 
 # Programs of other projects that the tests start: PROGRAM=PACKAGE.
-SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm
+SERVERS = promtool=prometheus pgbouncer=pgbouncer nginx=nginx-light caddy=caddy systemd-analyze=systemd rpm=rpm rabbitmq-server=rabbitmq-server redis-server=redis-server
 
 # In runlevel 1, Debian's packages do not start their services.
 servers:

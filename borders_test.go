@@ -37,22 +37,26 @@ var allowedImports = map[string][]string{
 	"bench/soak":          {root, "bench/measure", "bench/plot", "bench/process", "bench/seed", "client", "ingest", "worker", "internal/pgembed", "internal/seal"},
 	"deploy/sbom":         nil,
 	"deploy/deploytest":   nil,
-	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients", "internal/panics"},
+	"ingest":              {root, "consumers", "internal/backoff", "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients", "internal/panics"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake", "internal/panics"},
 	"targets":             {root, "internal/effects", "internal/payload"},
+	"consumers":           {root, "targets", "verify"},
+	"ingest/consume":      {root, "consumers", "ingest", "internal/backoff", "internal/panics"},
+	"outbound/brokers":    {root, "consumers", "outbound", "targets"},
 	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake", "internal/panics"},
 	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/panics"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
 	"outbound/auth":       {root, "outbound/send", "internal/snapshot"},
 	"outbound/agents":     {root, "outbound", "outbound/match", "outbound/schedule", "outbound/send", "internal/backoff", "internal/batch", "internal/lifetime", "internal/roundrobin", "internal/wake", "internal/panics"},
+	"outbound/temporal":   {root, "outbound", "outbound/brokers", "targets"},
 	"outbound/transform":  {root, "outbound/send", "internal/cpushare", "internal/meter", "internal/roundrobin", "internal/script"},
 	"outbound/replay":     {root, "outbound/match", "internal/cpushare", "internal/meter"},
 	"migrations":          {root},
-	"configs":             {root, "internal/branding", "internal/openid", "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "route", "outbound", "outbound/agents", "outbound/replay", "internal/portallink", "internal/wake", "internal/session"},
-	"internal/api":        {root, "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/panics"},
+	"configs":             {root, "consumers", "ingest/consume", "internal/branding", "internal/openid", "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
+	"internal/pg":         {root, "internal/backoff", "internal/effects", "internal/payload", "internal/snapshot", "internal/roundrobin", "ingest", "ingest/consume", "route", "outbound", "outbound/agents", "outbound/replay", "internal/portallink", "internal/wake", "internal/session"},
+	"internal/api":        {root, "consumers", "internal/effects", "ingest", "route", "targets", "verify", "internal/batch", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/portallink", "internal/roundrobin", "internal/panics"},
 	"internal/tracing":    {root, "internal/effects", "ingest", "outbound", "outbound/send"},
 	"internal/session":    {root, "internal/clients", "internal/panics"},
 	"internal/openid":     {root, "internal/clients", "internal/panics", "internal/session"},
@@ -94,6 +98,13 @@ var allowedImports = map[string][]string{
 	"internal/seal":                  nil,
 	"internal/pgembed":               {"internal/proc"},
 	"internal/pgtest":                {"migrations", "internal/pgembed"},
+
+	"internal/natslog":  {root, "ingest", "internal/backoff", "internal/panics"},
+	"internal/natstest": nil,
+
+	"internal/servertest": nil,
+	"internal/rabbittest": {"internal/certfile/certfiletest", "internal/servertest"},
+	"internal/redistest":  {"internal/servertest"},
 
 	"internal/browsertest":             nil,
 	"internal/browsertest/gatewaytest": {root, "client", "ingest", "internal/browsertest", "internal/certfile/certfiletest", "internal/cli/send", "internal/pgtest", "internal/portallink", "internal/seal", "bench/seed"},
@@ -143,13 +154,18 @@ var libraryUsers = map[string][]string{
 	"github.com/modelcontextprotocol/":   {"internal/mcp"},
 	"github.com/coreos/go-oidc/":         {"internal/openid"},
 	"github.com/chromedp/":               {"internal/browsertest"},
+	"github.com/rabbitmq/":               {"outbound/brokers"},
+	"github.com/gomodule/":               {"outbound/brokers"},
+	"github.com/nats-io/":                {"internal/natslog", "internal/natstest", "outbound/brokers"},
+	"github.com/twmb/":                   {"outbound/brokers"},
+	"go.temporal.io/":                    {"outbound/temporal"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "internal/browsertest/gatewaytest", "bench", "bench/seed", "bench/soak"},
 }
 
 // testPackages lists the packages that only tests and the bench may import. A test package may import those that its
 // line in allowedImports lists.
-var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/pgtest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
+var testPackages = []string{"deploy/deploytest", "bench/measure", "bench/plot", "bench/process", "bench/seed", "bench/soak", "internal/browsertest", "internal/browsertest/gatewaytest", "internal/clocktest", "internal/natstest", "internal/pgtest", "internal/servertest", "internal/rabbittest", "internal/redistest", "internal/usage/usagetest", "internal/session/sessiontest", "outbound/match/matchtest", "outbound/agents/agentstest", "outbound/outboundtest", "outbound/publishtest", "outbound/replay/replaytest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest", "internal/tracing/collectortest", "internal/certfile/certfiletest", "internal/egress/egresstest"}
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if found := violations(t, os.DirFS(".")); len(found) > 0 {

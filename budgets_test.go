@@ -27,6 +27,7 @@ var evaluators = map[string][]string{
 		"internal/pg", // parses its own SQL when the program starts
 		"internal/script", "verify", "worker",
 		"internal/cli", "internal/cli/input", // constant patterns, in commands
+		"targets", "consumers", // constant patterns of settings
 	},
 	"cel.dev/cel-go/":                          {"route"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema"},
@@ -47,7 +48,7 @@ var unmetered = map[string]string{
 	"internal/api: New":         "renders a stored body for a response: looks up no path",
 	"internal/payload: New":     "renders the data of a CloudEvent, which the caller's meter has counted",
 	"outbound/match: meter.New": "a system event is small, and gets ten slices for each filter",
-	"targets: New":              "renders a stored body for a request and looks up no path; the plan of the event rendered the same body within the budget",
+	"targets: New":              "renders a stored body for a request, and looks up at most two paths for a message; the plan of the event rendered the same body within the budget",
 	"verify: New":               "parses a JSON body or a form once, before any expression of the tenant",
 	"verify: meter.New":         "reserves steps, within a limit of its own",
 	"bench: New":                "is not part of the product",

@@ -24,7 +24,7 @@ const (
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryAcquired, DeliverySuccess, DeliveryFailed, DeliveryDead}
 
 // Delivery is the obligation to send one event to one destination: a subscription or
-// an http target of a route. An event has at most one delivery for each destination.
+// a target of a route. An event has at most one delivery for each destination.
 type Delivery struct {
 	ID             DeliveryID
 	TenantID       TenantID
@@ -129,6 +129,15 @@ type Attempt struct {
 	RetryAfter time.Duration
 }
 
+// Values of StatusCode of attempts at an engine of workflows, which answers without HTTP.
+const (
+	// StatusExisted is that of a success that changed nothing, since the engine had a workflow with the
+	// id. The action of such a delivery is skipped.
+	StatusExisted = 208
+	// StatusNoWorkflow is that of a signal to a workflow that does not exist or has ended.
+	StatusNoWorkflow = 404
+)
+
 // MaxExcerpt is the maximum length of the stored part of a response body, in bytes.
 const MaxExcerpt = 1 << 10
 
@@ -146,11 +155,17 @@ const (
 	ErrorHTTP    ErrorClass = "http"    // any other status that is not 2xx
 	ErrorBlocked ErrorClass = "blocked" // the address policy does not allow the address
 	ErrorClosed  ErrorClass = "closed"  // the connection was closed before the response was complete
+	// ErrorRefused means that a broker does not take the message, for example because its topic does
+	// not exist.
+	ErrorRefused ErrorClass = "refused"
+	// ErrorAuth means that a broker does not accept the credentials, or that they do not suffice.
+	ErrorAuth ErrorClass = "auth"
 	// ErrorTransform means that the transform of the subscription failed, so that nothing
 	// was sent. It would fail again, so the delivery is dead.
 	ErrorTransform ErrorClass = "transform"
 	// ErrorBusy means that the transform of the subscription was not run, because the
-	// tenant's share of time is used up. Such an attempt does not count.
+	// tenant's share of time is used up, or that the gateway has as many connections to
+	// brokers as it may have. Such an attempt does not count.
 	ErrorBusy ErrorClass = "busy"
 )
 

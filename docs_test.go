@@ -89,3 +89,26 @@ func checkLink(t *testing.T, page, link string) {
 		t.Errorf("%s: %s has no heading for the link %s", page, target, link)
 	}
 }
+
+// pageCurl finds a command of curl that sends a body, up to the beginning of the body.
+var pageCurl = regexp.MustCompile(`(?m)^curl (?:[^\n]*\\\n)*?[^\n]*?\s(-d|--data|--data-binary)\s`)
+
+// The API answers 415 to a body without a content type. The management port reads any.
+func TestCommandsOfPagesNameTheContentType(t *testing.T) {
+	pages, _ := filepath.Glob("docs/*.md") // the pattern is valid
+	found := 0
+	for _, page := range append(pages, "README.md") {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range pageCurl.FindAllString(string(raw), -1) {
+			if found++; !strings.Contains(strings.ToLower(command), "content-type:") && !strings.Contains(command, "$MANAGEMENT") {
+				t.Errorf("%s: a command has no Content-Type before its body:\n%s", page, command)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page has a command of curl with a body: the test reads nothing")
+	}
+}

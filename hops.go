@@ -9,6 +9,10 @@ import (
 // more than the event had. The name is the same for every subscription.
 const HopsHeader = GatewayHeaderPrefix + "Hops"
 
+// HopsAttribute is the attribute of CloudEvents in messages to brokers with the number of
+// HopsHeader.
+const HopsAttribute = "eventhookhops"
+
 // MaxHops is the number of gateways after which a request is refused: its routes and
 // subscriptions form a loop.
 const MaxHops = 8

@@ -8,7 +8,7 @@ import (
 )
 
 // Source receives the webhooks of one sender for a tenant, with its own URL,
-// verifier and limits.
+// verifier and limits, or consumes the messages of a broker.
 type Source struct {
 	ID           SourceID
 	TenantID     TenantID
@@ -18,6 +18,10 @@ type Source struct {
 	Name         string
 	Provider     string
 	Verifier     Secret // JSON of a verify.Spec
+	// Consume is the place of a broker whose messages the source consumes: a type and
+	// settings of package consumers. It is nil if the source receives webhooks. A source
+	// that consumes messages has a verifier that accepts no request.
+	Consume      *Target
 	SecretsCount int
 	// LearnedSecrets are secrets that the provider sent in its handshake.
 	LearnedSecrets []Secret
@@ -30,6 +34,7 @@ type Source struct {
 	Quota             Quota // of the tenant
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	IsCopy            bool // read from a copy, not from the database: it may be old, and has no Quota
 	SourceSettings
 }
 
@@ -66,13 +71,16 @@ type SourceReply struct {
 	Body        string `json:"body" yaml:"body"`
 }
 
-// RateLimit limits the requests to a source on each instance. It applies before
+// RateLimit limits the requests to a source over all instances. It applies before
 // verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" yaml:"requests_per_second"`
 	RequestsPerMinute int `json:"requests_per_minute,omitempty" yaml:"requests_per_minute"`
 	BurstSize         int `json:"burst_size,omitempty" yaml:"burst_size"`
 }
+
+// MaxConsumers is the maximum number of sources of a tenant that consume messages.
+const MaxConsumers = 50
 
 // Limits of request bodies, in bytes.
 const (
@@ -170,4 +178,11 @@ func (r SourceReply) validate() Faults {
 		f.Add("body", "must be empty: a response with status %d has no body", r.Status)
 	}
 	return f
+}
+
+// SourceCopy is a source in a form that can be stored outside of the database: its secrets are sealed.
+type SourceCopy struct {
+	ID           SourceID
+	Tenant, Slug string // slugs
+	Value        []byte
 }

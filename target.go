@@ -7,12 +7,14 @@ import (
 	"fmt"
 )
 
-// The types of targets that create executions and settle promises. Package targets
-// defines all types.
+// The types of targets that other packages than targets know. Package targets defines all
+// types.
 const (
 	TargetWorkflow = "workflow"
 	TargetTask     = "task"
 	TargetPromise  = "promise"
+	TargetPublish  = "publish"
+	TargetHTTP     = "http"
 )
 
 // ErrUnknownTarget means that this version does not know the type of a target.

@@ -25,12 +25,12 @@ func origin(text string) string {
 	if u.Port() != "" {
 		port = u.Port()
 	}
-	return u.Scheme + "://" + lowerASCII(u.Hostname()) + ":" + port
+	return u.Scheme + "://" + LowerASCII(u.Hostname()) + ":" + port
 }
 
-// lowerASCII lowers ASCII letters only: two host names that are equal only under
+// LowerASCII lowers ASCII letters only: two host names that are equal only under
 // Unicode case folding may be different hosts.
-func lowerASCII(s string) string {
+func LowerASCII(s string) string {
 	return strings.Map(func(c rune) rune {
 		if 'A' <= c && c <= 'Z' {
 			return c + 'a' - 'A'

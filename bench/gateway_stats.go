@@ -91,3 +91,41 @@ WHERE t.slug = $1 AND e.id >= $2`
 		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// hold makes the database store no events until release is called.
+func (s *stats) hold(ctx context.Context) (release func() error, err error) {
+	tx, err := s.conn.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE eventhook.event IN EXCLUSIVE MODE`); err != nil {
+		_ = tx.Rollback(ctx)
+		return nil, err
+	}
+	return func() error { return tx.Rollback(ctx) }, nil
+}
+
+// stored returns the number of events from the id first on.
+func (s *stats) stored(ctx context.Context, first eventhook.EventID) (n int, err error) {
+	err = s.conn.QueryRow(ctx, `SELECT count(*) FROM eventhook.event WHERE id >= $1`, [16]byte(first)).Scan(&n)
+	return n, err
+}
+
+// waitStored waits until there are as many events from the id first on as were accepted. More are an
+// error.
+func (s *stats) waitStored(ctx context.Context, first eventhook.EventID, accepted int) error {
+	const patience, pause, share = 2 * time.Minute, 10 * time.Millisecond, 10 // the queries take at most 1/share of the time
+	for until := time.Now().Add(patience); ; {
+		began := time.Now()
+		n, err := s.stored(ctx, first)
+		switch {
+		case err != nil:
+			return err
+		case n == accepted:
+			return nil
+		case n > accepted || time.Now().After(until):
+			return fmt.Errorf("%d events were accepted, and %d are in the database", accepted, n)
+		}
+		time.Sleep(max(pause, share*time.Since(began)))
+	}
+}

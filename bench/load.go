@@ -24,6 +24,11 @@ type loadResult struct {
 // send sends over several connections for some time, one request at a time on each.
 // Any response but a success is an error.
 func send(ctx context.Context, to requestSpec, connections int, length time.Duration) (loadResult, error) {
+	return sendToAll(ctx, []requestSpec{to}, connections, length)
+}
+
+// sendToAll sends as send does. The servers have equal parts of the connections.
+func sendToAll(ctx context.Context, to []requestSpec, connections int, length time.Duration) (loadResult, error) {
 	latencies := make([][]time.Duration, connections)
 	errs := make([]error, connections)
 	began := time.Now()
@@ -31,7 +36,7 @@ func send(ctx context.Context, to requestSpec, connections int, length time.Dura
 	var senders sync.WaitGroup
 	for i := range connections {
 		senders.Go(func() {
-			latencies[i], errs[i] = sendOn(ctx, to, deadline)
+			latencies[i], errs[i] = sendOn(ctx, to[i%len(to)], deadline)
 		})
 	}
 	senders.Wait()

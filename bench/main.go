@@ -17,6 +17,8 @@ import (
 func main() {
 	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
 	sink := flag.String("sink", "", "receive deliveries on this address and count them (used by the bench itself)")
+	nats := flag.String("nats", "", "run three NATS servers with data in this folder (used by the bench itself)")
+	syncs := flag.Bool("nats-sync", false, "with -nats: write each message to the disk before the acknowledgement")
 	attackerOf := flag.Int("attacker", -1, "send the requests of this attack of the part hostile (used by the bench itself)")
 	address := flag.String("send", "", "only send requests, to a gateway at this address with the bench's source")
 	only := flag.String("only", "", "parts to measure, separated by commas: "+partNames()+"; all by default")
@@ -40,6 +42,8 @@ func main() {
 		err = serveBare(ctx, *bare)
 	case *sink != "":
 		err = serveSink(ctx, *sink)
+	case *nats != "":
+		serveNATS(ctx, *nats, *syncs)
 	case *attackerOf >= 0:
 		err = serveAttack(ctx, *attackerOf)
 	case soaking.length > 0:

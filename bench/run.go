@@ -37,6 +37,8 @@ type part struct {
 // parts are measured in this order. Each part starts and stops its own processes.
 var parts = []part{
 	{"accept", (*run).accept},
+	{"log", (*run).log},
+	{"instances", (*run).instances},
 	{"sources", (*run).sources},
 	{"routes", (*run).routes},
 	{"publish", (*run).publish},

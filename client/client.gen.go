@@ -140,6 +140,36 @@ const (
 	ConfigurationChangeResourceTenant       ConfigurationChangeResource = "tenant"
 )
 
+// Defines values for ConsumeMechanism.
+const (
+	ConsumeMechanismPlain       ConsumeMechanism = "plain"
+	ConsumeMechanismScramSha256 ConsumeMechanism = "scram-sha-256"
+	ConsumeMechanismScramSha512 ConsumeMechanism = "scram-sha-512"
+)
+
+// Defines values for ConsumeStartAt.
+const (
+	ConsumeStartAtNewest ConsumeStartAt = "newest"
+	ConsumeStartAtOldest ConsumeStartAt = "oldest"
+)
+
+// Defines values for ConsumeType.
+const (
+	ConsumeTypeAMQP        ConsumeType = "amqp"
+	ConsumeTypeKafka       ConsumeType = "kafka"
+	ConsumeTypeNats        ConsumeType = "nats"
+	ConsumeTypeRedisStream ConsumeType = "redis_stream"
+	ConsumeTypeSqs         ConsumeType = "sqs"
+)
+
+// Defines values for ConsumerStatus.
+const (
+	ConsumerStatusFailed  ConsumerStatus = "failed"
+	ConsumerStatusRunning ConsumerStatus = "running"
+	ConsumerStatusStopped ConsumerStatus = "stopped"
+	ConsumerStatusWaiting ConsumerStatus = "waiting"
+)
+
 // Defines values for DeliveryStatus.
 const (
 	DeliveryStatusAcquired DeliveryStatus = "acquired"
@@ -437,6 +467,25 @@ const (
 	TargetBodyRaw   TargetBody = "raw"
 )
 
+// Defines values for TargetDelivery.
+const (
+	TargetDeliveryCore      TargetDelivery = "core"
+	TargetDeliveryJetstream TargetDelivery = "jetstream"
+)
+
+// Defines values for TargetEngine.
+const (
+	TargetEngineEventhook TargetEngine = "eventhook"
+	TargetEngineTemporal  TargetEngine = "temporal"
+)
+
+// Defines values for TargetMechanism.
+const (
+	TargetMechanismPlain       TargetMechanism = "plain"
+	TargetMechanismScramSha256 TargetMechanism = "scram-sha-256"
+	TargetMechanismScramSha512 TargetMechanism = "scram-sha-512"
+)
+
 // Defines values for TargetMethod.
 const (
 	TargetMethodPATCH TargetMethod = "PATCH"
@@ -452,11 +501,17 @@ const (
 
 // Defines values for TargetType.
 const (
-	TargetTypeHTTP     TargetType = "http"
-	TargetTypePromise  TargetType = "promise"
-	TargetTypePublish  TargetType = "publish"
-	TargetTypeTask     TargetType = "task"
-	TargetTypeWorkflow TargetType = "workflow"
+	TargetTypeAMQP        TargetType = "amqp"
+	TargetTypeHTTP        TargetType = "http"
+	TargetTypeKafka       TargetType = "kafka"
+	TargetTypeNats        TargetType = "nats"
+	TargetTypePromise     TargetType = "promise"
+	TargetTypePublish     TargetType = "publish"
+	TargetTypePubsub      TargetType = "pubsub"
+	TargetTypeRedisStream TargetType = "redis_stream"
+	TargetTypeSqs         TargetType = "sqs"
+	TargetTypeTask        TargetType = "task"
+	TargetTypeWorkflow    TargetType = "workflow"
 )
 
 // Defines values for TenantStatus.
@@ -1236,6 +1291,129 @@ type ConfigurationPlan struct {
 	Unchanged int64 `json:"unchanged"`
 }
 
+// Consume defines model for Consume.
+type Consume struct {
+	// AccessKeyID For sqs: Access key id of an identity that may use the queue.
+	AccessKeyID *string `json:"access_key_id,omitempty"`
+
+	// Brokers For kafka: Host and port of one or more brokers, separated by commas.
+	//
+	// Examples: broker-1.example:9092,broker-2.example:9092
+	Brokers *string `json:"brokers,omitempty"`
+
+	// Ca For nats, kafka, amqp and redis_stream: Certificates in PEM that replace the system's authorities.
+	Ca *string `json:"ca,omitempty"`
+
+	// Consumer For nats: The durable consumer, which keeps what was consumed. The gateway creates it if it does not exist. An existing one must be a pull consumer with explicit acknowledgements.
+	//
+	// Examples: eventhook
+	Consumer *string `json:"consumer,omitempty"`
+
+	// Credentials For nats: The content of a .creds file, with a user JWT and its seed, instead of username.
+	Credentials *string `json:"credentials,omitempty"`
+
+	// Group For kafka: The consumer group, whose offsets tell what was consumed. A group of its own for each source. For redis_stream: The consumer group, which keeps what was consumed. The gateway creates it if it does not exist.
+	//
+	// Examples: eventhook
+	Group *string `json:"group,omitempty"`
+
+	// Mechanism For kafka: The SASL mechanism. The default is plain if username is set.
+	Mechanism *ConsumeMechanism `json:"mechanism,omitempty"`
+
+	// Password For nats, kafka and amqp: Password of username. For redis_stream: Password.
+	Password *string `json:"password,omitempty"`
+
+	// Prefetch For amqp: The maximum number of messages that the server sends without an acknowledgement. 0 means the default, 100.
+	Prefetch *int64 `json:"prefetch,omitempty"`
+
+	// Queue For amqp: The queue. It must exist. Refused messages go to its dead-letter exchange; without one, the server drops them.
+	//
+	// Examples: orders
+	Queue *string `json:"queue,omitempty"`
+
+	// QueueURL For sqs: The URL of the queue. The name of a FIFO queue ends in .fifo.
+	//
+	// Examples: https://sqs.eu-west-1.amazonaws.com/123456789012/orders
+	QueueURL *string `json:"queue_url,omitempty"`
+
+	// Region For sqs: The region of the queue.
+	//
+	// Examples: eu-west-1
+	Region *string `json:"region,omitempty"`
+
+	// SecretAccessKey For sqs: Secret access key.
+	SecretAccessKey *string `json:"secret_access_key,omitempty"`
+
+	// SessionToken For sqs: Session token of temporary credentials. When they expire, requests fail until they are replaced.
+	SessionToken *string `json:"session_token,omitempty"`
+
+	// StartAt For nats: Where a consumer begins that the gateway creates. The default is oldest. For kafka: Where a group without offsets begins. The default is oldest. For redis_stream: Where a group begins that the gateway creates. The default is oldest.
+	StartAt *ConsumeStartAt `json:"start_at,omitempty"`
+
+	// Stream For nats: The stream of JetStream. It must exist. For redis_stream: The key of the stream. It must exist.
+	//
+	// Examples: ORDERS
+	Stream *string `json:"stream,omitempty"`
+
+	// Subject For nats: The subjects to consume, with the wildcards * and >. Without it: all of the stream. It counts when the gateway creates the consumer.
+	//
+	// Examples: orders.>
+	Subject *string `json:"subject,omitempty"`
+
+	// TLS For kafka: Whether to connect with TLS. The default is true.
+	TLS *bool `json:"tls,omitempty"`
+
+	// Token For nats: Token, instead of username.
+	Token *string `json:"token,omitempty"`
+
+	// Topic For kafka: The topic. It must exist: the gateway does not ask the broker to create it.
+	//
+	// Examples: orders
+	Topic *string     `json:"topic,omitempty"`
+	Type  ConsumeType `json:"type"`
+
+	// URL For nats: The servers: one URL, or several separated by commas, with the scheme nats or tls. It must not contain a user or a password. For amqp: The server, with the scheme amqp or amqps and the virtual host as its path; without one: /. It must not contain a user or a password. For redis_stream: The server, with the scheme redis or rediss (TLS), and the number of the database as its path; without one: 0. It must not contain a user or a password.
+	//
+	// Examples: tls://nats.example:4222
+	URL *string `json:"url,omitempty"`
+
+	// Username For nats and kafka: User name. It needs password. For amqp: User name. It needs password. Without it: guest. For redis_stream: User name, for servers with access control lists.
+	Username *string `json:"username,omitempty"`
+
+	// VisibilityTimeoutSeconds For sqs: How long a received message is hidden from other consumers, in seconds. 0 means the timeout of the queue.
+	VisibilityTimeoutSeconds *int64 `json:"visibility_timeout_seconds,omitempty"`
+}
+
+// ConsumeMechanism For kafka: The SASL mechanism. The default is plain if username is set.
+type ConsumeMechanism string
+
+// ConsumeStartAt For nats: Where a consumer begins that the gateway creates. The default is oldest. For kafka: Where a group without offsets begins. The default is oldest. For redis_stream: Where a group begins that the gateway creates. The default is oldest.
+type ConsumeStartAt string
+
+// ConsumeType defines model for Consume.Type.
+type ConsumeType string
+
+// Consumer defines model for Consumer.
+type Consumer struct {
+	// Error Why it is not running; null if it is.
+	Error *string `json:"error"`
+
+	// Instance Id of the instance of the gateway that consumes the messages; null if none does.
+	Instance *string `json:"instance"`
+
+	// Lag Messages that wait at the broker, as far as the broker told it; null if it did not, or while the gateway is not connected.
+	Lag *int64 `json:"lag"`
+
+	// Since When it got the status. Of stopped: when the disabled source, or the tenant that is not active, was last changed.
+	Since time.Time `json:"since"`
+
+	// Status running: an instance consumes the messages. waiting: the gateway takes no messages now. failed: the broker cannot be used; the gateway tries again. stopped: the source is disabled, or its tenant is not active.
+	Status ConsumerStatus `json:"status"`
+}
+
+// ConsumerStatus running: an instance consumes the messages. waiting: the gateway takes no messages now. failed: the broker cannot be used; the gateway tries again. stopped: the source is disabled, or its tenant is not active.
+type ConsumerStatus string
+
 // CreatePromiseRequest defines model for CreatePromiseRequest.
 type CreatePromiseRequest struct {
 	// IdempotencyKey Unique within the tenant.
@@ -1276,7 +1454,7 @@ type DeadGroup struct {
 	// Name Name of the subscription or the route; null if it is deleted.
 	Name *string `json:"name"`
 
-	// RouteID Route of the http target; null for a subscription.
+	// RouteID Route of the target; null for a subscription.
 	RouteID *string `json:"route_id"`
 
 	// SampleIds The newest deliveries, at most 5.
@@ -1285,7 +1463,7 @@ type DeadGroup struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a route's http target.
+	// SubscriptionID Destination subscription; null for a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a subscription.
@@ -1340,7 +1518,7 @@ type DeliveriesRetryFilter struct {
 	// Key Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group.
 	Key *string `json:"key,omitempty"`
 
-	// RouteID Deliveries to the http targets of this route.
+	// RouteID Deliveries to the targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
 	// Status Statuses to retry: a list, or one status as a string; default failed and dead.
@@ -1379,7 +1557,7 @@ type Delivery struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1388,10 +1566,10 @@ type Delivery struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1409,7 +1587,7 @@ type DeliveryAttempt struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -1454,7 +1632,7 @@ type DeliveryDetail struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1463,10 +1641,10 @@ type DeliveryDetail struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1502,7 +1680,7 @@ type DeliveryOfTenant struct {
 	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Route of the http target; null for a delivery to a subscription.
+	// RouteID Route of the target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
 	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
@@ -1511,10 +1689,10 @@ type DeliveryOfTenant struct {
 	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a target of a route.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a target of a route.
 	SubscriptionName *string `json:"subscription_name"`
 
 	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
@@ -1643,7 +1821,7 @@ type Event struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventStatus `json:"status"`
 
 	// TraceID W3C trace id.
@@ -1653,7 +1831,7 @@ type Event struct {
 // EventOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 type EventOrigin string
 
-// EventStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+// EventStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 type EventStatus string
 
 // EventDetail defines model for EventDetail.
@@ -1679,7 +1857,7 @@ type EventDetail struct {
 	// CorrelationID Identifier shared by related events.
 	CorrelationID *string `json:"correlation_id"`
 
-	// Deliveries Deliveries to subscribers and to http targets of routes, at most 1000.
+	// Deliveries Deliveries to subscribers and to targets of routes, at most 1000.
 	Deliveries []Delivery `json:"deliveries"`
 
 	// DeliveriesCount Total number of deliveries.
@@ -1755,7 +1933,7 @@ type EventDetail struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventStatus `json:"status"`
 
 	// TraceID W3C trace id.
@@ -1818,7 +1996,7 @@ type EventOfTenant struct {
 	// SourceIP Client address of the request; null if unknown.
 	SourceIP *string `json:"source_ip"`
 
-	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+	// Status pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 	Status EventOfTenantStatus `json:"status"`
 
 	// Tenant Slug of the tenant.
@@ -1831,7 +2009,7 @@ type EventOfTenant struct {
 // EventOfTenantOrigin source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself.
 type EventOfTenantOrigin string
 
-// EventOfTenantStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
+// EventOfTenantStatus pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of.
 type EventOfTenantStatus string
 
 // EventOfTenantPage defines model for EventOfTenantPage.
@@ -3106,7 +3284,9 @@ type SecretRotation struct {
 // Source defines model for Source.
 type Source struct {
 	// AllowedIPRanges Empty if all addresses may send.
-	AllowedIPRanges []string `json:"allowed_ip_ranges"`
+	AllowedIPRanges []string  `json:"allowed_ip_ranges"`
+	Consume         *Consume  `json:"consume,omitempty"`
+	Consumer        *Consumer `json:"consumer,omitempty"`
 
 	// ContentTypes Empty if all media types are accepted.
 	ContentTypes []string  `json:"content_types"`
@@ -3122,7 +3302,7 @@ type Source struct {
 	// IdempotencyKeyPaths The source's own setting, else the provider's.
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths"`
 
-	// IngestURL URL to which the provider sends webhooks.
+	// IngestURL URL to which the provider sends webhooks. The URL of a source that consumes messages accepts no request.
 	IngestURL string `json:"ingest_url"`
 
 	// IsEnabled Whether the source accepts webhooks.
@@ -3186,6 +3366,7 @@ type SourceCreate struct {
 	//
 	// Examples: ["192.0.2.0/24"]
 	AllowedIPRanges []string `json:"allowed_ip_ranges,omitempty"`
+	Consume         *Consume `json:"consume,omitempty"`
 
 	// ContentTypes Accepted media types; default all.
 	//
@@ -3296,6 +3477,7 @@ type SourcePatch struct {
 	//
 	// Examples: ["192.0.2.0/24"]
 	AllowedIPRanges []string `json:"allowed_ip_ranges,omitempty"`
+	Consume         *Consume `json:"consume,omitempty"`
 
 	// ContentTypes Accepted media types; default all.
 	//
@@ -4018,7 +4200,7 @@ type SubscriptionTested struct {
 	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
@@ -4180,15 +4362,50 @@ type SystemRetention struct {
 
 // Target defines model for Target.
 type Target struct {
-	Auth *Auth `json:"auth,omitempty"`
+	// AccessKeyID For sqs: Access key id of an identity that may use the queue.
+	AccessKeyID *string `json:"access_key_id,omitempty"`
+
+	// Address For workflow and promise: Host and port of the frontend of Temporal. Required by the engine temporal.
+	//
+	// Examples: my-namespace.a1b2c.tmprl.cloud:7233
+	Address *string `json:"address,omitempty"`
+
+	// APIKey For workflow and promise: API key for Temporal. It is sent as a bearer token.
+	APIKey *string `json:"api_key,omitempty"`
+	Auth   *Auth   `json:"auth,omitempty"`
 
 	// AuthHeader For http: The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same and target_labels gains no label.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
 
-	// Body For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature.
+	// Body For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature. For nats, kafka, amqp, redis_stream, sqs and pubsub: The data of the message. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes unchanged.
 	Body *TargetBody `json:"body,omitempty"`
+
+	// Brokers For kafka: Host and port of one or more brokers, separated by commas.
+	//
+	// Examples: broker-1.example:9092,broker-2.example:9092
+	Brokers *string `json:"brokers,omitempty"`
+
+	// Ca For workflow, promise, nats, kafka, amqp and redis_stream: Certificates in PEM that replace the system's authorities.
+	Ca *string `json:"ca,omitempty"`
+
+	// Certificate For workflow and promise: Client certificate in PEM. It needs private_key.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// Credentials For nats: The content of a .creds file, with a user JWT and its seed, instead of username. For pubsub: The JSON key of a service account that may publish to the topic.
+	Credentials *string `json:"credentials,omitempty"`
+
+	// Delivery For nats: jetstream, the default: a stream must store the message and acknowledge it. core: the server must have received it; nobody may have subscribed to it.
+	Delivery *TargetDelivery `json:"delivery,omitempty"`
+
+	// Endpoint For pubsub: Host and port of a regional endpoint. The default is pubsub.googleapis.com:443. The key of a message is its ordering key.
+	//
+	// Examples: europe-west1-pubsub.googleapis.com:443
+	Endpoint *string `json:"endpoint,omitempty"`
+
+	// Engine For workflow and promise: eventhook, the default: the gateway keeps workflows and promises, and workers claim workflows from it. temporal: a cluster of Temporal runs the workflow, and the outcome of a promise is a signal to it. It needs a gateway that was built with its client.
+	Engine *TargetEngine `json:"engine,omitempty"`
 
 	// ErrorPath For promise: A path in the event. If the event has a value there, the promise is rejected with that value.
 	ErrorPath *string `json:"error_path,omitempty"`
@@ -4197,6 +4414,14 @@ type Target struct {
 	//
 	// Examples: payment.succeeded
 	EventType *string `json:"event_type,omitempty"`
+
+	// Exchange For amqp: The exchange. It must exist. Empty: the default exchange, whose routing keys are the names of queues.
+	//
+	// Examples: orders
+	Exchange *string `json:"exchange,omitempty"`
+
+	// ExecutionTimeoutSeconds For workflow: For the engine temporal: after how many seconds Temporal ends the workflow, with all its runs. 0 means never, the default.
+	ExecutionTimeoutSeconds *int64 `json:"execution_timeout_seconds,omitempty"`
 
 	// Headers For http: Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -4210,24 +4435,95 @@ type Target struct {
 	// IdempotencyTTLSeconds For workflow and task: How long an idempotency key prevents a second execution, in seconds. The default is 86400, a day.
 	IdempotencyTTLSeconds *int64 `json:"idempotency_ttl_seconds,omitempty"`
 
+	// KeyPath For nats, kafka, amqp, redis_stream, sqs and pubsub: The path in the event to the key of the message. Brokers keep the order of messages with one key. An event without a value at the path has no key.
+	//
+	// Examples: body.customer.id
+	KeyPath *string `json:"key_path,omitempty"`
+
 	// MaxAttempts For workflow and task: How often it is attempted. The default is 4.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
+
+	// MaxLength For redis_stream: The number of entries to which the stream is trimmed, approximately (MAXLEN ~). 0 keeps all.
+	MaxLength *int64 `json:"max_length,omitempty"`
+
+	// Mechanism For kafka: The SASL mechanism. The default is plain if username is set.
+	Mechanism *TargetMechanism `json:"mechanism,omitempty"`
 
 	// Method For http: The HTTP method. The default is POST.
 	Method *TargetMethod `json:"method,omitempty"`
 
+	// Namespace For workflow and promise: The namespace of Temporal, which must exist. Required by the engine temporal.
+	//
+	// Examples: my-namespace.a1b2c
+	Namespace *string `json:"namespace,omitempty"`
+
 	// OnMissing For promise: What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
+
+	// PartitionPath For kafka: The path in the event to the number of the partition. Without it, or without a value, the key decides, as in the Java client; without a key, the gateway chooses.
+	//
+	// Examples: body.shard
+	PartitionPath *string `json:"partition_path,omitempty"`
+
+	// Password For nats, kafka and amqp: Password of username. For redis_stream: Password.
+	Password *string `json:"password,omitempty"`
 
 	// Priority For workflow and task: The place in the queue: work is claimed in the order of the time at which it is due, minus a minute per step of its priority. The default is 0.
 	Priority *int64 `json:"priority,omitempty"`
 
+	// PrivateKey For workflow and promise: Private key of certificate in PEM, not encrypted.
+	PrivateKey *string `json:"private_key,omitempty"`
+
+	// Project For pubsub: Id of the project.
+	//
+	// Examples: my-project
+	Project *string `json:"project,omitempty"`
+
 	// Queue For workflow and task: The queue from which workers claim it. The default is the queue named default.
 	Queue *string `json:"queue,omitempty"`
+
+	// QueueURL For sqs: The URL of the queue. The name of a FIFO queue ends in .fifo.
+	//
+	// Examples: https://sqs.eu-west-1.amazonaws.com/123456789012/orders
+	QueueURL *string `json:"queue_url,omitempty"`
+
+	// Region For sqs: The region of the queue.
+	//
+	// Examples: eu-west-1
+	Region *string `json:"region,omitempty"`
 
 	// Resolve For promise: Whether to resolve the promise (true, the default) or to reject it (false).
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
+
+	// RoutingKey For amqp: The routing key. {key} stands for the value at key_path. A message that no queue gets is an error.
+	//
+	// Examples: orders.{key}
+	RoutingKey *string `json:"routing_key,omitempty"`
+
+	// RunTimeoutSeconds For workflow: For the engine temporal: after how many seconds Temporal ends a run of the workflow. 0 means never, the default.
+	RunTimeoutSeconds *int64 `json:"run_timeout_seconds,omitempty"`
+
+	// SecretAccessKey For sqs: Secret access key.
+	SecretAccessKey *string `json:"secret_access_key,omitempty"`
+
+	// SessionToken For sqs: Session token of temporary credentials. When they expire, requests fail until they are replaced.
+	SessionToken *string `json:"session_token,omitempty"`
+
+	// SignalName For promise: The name of the signal. Required by the engine temporal.
+	//
+	// Examples: payment
+	SignalName *string `json:"signal_name,omitempty"`
+
+	// Stream For redis_stream: The key of the stream. {key} stands for the value at key_path.
+	//
+	// Examples: orders:{key}
+	Stream *string `json:"stream,omitempty"`
+
+	// Subject For nats: The subject. {key} stands for the value at key_path; spaces, dots and wildcards in it become _, and so does a missing value.
+	//
+	// Examples: orders.{key}
+	Subject *string `json:"subject,omitempty"`
 
 	// TargetLabels For http: Labels of the agent that sends the requests: an agent must have all of them. Empty (default): the gateway sends.
 	//
@@ -4237,24 +4533,47 @@ type Target struct {
 	// TaskKind For task: The kind of the task. Workers choose their handler by it.
 	TaskKind *string `json:"task_kind,omitempty"`
 
-	// TimeoutSeconds For http: How long to wait for the response, in seconds. 0 means the default, 10.
-	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
-	Type           TargetType `json:"type"`
+	// TimeoutSeconds For workflow and promise: How long to wait for the acknowledgement of Temporal, in seconds. 0 means the default, 10. For http: How long to wait for the response, in seconds. 0 means the default, 10. For nats, kafka, amqp, redis_stream, sqs and pubsub: How long to wait for the acknowledgement of the broker, in seconds. 0 means the default, 10.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 
-	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header.
+	// TLS For workflow, promise and kafka: Whether to connect with TLS. The default is true.
+	TLS *bool `json:"tls,omitempty"`
+
+	// Token For nats: Token, instead of username.
+	Token *string `json:"token,omitempty"`
+
+	// Topic For kafka: The topic, of at most 249 characters. It must exist: the gateway does not ask the broker to create it. For pubsub: Id of the topic. It must exist.
+	//
+	// Examples: orders
+	Topic *string    `json:"topic,omitempty"`
+	Type  TargetType `json:"type"`
+
+	// URL For http: The http or https URL to which the event is sent. It must not contain a user or a password; use auth or auth_header. For nats: The servers: one URL, or several separated by commas, with the scheme nats or tls. It must not contain a user or a password. For amqp: The server, with the scheme amqp or amqps and the virtual host as its path; without one: /. It must not contain a user or a password. For redis_stream: The server, with the scheme redis or rediss (TLS), and the number of the database as its path; without one: 0. It must not contain a user or a password.
 	//
 	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
 
+	// Username For nats and kafka: User name. It needs password. For amqp: User name. It needs password. Without it: guest. For redis_stream: User name, for servers with access control lists.
+	Username *string `json:"username,omitempty"`
+
 	// ValuePath For promise: The path in the event to the value of the promise. The default is the whole body.
 	ValuePath *string `json:"value_path,omitempty"`
 
-	// WorkflowKind For workflow: The kind of the workflow. Workers choose their handler by it.
+	// WorkflowKind For workflow: The kind of the workflow. Workers choose their handler by it. For the engine temporal, the type of the workflow.
 	WorkflowKind *string `json:"workflow_kind,omitempty"`
 }
 
-// TargetBody For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature.
+// TargetBody For http: What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature. For nats, kafka, amqp, redis_stream, sqs and pubsub: The data of the message. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes unchanged.
 type TargetBody string
+
+// TargetDelivery For nats: jetstream, the default: a stream must store the message and acknowledge it. core: the server must have received it; nobody may have subscribed to it.
+type TargetDelivery string
+
+// TargetEngine For workflow and promise: eventhook, the default: the gateway keeps workflows and promises, and workers claim workflows from it. temporal: a cluster of Temporal runs the workflow, and the outcome of a promise is a signal to it. It needs a gateway that was built with its client.
+type TargetEngine string
+
+// TargetMechanism For kafka: The SASL mechanism. The default is plain if username is set.
+type TargetMechanism string
 
 // TargetMethod For http: The HTTP method. The default is POST.
 type TargetMethod string
@@ -4332,7 +4651,7 @@ type TenantClosing struct {
 	// DeliveriesEnded Deliveries that were open and are dead now.
 	DeliveriesEnded int64 `json:"deliveries_ended"`
 
-	// EventsEnded Events that were not processed, or waited for a retry or an http target, and are dead now.
+	// EventsEnded Events that were not processed, or waited for a retry or a delivery to a target, and are dead now.
 	EventsEnded         int64 `json:"events_ended"`
 	ExecutionsCancelled int64 `json:"executions_cancelled"`
 	PromisesRejected    int64 `json:"promises_rejected"`
@@ -4816,7 +5135,7 @@ type ListAllDeliveriesParams struct {
 	// SubscriptionID Return only deliveries to this subscription.
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
 
-	// RouteID Return only deliveries to the http targets of this route.
+	// RouteID Return only deliveries to the targets of this route.
 	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -5071,7 +5390,7 @@ type ListDeliveriesParams struct {
 	// SubscriptionID Return only deliveries to this subscription.
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
 
-	// RouteID Return only deliveries to the http targets of this route.
+	// RouteID Return only deliveries to the targets of this route.
 	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
 
 	// Limit Maximum number of items of a page.
@@ -6603,7 +6922,7 @@ func (params ListSourcesParams) query() url.Values {
 
 // CreateSource calls POST /api/tenants/{tenant}/eventhook/sources.
 //
-// Create a source. Requires either a provider, which defines how requests are verified, or a custom verifier. Requires a key with the scope manage, or the admin key.
+// Create a source. Requires either a provider, which defines how requests are verified, a custom verifier, or consume, with which the source consumes messages of a broker. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateSource(ctx context.Context, tenant string, body SourceCreate, options ...CallOption) (Source, error) {
 	return callJSON[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -7232,4 +7551,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // generatedFrom is the SHA-256 of the sources of this file.
-const generatedFrom = "ebd313b7e8e06d8a4dfb6b18ea2cea241b547e0de7d2d055c2652ad98afbd607"
+const generatedFrom = "9a1c22b43f76a76f0a0cddae527b41f3ac4db9c72fcf59feae998b901e8bfa7a"

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/ingest/consume"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/openid"
@@ -51,6 +52,7 @@ type Config struct {
 	API              API             `config:"api"`
 	Outbound         Outbound        `config:"outbound"`
 	Ingest           ingest.Config   `config:"ingest"`
+	Consume          consume.Config  `config:"consume"`
 	Route            route.Config    `config:"route"`
 	Evaluation       cpushare.Config `config:"evaluation"`
 	Console          Console         `config:"console"`
@@ -201,6 +203,7 @@ func Default() Config {
 		API:              API{InFlightBytes: 256 << 20, TenantBytes: 64 << 20, KeyBytes: 48 << 20, TenantRequests: 512, KeyRequests: 256},
 		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
+		Consume:          consume.DefaultConfig(),
 		Route:            route.DefaultConfig(),
 		Evaluation:       cpushare.DefaultConfig(),
 		Console:          Console{OpenID: openid.DefaultConfig()},
@@ -272,6 +275,7 @@ func (c Config) Validate() eventhook.Faults {
 	ingestConfig := c.Ingest
 	ingestConfig.TrustedProxies = nil // reported below under its top-level key
 	f.Merge("ingest", ingestConfig.Validate())
+	f.Merge("consume", c.Consume.Validate())
 	f.Merge("route", c.Route.Validate())
 	f.Merge("evaluation", c.Evaluation.Validate())
 	f.Merge("console.openid", c.Console.OpenID.Validate())

@@ -347,6 +347,7 @@ func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	c := configs.Default()
 	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hiddenText+"@h/d", hiddenText, []string{hiddenText, hiddenText}
 	c.Outbound.ProxyURL = "http://u:" + hiddenText + "@proxy:3128"
+	c.Ingest.Log.URL = "nats://u:" + hiddenText + "@nats:4222"
 	var texts bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&texts, verb+"\n", c)

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -33,9 +34,10 @@ type exportedTenant struct {
 }
 
 type exportedSource struct {
-	Slug      string `json:"slug"`
-	Name      string `json:"name,omitempty"`
-	IsEnabled *bool  `json:"is_enabled,omitempty"`
+	Slug      string          `json:"slug"`
+	Name      string          `json:"name,omitempty"`
+	IsEnabled *bool           `json:"is_enabled,omitempty"`
+	Consume   json.RawMessage `json:"consume,omitempty"`
 	verify.Spec
 	eventhook.SourceSettings
 	RateLimit eventhook.RateLimit   `json:"rate_limit,omitzero"` // omitted if empty
@@ -124,12 +126,11 @@ func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
 }
 
 func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, error) {
-	spec, err := verify.ReadSpec(s.Verifier)
+	spec, consume, err := e.input(tenant, s.Source)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Slug, err)
 	}
-	spec = spec.MapSecrets(func(place, secret string) string { return e.secret(tenant, s.Slug, place, secret) })
-	n, err := e.toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings,
+	n, err := e.toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), consume, spec, s.SourceSettings,
 		s.RateLimit, s.Retry})
 	if err != nil {
 		return nil, err
@@ -138,6 +139,19 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 		n.HeadComment = "# The provider sent the secret in its handshake. It is not part of this configuration."
 	}
 	return n, addList(n, "routes", s.Routes, func(r eventhook.Route) (*yaml.Node, error) { return e.route(tenant, s.Slug, r) })
+}
+
+// input returns how a source verifies webhooks, or where it consumes messages.
+func (e *export) input(tenant string, s eventhook.Source) (spec verify.Spec, consume json.RawMessage, err error) {
+	secret := func(place, secret string) string { return e.secret(tenant, s.Slug, place, secret) }
+	if s.Consume != nil {
+		consume, err = consumers.Format(*s.Consume, secret)
+		return spec, consume, err
+	}
+	if spec, err = verify.ReadSpec(s.Verifier); err == nil {
+		spec = spec.MapSecrets(secret)
+	}
+	return spec, nil, err
 }
 
 func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, error) {

@@ -12,7 +12,7 @@ type shown Config
 
 func (c Config) shown() shown {
 	for _, secret := range []*string{&c.DatabaseURL, &c.Database.DirectURL, &c.Database.ReadURL, &c.AdminKey, &c.AdminReadKey, &c.Outbound.ProxyURL,
-		&c.Console.OpenID.ClientSecret} {
+		&c.Console.OpenID.ClientSecret, &c.Ingest.Log.URL} {
 		if *secret != "" {
 			*secret = redacted
 		}

@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/consumers"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -31,6 +32,7 @@ type sourceSpec struct {
 	Name                     string      `yaml:"name"`
 	IsEnabled                *bool       `yaml:"is_enabled"`
 	Routes                   []routeSpec `yaml:"routes"`
+	Consume                  yaml.Node   `yaml:"consume"`
 	verify.Spec              `yaml:",inline"`
 	eventhook.SourceSettings `yaml:",inline"`
 }
@@ -94,8 +96,12 @@ func (s sourceSpec) config(at string, r *references) eventhook.SourceConfig {
 	c := eventhook.SourceConfig{Source: eventhook.Source{
 		Slug: s.Slug, Name: orSlug(s.Name, s.Slug), IsEnabled: s.IsEnabled == nil || *s.IsEnabled, SourceSettings: s.SourceSettings,
 	}}
-	spec := s.Spec.MapSecrets(func(place, secret string) string { return r.secret(at+"."+place, secret) })
-	r.faults.Merge(at, spec.AssignTo(&c.Source))
+	if !s.Consume.IsZero() && s.Consume.Tag != "!!null" {
+		r.faults.Merge(at, s.assignConsume(at, &c.Source, r))
+	} else {
+		spec := s.Spec.MapSecrets(func(place, secret string) string { return r.secret(at+"."+place, secret) })
+		r.faults.Merge(at, spec.AssignTo(&c.Source))
+	}
 	r.faults.Merge(at, c.Source.Validate())
 	if n := len(s.Routes); n > eventhook.MaxRoutes {
 		r.faults.Add(at+".routes", "%d, at most %d are allowed", n, eventhook.MaxRoutes)
@@ -114,6 +120,23 @@ func (s sourceSpec) config(at string, r *references) eventhook.SourceConfig {
 		c.Routes = append(c.Routes, spec.config(at, r))
 	}
 	return c
+}
+
+// assignConsume makes a source consume messages.
+func (s sourceSpec) assignConsume(at string, to *eventhook.Source, refs *references) (faults eventhook.Faults) {
+	raw, wrong := flatJSON(&s.Consume)
+	var want eventhook.Target
+	if len(wrong) == 0 {
+		want, wrong = consumers.Parse(raw, func(member, text string) string { return refs.secret(at+".consume."+member, text) })
+	}
+	faults.Merge("consume", wrong)
+	kept, lost := consumers.KeepSecrets(want, nil)
+	faults.Merge("consume", lost)
+	faults = append(faults, consumers.Unused(s.SourceSettings, s.Spec)...)
+	if len(faults) == 0 && consumers.AssignTo(to, kept) != nil {
+		faults.Add("consume", "cannot be stored")
+	}
+	return faults
 }
 
 func (s routeSpec) config(at string, refs *references) eventhook.Route {

@@ -125,6 +125,20 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	}
 }
 
+// Store stores events that a log has delivered, in one commit, and passes them to the processor as
+// Accept does. If it returns nil, each event has its Status; an empty one means that the database
+// refused this event alone. The caller bounds the events and their bytes.
+func (b *Batcher) Store(events []*eventhook.Event) error {
+	arrivals := make([]*effects.Arrival, len(events))
+	for i, e := range events {
+		arrivals[i] = &effects.Arrival{Event: e}
+		if len(e.Body)+len(e.Headers) <= largeEvent {
+			arrivals[i].Plan = b.handoff.PlanArrival(e)
+		}
+	}
+	return b.commit(arrivals)
+}
+
 // Waiting returns the number of events that are queued or being committed.
 func (b *Batcher) Waiting() int { return b.commits.Waiting() + b.large.Waiting() }
 
@@ -144,14 +158,17 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	defer cancel()
 	began := b.now()
 	granted := b.handoff.Reserve(len(arrivals))
-	for _, a := range arrivals[:granted] {
-		a.Event.Lease.Until = began.Add(b.lease)
+	for i, a := range arrivals {
+		a.Event.Lease = eventhook.Lease{} // a former attempt may have left one
+		if i < granted {
+			a.Event.Lease.Until = began.Add(b.lease)
+		}
 	}
 	err := b.store.Accept(ctx, arrivals)
 	b.observer.Committed(arrivals, b.now().Sub(began), err)
 	if err != nil {
 		if b.logLimit.AllowN(b.now(), 1) {
-			b.log.Error("a batch of webhooks could not be stored; its senders get an error", "events", len(arrivals), "error", err)
+			b.log.Error("a batch of webhooks could not be stored", "events", len(arrivals), "error", err)
 		}
 		b.handoff.Release(granted)
 		if errors.Is(err, eventhook.ErrNotReady) {

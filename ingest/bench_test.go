@@ -71,7 +71,7 @@ func BenchmarkServe(b *testing.B) {
 	batcher := ingest.NewBatcher(c, lease, noop{}, noop{}, noop{}, log, time.Now)
 	router := echo.New()
 	meter := usage.New(1, usagetest.NewStore(), log, time.Now)
-	ingest.NewHandler(c, ingest.Deps{Sources: anySource{source}, Batcher: batcher, Observer: noop{},
+	ingest.NewHandler(c, ingest.Deps{Sources: anySource{source}, Acceptor: batcher, Observer: noop{},
 		Meter: meter, Log: log, Now: time.Now}).Register(router)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup

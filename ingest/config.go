@@ -46,16 +46,17 @@ type Config struct {
 	ForgeriesBurst   int           `config:"forgeries_burst"`     // of forgeries_per_sec
 	// UnverifiedWorkPerSec limits the verification work for forged requests to one source,
 	// in units of about 50 µs. A tenant can use twice as much.
-	UnverifiedWorkPerSec int      `config:"unverified_work_per_sec"`
-	TrustedProxies       []string `config:"-"` // CIDRs of proxies whose X-Forwarded-For is trusted
-	PublicURL            string   `config:"-"`
+	UnverifiedWorkPerSec int       `config:"unverified_work_per_sec"`
+	Log                  LogConfig `config:"log"`
+	TrustedProxies       []string  `config:"-"` // CIDRs of proxies whose X-Forwarded-For is trusted
+	PublicURL            string    `config:"-"`
 }
 
 // DefaultConfig returns a Config for two cores and a database on the same machine.
 func DefaultConfig() Config {
 	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 48, QueueEvents: 10_000, QueueBytes: 128 << 20,
 		InFlightBytes: 256 << 20, MinBodyRate: 1 << 10, MinBodyRateAfter: 5 * time.Second, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50,
-		UnverifiedWorkPerSec: 2000}
+		UnverifiedWorkPerSec: 2000, Log: DefaultLogConfig()}
 }
 
 // Validate reports every fault by its key.
@@ -85,6 +86,7 @@ func (c Config) Validate() eventhook.Faults {
 	if c.MinBodyRateAfter < time.Second {
 		f.Add("min_body_rate_after", "%s, want at least 1s", c.MinBodyRateAfter)
 	}
+	f.Merge("log", c.Log.Validate())
 	f.Merge("", c.ValidateProxies())
 	return f
 }

@@ -22,7 +22,8 @@ func TestValidateReportsEveryFaultByItsKey(t *testing.T) {
 	}
 	want := []string{
 		"writers", "batch_events", "batch_bytes", "overlap_events", "queue_events", "queue_bytes", "in_flight_bytes", "cached_sources",
-		"forgeries_burst", "unverified_work_per_sec", "forgeries_per_sec", "commit_timeout", "min_body_rate_after", "trusted_proxies[1]", "trusted_proxies[2]",
+		"forgeries_burst", "unverified_work_per_sec", "forgeries_per_sec", "commit_timeout", "min_body_rate_after",
+		"log.replicas", "log.name", "log.max_bytes", "log.append_timeout", "log.when_unavailable", "trusted_proxies[1]", "trusted_proxies[2]",
 	}
 	if diff := cmp.Diff(want, keys); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)

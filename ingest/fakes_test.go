@@ -29,6 +29,7 @@ type store struct {
 	mu         sync.Mutex
 	gate       chan struct{} // unless nil, each Accept receives from it first
 	err        error
+	lost       int // commits whose answer is lost
 	refuse     func(*eventhook.Event) bool
 	isStale    func(*eventhook.Event) bool // of plans; nil if none is stale
 	refusePlan func(*eventhook.Event) bool // nil if no plan is refused
@@ -64,6 +65,10 @@ func (s *store) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		}
 		s.add(a)
 		s.events = append(s.events, *a.Event)
+	}
+	if s.lost > 0 {
+		s.lost--
+		return errDown
 	}
 	return nil
 }

@@ -62,18 +62,21 @@ func testConfig() ingest.Config {
 	return c
 }
 
-// newFixture starts a Batcher and a Handler. Each change is a func(*ingest.Config) or a
-// func(*eventhook.Source).
+// newFixture starts a Batcher and a Handler. Each change is a func(*ingest.Config), a
+// func(*eventhook.Source) or an ingest.Log in front of the database.
 func newFixture(t testing.TB, changes ...any) *fixture {
 	t.Helper()
 	c := testConfig()
 	source := newSource("acme", "crm")
+	var front ingest.Log
 	for _, change := range changes {
 		switch change := change.(type) {
 		case func(*ingest.Config):
 			change(&c)
 		case func(*eventhook.Source):
 			change(&source)
+		case ingest.Log:
+			front = change
 		default:
 			t.Fatalf("a %T changes neither config nor source", change)
 		}
@@ -85,7 +88,7 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 	r.used = usagetest.NewStore()
 	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.Now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
-	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
+	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Acceptor: r.acceptor(c.Log, front), Observer: r.observer,
 		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Ready: func() error { return r.unfit }, Meter: r.meter, Log: log, Now: r.clock.Now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())
@@ -97,6 +100,14 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 		r.handoff.check(t)
 	})
 	return r
+}
+
+// acceptor returns the batcher, or log in front of it unless log is nil.
+func (r *fixture) acceptor(c ingest.LogConfig, log ingest.Log) ingest.Acceptor {
+	if log == nil {
+		return r.batcher
+	}
+	return ingest.NewLogFront(c, log, r.batcher, nil, 1, func(string, time.Duration) {}, r.clock.Now)
 }
 
 func newSource(tenant, slug string) eventhook.Source {

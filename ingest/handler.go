@@ -33,8 +33,9 @@ type Observer interface {
 type Handler struct {
 	config    Config
 	sources   *snapshot.Cache[address, *source]
+	shared    *sharedLimits
 	fastly    *fastlyCache
-	batcher   *Batcher
+	acceptor  Acceptor
 	observer  Observer
 	tracer    Tracer // may be nil
 	learner   Learner
@@ -56,7 +57,7 @@ type Handler struct {
 // Deps are the dependencies of a Handler.
 type Deps struct {
 	Sources  Sources
-	Batcher  *Batcher
+	Acceptor Acceptor
 	Observer Observer
 	Tracer   Tracer       // may be nil
 	Keys     verify.Keys  // published keys; if nil, verifiers that need them refuse every request
@@ -79,7 +80,8 @@ func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, l
 
 // NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
-	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
+	shared := &sharedLimits{active: map[*limits]bool{}}
+	h := &Handler{config: config, shared: shared, sources: newSourceCache(config, deps, shared), fastly: newFastlyCache(deps), acceptor: deps.Acceptor,
 		observer: deps.Observer, tracer: deps.Tracer, learner: deps.Learner, confirm: deps.Confirm, ready: deps.Ready, log: deps.Log, now: deps.Now,
 		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
@@ -199,6 +201,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (r
 	}
 	now, client := h.now(), h.Sender(r)
 	if refused = src.checkHead(r, client, now); refused != nil {
+		if refused.outcome == OutcomeRateLimited {
+			h.shared.note(src.limits, false)
+		}
 		return res, src, refused
 	}
 	if r.ContentLength > int64(src.bodyLimit) {
@@ -295,7 +300,9 @@ func (h *Handler) acceptVerified(r *http.Request, raw eventhook.Payload, in rece
 	case !in.source.allowsContentType(r.Header.Get("Content-Type")):
 		return nil, &refusal{outcome: OutcomeContentType}
 	}
-	if wait := in.source.limits.verified.take(h.now()); wait > 0 {
+	wait := in.source.limits.verified.take(h.now())
+	h.shared.note(in.source.limits, wait == 0)
+	if wait > 0 {
 		return nil, &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	e, refused := h.buildEvent(r, raw, in, mem)
@@ -313,7 +320,7 @@ func (h *Handler) storeEvent(e *eventhook.Event, in received) (*eventhook.Event,
 	if over := in.source.account.Take(size, now); over != nil {
 		return nil, &refusal{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}
 	}
-	if err := h.batcher.Accept(e); err != nil {
+	if err := h.acceptor.Accept(e); err != nil {
 		in.source.account.Return(size, now)
 		return nil, notStored(err)
 	}
@@ -326,9 +333,9 @@ func (h *Handler) findSource(ctx context.Context, at address) (*source, *refusal
 	}
 	src, err := h.sources.Get(ctx, at)
 	switch {
-	case err == nil:
+	case err == nil && src.config.Consume == nil:
 		return src, nil
-	case eventhook.KindOf(err) == eventhook.KindNotFound:
+	case err == nil, eventhook.KindOf(err) == eventhook.KindNotFound: // a source that consumes messages has no URL
 		return nil, &refusal{outcome: OutcomeNotFound}
 	case ctx.Err() != nil:
 		return nil, &refusal{outcome: OutcomeUnreadable} // the sender is gone
@@ -373,8 +380,10 @@ func notStored(err error) *refusal {
 	switch {
 	case errors.Is(err, eventhook.ErrNotReady):
 		return &refusal{outcome: OutcomeNotReady, retryAfter: e.RetryAfter, cause: err}
+	case ok && e == errLogFull:
+		return &refusal{outcome: OutcomeLogFull, retryAfter: e.RetryAfter}
 	case ok && e.Kind == eventhook.KindUnavailable:
-		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter}
+		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter, cause: e.Cause}
 	}
 	return &refusal{outcome: OutcomeFailed}
 }
@@ -439,8 +448,12 @@ func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
 }
 
 // logRefusal writes a rate-limited log line. It logs only the slugs of the source, the client
-// address, the reason, the request id and the trace id, and no other part of the request.
+// address, the reason, the request id and the trace id, and no other part of the request. A refusal
+// because of a Log has no line.
 func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
+	if errors.Is(refused.cause, ErrLogUnavailable) {
+		return
+	}
 	if refused.cause != nil {
 		if h.errorLines.AllowN(h.now(), 1) {
 			trace, _, _ := TraceOf(r.Header)

@@ -241,7 +241,7 @@ func TestOptionalDependencies(t *testing.T) {
 		r, source := newFixture(t), newSource("acme", "crm")
 		verifiedAs(try.spec)(&source)
 		r.router = echo.New()
-		ingest.NewHandler(testConfig(), ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: r.batcher,
+		ingest.NewHandler(testConfig(), ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Acceptor: r.batcher,
 			Observer: r.observer, Log: slog.New(slog.DiscardHandler), Now: r.clock.Now}).Register(r.router)
 		if w := r.send(try.r); w.Code != try.want {
 			t.Errorf("%s: answered %d, want %d", claim, w.Code, try.want)

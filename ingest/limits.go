@@ -11,7 +11,10 @@ import (
 
 // limits limits the requests to a source.
 type limits struct {
+	source   eventhook.SourceID
 	setting  eventhook.RateLimit
+	full     eventhook.RateLimit // setting with defaults: of all instances together
+	shared   shared
 	verified requestRate // of verified requests
 	// unverified is the rate of handshakes that any sender can send. It is as high as
 	// verified, but separate: a flood of handshakes must not refuse the provider's events.
@@ -35,7 +38,10 @@ func newRequestRate(l eventhook.RateLimit) requestRate {
 func newLimits(s eventhook.Source, tenantMemory *memoryShare, inFlightBytes int64) *limits {
 	l := s.RateLimit.WithDefaults()
 	return &limits{
+		source:       s.ID,
 		setting:      s.RateLimit,
+		full:         l,
+		shared:       shared{part: 1},
 		verified:     newRequestRate(l),
 		unverified:   newRequestRate(l),
 		memory:       memoryShare{max: inFlightBytes / sourceFraction},
@@ -69,13 +75,14 @@ func (q requestRate) take(now time.Time) time.Duration {
 // limitsCache keeps the limits of a source when the source is reloaded, so that a reload
 // does not refill them. It is safe for concurrent use.
 type limitsCache struct {
+	shared        *sharedLimits
 	inFlightBytes int64
 	bySource      *lru.Cache[eventhook.SourceID, *limits]
 	byTenant      *lru.Cache[eventhook.TenantID, *memoryShare]
 }
 
-func newLimitsCache(size int, inFlightBytes int64) limitsCache {
-	return limitsCache{inFlightBytes, newLRU[eventhook.SourceID, *limits](size), newLRU[eventhook.TenantID, *memoryShare](size)}
+func newLimitsCache(size int, inFlightBytes int64, shared *sharedLimits) limitsCache {
+	return limitsCache{shared, inFlightBytes, newLRU[eventhook.SourceID, *limits](size), newLRU[eventhook.TenantID, *memoryShare](size)}
 }
 
 // newLRU returns a cache of a validated size.
@@ -98,9 +105,10 @@ func cached[K comparable, V any](cache *lru.Cache[K, V], key K, fresh V) V {
 
 // ofSource returns the cached limits of a source, or new limits if the source is not cached
 // or its settings have changed.
-func (c limitsCache) ofSource(s eventhook.Source) *limits {
+func (c limitsCache) ofSource(s eventhook.Source, now time.Time) *limits {
 	tenantMemory := cached(c.byTenant, s.TenantID, &memoryShare{max: c.inFlightBytes / tenantFraction})
 	fresh := newLimits(s, tenantMemory, c.inFlightBytes)
+	fresh.setPart(c.shared.equalPart(), now)
 	l := cached(c.bySource, s.ID, fresh)
 	if l.setting != fresh.setting {
 		c.bySource.Add(s.ID, fresh)

@@ -47,3 +47,14 @@ func TestAnInstanceThatIsNotReadyAnswersNoHandshake(t *testing.T) {
 	r.unfit = errors.New("unfit")
 	r.wantStatus(t, webhook(`{"type":"url_verification","challenge":"c"}`), http.StatusServiceUnavailable)
 }
+
+// The log of webhooks logs once that it is not available.
+func TestAnInstanceWithoutItsLogLogsNoLinePerWebhook(t *testing.T) {
+	r := newFixture(t)
+	r.unfit = fmt.Errorf("%w: no servers", ingest.ErrLogUnavailable)
+	r.wantStatus(t, webhook(`{"id":1}`), http.StatusServiceUnavailable)
+	wantCount(t, "not ready", r.observer.outcomes[ingest.OutcomeNotReady], 1)
+	if log := r.log.String(); log != "" {
+		t.Errorf("got the log %q, want no line", log)
+	}
+}

@@ -34,6 +34,7 @@ const (
 	OutcomeForgeryLimit Outcome = "forgery_limited"
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
+	OutcomeLogFull      Outcome = "log_full"
 	OutcomeEvicted      Outcome = "evicted"
 	OutcomeNotReady     Outcome = "not_ready"
 	OutcomeTooSlow      Outcome = "body_too_slow"
@@ -64,6 +65,7 @@ var problemResponses = map[Outcome]problemResponse{
 	OutcomeFailed:       newProblemResponse(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
 	OutcomeShed:         newProblemResponse(http.StatusServiceUnavailable, "The gateway is overloaded; send it again later."),
 
+	OutcomeLogFull:         newProblemResponse(http.StatusServiceUnavailable, "The gateway is overloaded; send it again later."),
 	OutcomeQuotaExceeded:   newProblemResponse(http.StatusTooManyRequests, quotaDetail),
 	OutcomeKeysUnavailable: newProblemResponse(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
 	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body arrived slowly while the gateway was overloaded; send it again later."),
@@ -95,10 +97,10 @@ func (o Outcome) IsSuccess() bool {
 }
 
 // IsFault reports whether the gateway refused a request that it should have accepted: its
-// database failed, it was overloaded, or the instance was not ready.
+// database failed, it was overloaded, its log of webhooks was full, or the instance was not ready.
 func (o Outcome) IsFault() bool {
 	switch o {
-	case OutcomeFailed, OutcomeShed, OutcomeEvicted, OutcomeNotReady:
+	case OutcomeFailed, OutcomeShed, OutcomeLogFull, OutcomeEvicted, OutcomeNotReady:
 		return true
 	default:
 		return false

@@ -202,7 +202,7 @@ func TestOutcomes(t *testing.T) {
 	want := []ingest.Outcome{
 		"accepted", "address_not_allowed", "body_too_slow", "content_encoding_refused", "content_type_refused", "duplicate", "evicted", "failed", "forgery_limited", "handshake",
 		"handshake_malformed", "handshake_refused", "key_missing", "keys_unavailable",
-		"loop", "method_not_allowed", "not_found", "not_ready", "quota_exceeded", "rate_limited", "shed", "too_large", "unreadable", "unverified",
+		"log_full", "loop", "method_not_allowed", "not_found", "not_ready", "quota_exceeded", "rate_limited", "shed", "too_large", "unreadable", "unverified",
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

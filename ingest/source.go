@@ -19,7 +19,8 @@ import (
 )
 
 // Sources finds a source by the slugs of its tenant and of the source. The error is of
-// KindNotFound if the source does not exist.
+// KindNotFound if the source does not exist. IsCopy says that the answer comes from a copy of the
+// configuration, also with an error.
 type Sources interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
 }
@@ -92,13 +93,25 @@ var errSourceNotFound = eventhook.NotFound("source")
 // sourceMaxAge is a safeguard against notifications that are lost in other ways.
 const sourceMaxAge = 10 * time.Minute
 
+// copyMaxAge is how long an answer of a copy is cached. An instance reads copies while it cannot reach the
+// database, and then it is not notified of changes.
+const copyMaxAge = 2 * time.Second
+
+// maxAge is how long a source is cached, or that it was not found.
+func (s *source) maxAge() time.Duration {
+	if s != nil && s.config.IsCopy {
+		return copyMaxAge
+	}
+	return sourceMaxAge
+}
+
 // maxSourceLoads limits concurrent database reads of sources, so that a scan of made-up
 // URLs does not use up the connections.
 const maxSourceLoads = 4
 
-func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] {
-	slots, limits, budgets := make(chan struct{}, maxSourceLoads), newLimitsCache(config.CachedSources, config.InFlightBytes), newWorkBudgets(config)
-	return snapshot.New(config.CachedSources, sourceMaxAge, deps.Now, func(ctx context.Context, a address) (*source, error) {
+func newSourceCache(config Config, deps Deps, shared *sharedLimits) *snapshot.Cache[address, *source] {
+	slots, limits, budgets := make(chan struct{}, maxSourceLoads), newLimitsCache(config.CachedSources, config.InFlightBytes, shared), newWorkBudgets(config)
+	cache := snapshot.New(config.CachedSources, sourceMaxAge, deps.Now, func(ctx context.Context, a address) (*source, error) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -106,11 +119,11 @@ func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] 
 			return nil, ctx.Err()
 		}
 		found, err := deps.Sources.FindSource(ctx, a.tenant, a.source)
-		if err != nil {
-			return nil, err
+		if err == nil && (!found.IsEnabled || found.TenantStatus != eventhook.TenantActive) {
+			err = errSourceNotFound
 		}
-		if !found.IsEnabled || found.TenantStatus != eventhook.TenantActive {
-			return nil, errSourceNotFound
+		if err != nil {
+			return &source{config: eventhook.Source{IsCopy: found.IsCopy}}, err
 		}
 		s, err := newSource(found, config.PublicURL, deps.Keys)
 		if err != nil {
@@ -119,12 +132,14 @@ func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] 
 		for _, fault := range verify.ValidateChange(eventhook.Secret{}, found.Verifier) {
 			deps.Log.Warn("a source's verifier should be changed", "tenant", found.TenantSlug, "source", found.Slug, "setting", fault.Location, "why", fault.Message)
 		}
-		s.limits, s.work = limits.ofSource(found), budgets.ofSource(found)
+		s.limits, s.work = limits.ofSource(found, deps.Now()), budgets.ofSource(found)
 		if deps.Meter != nil {
 			s.account, err = deps.Meter.Open(ctx, found)
 		}
 		return s, err
 	})
+	cache.LimitAge((*source).maxAge)
+	return cache
 }
 
 // newSource compiles the configuration of a source, except limits, work and account.

@@ -60,6 +60,24 @@ func TestAMissedChangeTakesEffectAfterTenMinutes(t *testing.T) {
 	r.wantStatus(t, webhook(""), http.StatusNotFound)
 }
 
+// An instance that cannot reach the database is not notified of changes.
+func TestACopyIsCachedForTwoSeconds(t *testing.T) {
+	r := newFixture(t, func(s *eventhook.Source) { s.IsCopy = true })
+	step := func(change func(s *eventhook.Source), want int) {
+		t.Helper()
+		change(&r.sources.list[0])
+		r.clock.Advance(2 * time.Second)
+		r.wantStatus(t, webhook(""), want)
+		reads := r.sources.called()
+		r.clock.Advance(2*time.Second - 1)
+		r.wantStatus(t, webhook(""), want)
+		wantCount(t, "reads within 2 s", r.sources.called(), reads)
+	}
+	step(func(*eventhook.Source) {}, http.StatusOK)
+	step(func(s *eventhook.Source) { s.IsEnabled = false }, http.StatusNotFound)
+	step(func(s *eventhook.Source) { s.IsEnabled = true }, http.StatusOK)
+}
+
 func TestASourceThatCannotBeReadIs500AndNotCached(t *testing.T) {
 	r := newFixture(t)
 	r.sources.err = errDown

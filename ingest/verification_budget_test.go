@@ -204,7 +204,7 @@ func (f *fetcher) ForSource(_ eventhook.TenantID, source eventhook.SourceID) ver
 // withKeys returns a router to a Handler whose keys come from f.
 func (r *fixture) withKeys(f *fetcher, c ingest.Config) *echo.Echo {
 	router := echo.New()
-	ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer, Keys: f,
+	ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Acceptor: r.batcher, Observer: r.observer, Keys: f,
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: r.clock.Now}).Register(router)
 	return router
 }

@@ -14,7 +14,8 @@ import (
 // Destination is the current configuration of a destination, with its transport.
 type Destination struct {
 	schedule.Destination
-	Retry eventhook.RetryPolicy // with defaults applied
+	TargetType string                // of a route, such as kafka; "" for a subscription
+	Retry      eventhook.RetryPolicy // with defaults applied
 	// DeadInRow is the number of consecutive dead deliveries after which the
 	// destination is disabled; 0: never.
 	DeadInRow int

@@ -20,7 +20,7 @@ const (
 // Why deliveries of a deleted destination are dead.
 const (
 	subscriptionDeleted = "the subscription was deleted"
-	targetDeleted       = "the route was deleted, its target is no longer an http target, or the tenant is closed"
+	targetDeleted       = "the route was deleted, its target no longer has deliveries, or the tenant is closed"
 )
 
 // unsentDestinations is a queue of destinations to which nothing is sent by this gateway, and whose

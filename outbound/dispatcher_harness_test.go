@@ -71,6 +71,7 @@ type fakeReceiver struct {
 	maxRunning int
 	begins     func(*eventhook.Delivery) // nil or called at the begin of each request, one call at a time
 	ends       func(*eventhook.Delivery) // the same at the end
+	transport  outbound.Transport        // nil: the transport of the fake
 }
 
 var (
@@ -156,6 +157,9 @@ func (w *dispatcherHarness) Destination(ctx context.Context, of eventhook.Destin
 		return to, errDown
 	}
 	if s := w.subs[of.SubscriptionID]; s != nil {
+		if own := w.receivers[s.ID].transport; own != nil {
+			return outbound.SubscriptionDestination(s, own), nil
+		}
 		return outbound.SubscriptionDestination(s, fakeTransport{w, s}), nil
 	}
 	return to, eventhook.NotFound("subscription")

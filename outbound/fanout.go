@@ -207,7 +207,7 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 	}
 }
 
-// requests iterates over the deliveries of a plan to http targets.
+// requests iterates over the deliveries of a plan to targets of routes.
 func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
 	return func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
 		for i := range s.Actions {

@@ -1,4 +1,4 @@
-// Package outbound delivers events to destinations: subscriptions, and http targets of
+// Package outbound delivers events to destinations: subscriptions, and targets of
 // routes. It stores published events with their deliveries, and sends the deliveries. It
 // contains no SQL and no HTTP handlers. Each delivery is sent at least once, and no
 // destination delays another.

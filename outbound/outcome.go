@@ -64,7 +64,7 @@ func (r OutcomeRules) isStale(d *eventhook.Delivery) bool { return !r.Now.Before
 // Unsent returns the settlement of a delivery that becomes dead without an attempt, for a
 // reason of Unsendable.
 func (r OutcomeRules) Unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason,
+	return &DeliverySettlement{Delivery: d, TargetType: to.TargetType, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason,
 		DeadInRow:   to.DeadInRow,
 		IsUncounted: isTest(d) || reason == otherScope, IsStale: r.isStale(d)}
 }
@@ -87,7 +87,7 @@ func age(d time.Duration) string {
 // terminal status of the policy, or a failed transform. A test is dead after its first failure.
 // The dispatcher sends a test only if the Tester did not settle it, or if it was replayed.
 func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
-	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsUncounted: isTest(d)}
+	o := &DeliverySettlement{Delivery: d, TargetType: to.TargetType, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsUncounted: isTest(d)}
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""
@@ -108,7 +108,7 @@ func (r OutcomeRules) Settle(to Destination, d *eventhook.Delivery, a *eventhook
 // Repeat returns the settlement of an attempt after which the delivery is sent again at once. It
 // counts as no retry.
 func (r OutcomeRules) Repeat(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryFailed, DueAt: r.Now, RetryCount: d.RetryCount, LastError: a.Error,
+	return &DeliverySettlement{Delivery: d, TargetType: to.TargetType, Attempt: a, Status: eventhook.DeliveryFailed, DueAt: r.Now, RetryCount: d.RetryCount, LastError: a.Error,
 		DeadInRow: to.DeadInRow, IsUncounted: isTest(d)}
 }
 
@@ -143,13 +143,16 @@ func Observed(a eventhook.Attempt) schedule.Attempt {
 }
 
 // isOverload reports whether the destination should get fewer sends after an attempt: there
-// was no answer, or the status was 429 or 5xx.
+// was no answer, or the status was 429 or 5xx. That a workflow does not exist says nothing about the
+// other sends to its engine.
 func isOverload(a eventhook.Attempt) bool {
 	switch a.ErrorClass {
 	case "", eventhook.ErrorHTTP, eventhook.ErrorTransform:
 		return false
 	case eventhook.ErrorHTTP4xx:
 		return a.StatusCode == http.StatusTooManyRequests
+	case eventhook.ErrorRefused:
+		return a.StatusCode != eventhook.StatusNoWorkflow
 	default:
 		return true
 	}

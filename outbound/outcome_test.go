@@ -123,6 +123,8 @@ func TestIsOverload(t *testing.T) {
 		{"404: the receiver is healthy", respondsWith(404)(), false},
 		{"a redirect", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
 		{"200", eventhook.Attempt{StatusCode: 200}, false},
+		{"a message that is refused", eventhook.Attempt{ErrorClass: eventhook.ErrorRefused}, true},
+		{"a signal to a workflow that does not exist", eventhook.Attempt{StatusCode: eventhook.StatusNoWorkflow, ErrorClass: eventhook.ErrorRefused}, false},
 	} {
 		if got := outbound.IsTrouble(c.a); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.claim, got, c.want)

@@ -9,6 +9,7 @@ import (
 // DeliverySettlement is the outcome of a leased delivery.
 type DeliverySettlement struct {
 	Delivery   *eventhook.Delivery
+	TargetType string                   // of the destination; "" for a subscription, and if the destination is deleted
 	Attempt    *eventhook.Attempt       // nil: no attempt was made, for example because the delivery is too old
 	Status     eventhook.DeliveryStatus // DeliverySuccess, DeliveryFailed or DeliveryDead
 	RetryCount int

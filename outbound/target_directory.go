@@ -24,19 +24,25 @@ type RouteReader interface {
 	RoutesForAgents(ctx context.Context, tenant eventhook.TenantID) ([]eventhook.RouteID, error)
 }
 
-// TargetDeps are the dependencies of a TargetDirectory. Compile compiles an http target.
+// TargetDeps are the dependencies of a TargetDirectory.
 type TargetDeps struct {
-	Routes  RouteReader
-	Compile func(eventhook.Target) (send.TargetRequests, error)
-	Send    send.Deps
+	Routes RouteReader
+	// Compile compiles a target of a tenant. It returns nil for a target whose effects are no deliveries.
+	Compile func(tenant eventhook.TenantID, t eventhook.Target) (*Target, error)
 	Log     *slog.Logger
+	Now     func() time.Time
 }
 
-// targetType is the type of the targets that are destinations.
-const targetType = "http"
-
-// targetSlots is the maximum number of concurrent requests of an instance to one target.
-const targetSlots = 10
+// Target is a compiled target of a route that is a destination.
+type Target struct {
+	Transport Transport
+	// Address identifies the receiver: the circuit breaker starts anew when it changes.
+	Address string
+	Timeout time.Duration
+	Retry   *eventhook.RetryPolicy // nil: the policy of the source
+	Labels  []string               // of the agents that send; nil: the gateway does
+	Slots   int                    // maximum number of concurrent sends of an instance
+}
 
 const (
 	targetsAge       = 10 * time.Minute // a cached route is read again after this time even without a change notification
@@ -45,7 +51,23 @@ const (
 	maxAgentTenants  = 10_000
 )
 
-// TargetDirectory implements Directory for the http targets of routes. It caches routes
+// httpSlots is the maximum number of concurrent requests of an instance to one http target.
+const httpSlots = 10
+
+// HTTPTarget returns the destination of an http target.
+func HTTPTarget(requests send.TargetRequests, d send.Deps) (*Target, error) {
+	transport, err := send.NewTargetTransport(requests, d)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{Transport: transport, Address: requests.URL().String(), Timeout: requests.Timeout(), Labels: requests.TargetLabels(), Slots: httpSlots}
+	if own, isOwn := requests.Retry(); isOwn {
+		t.Retry = &own
+	}
+	return t, nil
+}
+
+// TargetDirectory implements Directory for the targets of routes whose effects are deliveries. It caches routes
 // until one of the Invalidate methods evicts them. Safe for concurrent use.
 type TargetDirectory struct {
 	TargetDeps
@@ -65,7 +87,7 @@ type routeOwner struct {
 	tenant eventhook.TenantID
 }
 
-// routeTargets are the http targets of a route as destinations, by their index.
+// routeTargets are the targets of a route that are destinations, by their index.
 type routeTargets map[int]Destination
 
 func (t *routeTargets) size() int { return len(*t) }
@@ -77,12 +99,12 @@ func NewTargetDirectory(deps TargetDeps) *TargetDirectory {
 		panic(err) // the size is a positive constant
 	}
 	d := &TargetDirectory{TargetDeps: deps, loads: make(chan struct{}, maxRouteLoads), owners: owners}
-	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Send.Now, d.load)
-	d.agents = snapshot.New(maxAgentTenants, targetsAge, deps.Send.Now, deps.Routes.RoutesForAgents)
+	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Now, d.load)
+	d.agents = snapshot.New(maxAgentTenants, targetsAge, deps.Now, deps.Routes.RoutesForAgents)
 	return d
 }
 
-// errNoTarget is the error for a target that does not exist or is not an http target.
+// errNoTarget is the error for a target that does not exist or is no destination.
 var errNoTarget = eventhook.NotFound("target")
 
 // Destination implements Directory.
@@ -165,7 +187,7 @@ func (d *TargetDirectory) evict(match func(routeOwner) bool) (tenants []eventhoo
 	return tenants
 }
 
-// load reads a route and compiles its http targets.
+// load reads a route and compiles its targets.
 func (d *TargetDirectory) load(ctx context.Context, id eventhook.RouteID) (*routeTargets, error) {
 	select {
 	case d.loads <- struct{}{}:
@@ -182,44 +204,37 @@ func (d *TargetDirectory) load(ctx context.Context, id eventhook.RouteID) (*rout
 	d.mu.Unlock()
 	all := routeTargets{}
 	for i, t := range r.Targets {
-		if t.Type != targetType {
-			continue
-		}
 		t.RouteID, t.Index = r.ID, i
-		all[i] = d.destination(r, t, retry)
+		if to, isDestination := d.destination(r, t, retry); isDestination {
+			all[i] = to
+		}
 	}
 	return &all, nil
 }
 
 // destination returns a target as a destination. A target that cannot be compiled, for
 // example because its secret is lost, is not ready: its deliveries wait.
-func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, retry eventhook.RetryPolicy) Destination {
+func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, retry eventhook.RetryPolicy) (to Destination, isDestination bool) {
 	name := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
-	to := Destination{
-		Destination: schedule.Destination{ID: name.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
+	to = Destination{
+		Destination: schedule.Destination{ID: name.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: 1},
+		TargetType:  t.Type,
 		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
-	requests, transport, err := d.transport(t)
+	target, err := d.Compile(r.TenantID, t)
 	if err != nil {
-		d.Log.Error("an http target cannot be used; its deliveries wait", "route", r.ID, "target", t.Index+1, "error", err)
-		return to
+		d.Log.Error("a target cannot be used; its deliveries wait", "route", r.ID, "target", t.Index+1, "type", t.Type, "error", err)
+		return to, true
 	}
-	if own, isOwn := requests.Retry(); isOwn {
-		to.Retry = own.WithDefaults(eventhook.EventRetry)
+	if target == nil {
+		return to, false
 	}
-	to.Labels = requests.TargetLabels()
+	if target.Retry != nil {
+		to.Retry = target.Retry.WithDefaults(eventhook.EventRetry)
+	}
+	to.Labels, to.Slots = target.Labels, target.Slots
 	to.Ready, to.ForAgents = r.IsEnabled && len(to.Labels) == 0, r.IsEnabled && len(to.Labels) > 0
-	to.Timeout, to.Address = requests.Timeout(), eventhook.NewSecret(requests.URL().String())
-	to.Transport = transport
-	return to
-}
-
-// transport compiles a target and returns it with its transport.
-func (d *TargetDirectory) transport(t eventhook.Target) (send.TargetRequests, Transport, error) {
-	requests, err := d.Compile(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	transport, err := send.NewTargetTransport(requests, d.Send)
-	return requests, transport, err
+	to.Timeout, to.Address = target.Timeout, eventhook.NewSecret(target.Address)
+	to.Transport = target.Transport
+	return to, true
 }

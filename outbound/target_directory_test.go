@@ -63,8 +63,14 @@ func newRouteStore(t *testing.T, url string) *routeStore {
 }
 
 func (s *routeStore) directory(c send.Client) *outbound.TargetDirectory {
-	return outbound.NewTargetDirectory(outbound.TargetDeps{Routes: s, Send: send.Deps{Client: c, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
-		Compile: func(t eventhook.Target) (send.TargetRequests, error) { return targets.NewHTTP(t) }})
+	return outbound.NewTargetDirectory(outbound.TargetDeps{Routes: s, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Compile: func(_ eventhook.TenantID, t eventhook.Target) (*outbound.Target, error) {
+			compiled, err := targets.New(t, targets.Deps{})
+			if err != nil || t.Type != "http" {
+				return nil, err
+			}
+			return outbound.HTTPTarget(compiled.(*targets.HTTP), send.Deps{Client: c, Now: time.Now})
+		}})
 }
 
 func (s *routeStore) target(index int) eventhook.Destination {

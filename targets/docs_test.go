@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 var (
 	codeBlock = regexp.MustCompile("(?ms)^```(go|json)\n(.*?)\n```$")
-	section   = regexp.MustCompile("(?m)^## `([a-z]+)`")
+	section   = regexp.MustCompile("(?m)^## `([a-z_]+)`")
 )
 
 func page(t *testing.T) string {
@@ -38,25 +39,36 @@ func TestThePageDescribesEachKindAndItsSettings(t *testing.T) {
 			continue
 		}
 		description, _, _ := strings.Cut(text[m[1]:], "\n## ")
+		if strings.Contains(description, "\n| `engine` |") {
+			_, temporal, _ := strings.Cut(text, "\n## Temporal\n")
+			shared, _, _ := strings.Cut(temporal, "\n## ")
+			description += shared
+		}
 		for _, member := range k.members() {
-			if !strings.Contains(description, "\n| `"+member.name+"`") {
+			if !regexp.MustCompile("\n\\| [^|]*`" + member.name + "`").MatchString(description) {
 				t.Errorf("%s: the page does not describe %s", name, member.name)
 			}
 		}
 	}
-	if !slices.Equal(names, kinds.names()) {
-		t.Errorf("got sections for %v, want %v", names, kinds.names())
+	if !slices.Equal(names, kinds.Names()) {
+		t.Errorf("got sections for %v, want %v", names, kinds.Names())
 	}
 }
 
 func TestTheTargetsOfThePageAreValid(t *testing.T) {
 	checked := 0
 	for _, block := range codeBlock.FindAllStringSubmatch(page(t), -1) {
-		if block[1] == "json" && strings.HasPrefix(block[2], `{"type"`) {
-			if _, faults := Parse([]byte(block[2]), nil); len(faults) > 0 {
-				t.Errorf("%s: got %v", block[2], faults)
+		if block[1] != "json" || !strings.HasPrefix(block[2], `{"type"`) {
+			continue
+		}
+		for all := json.NewDecoder(strings.NewReader(block[2])); all.More(); checked++ {
+			var target json.RawMessage
+			if err := all.Decode(&target); err != nil {
+				t.Fatalf("%s: %v", block[2], err)
 			}
-			checked++
+			if _, faults := Parse(target, nil); len(faults) > 0 {
+				t.Errorf("%s: got %v", target, faults)
+			}
 		}
 	}
 	if checked < len(kinds) {
@@ -81,17 +93,17 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	if len(code) != 2 || code[1] != line || !strings.HasSuffix(string(source), "\n\n"+code[0]+"\n") {
 		t.Fatalf("got %d blocks of code, want the code of reminder_test.go and %s", len(code), line)
 	}
-	all := table{
+	all := Table[Settings]{
 		{"reminder", func() Settings { return new(reminder) }},
 	}
-	target, faults := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	target, faults := all.Parse([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
 	if len(faults) > 0 || string(target.Settings) != `{"assignee":"ops","token":"[redacted]"}` {
 		t.Fatalf("got %s, %v", target.Settings, faults)
 	}
-	if _, faults := all.read([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "assignee" {
+	if _, faults := all.Parse([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "assignee" {
 		t.Errorf("without its settings: got %v", faults)
 	}
-	x, err := all.compile(target, Deps{})
+	x, err := compile(all, target, Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +113,8 @@ func TestTheExampleOfThePageWorks(t *testing.T) {
 	}
 	target.Settings = []byte(`{"token":"[redacted]","assignee":"sales"}`)
 	target.Secrets = eventhook.Secret{}
-	stored, _ := all.read([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
-	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "assignee") {
+	stored, _ := all.Parse([]byte(`{"type":"reminder","assignee":"ops","token":"hush"}`), nil)
+	if _, faults := all.KeepSecrets([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "assignee") {
 		t.Errorf("another recipient of the secret: got %v, want a fault that names who", faults)
 	}
 }

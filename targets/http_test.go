@@ -109,9 +109,10 @@ func requested(t *testing.T, text string, e *eventhook.Event, v *payload.View) (
 	t.Helper()
 	target := read(t, text)
 	target.RouteID, target.Index = routeID, 3
-	x, err := targets.NewHTTP(target)
-	if err != nil {
-		t.Fatal(err)
+	compiled, err := targets.New(target, targets.Deps{})
+	x, isHTTP := compiled.(*targets.HTTP)
+	if !isHTTP {
+		t.Fatalf("got %T, %v", compiled, err)
 	}
 	effect, err := x.Effect(e, v, noon)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// read implements Parse.
-func (all table) read(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
+// Parse decodes a target of one of the types of the table; see the function Parse.
+func (all Table[S]) Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
 	var faults eventhook.Faults
 	var written map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &written); err != nil || written == nil {
@@ -22,10 +22,10 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 	_ = json.Unmarshal(written["type"], &name) // a type that is not a string is reported below
 	k, ok := all.find(name)
 	if !ok {
-		faults.Add("type", "%q is not one of %s", eventhook.SanitizeLabel(name), strings.Join(all.names(), ", "))
+		faults.Add("type", "%q is not one of %s", eventhook.SanitizeLabel(name), strings.Join(all.Names(), ", "))
 		return eventhook.Target{Type: name}, faults
 	}
-	s := k.newSettings()
+	s := k.New()
 	unfit := all.fill(k, s, written)
 	if secret != nil {
 		for _, x := range k.secrets() {
@@ -34,7 +34,8 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 			}
 		}
 	}
-	for _, fault := range s.Check() { // a member of the wrong type is reported once
+	unfit = append(unfit, k.checkTexts(s)...)
+	for _, fault := range s.Check() { // a member that is unfit is reported once
 		if !slices.ContainsFunc(unfit, func(f eventhook.Fault) bool { return f.Location == fault.Location }) {
 			faults = append(faults, fault)
 		}
@@ -47,7 +48,7 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 }
 
 // close encodes settings as a target and moves the secrets into Target.Secrets.
-func (k kind) close(s Settings) (t eventhook.Target, err error) {
+func (k Kind[S]) close(s S) (t eventhook.Target, err error) {
 	secrets := map[string]string{}
 	for _, x := range k.secrets() {
 		if text := x.text(s); text != "" && text != eventhook.Redacted {
@@ -68,8 +69,8 @@ func (k kind) close(s Settings) (t eventhook.Target, err error) {
 }
 
 // flat encodes one JSON object with the type, followed by the settings in their order.
-func (k kind) flat(s Settings) (json.RawMessage, error) {
-	head, err := encode(map[string]string{"type": k.name})
+func (k Kind[S]) flat(s S) (json.RawMessage, error) {
+	head, err := encode(map[string]string{"type": k.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +81,8 @@ func (k kind) flat(s Settings) (json.RawMessage, error) {
 	return append(append(head[:len(head)-1], ','), settings[1:]...), nil
 }
 
-// show implements Format.
-func (all table) show(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
+// Format encodes a target of one of the types of the table; see the function Format.
+func (all Table[S]) Format(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
 	k, s, err := all.open(t)
 	if err != nil {
 		return nil, err

@@ -197,6 +197,85 @@ func TestKeepSecretsOfAuth(t *testing.T) {
 	}
 }
 
+// A secret is not kept for a connection that protects it less: somebody on the way could read it.
+func TestKeepSecretsOfConnections(t *testing.T) {
+	kafka := func(password string, more ...string) string {
+		return fmt.Sprintf(`{"type":"kafka","brokers":"b.example:9092","topic":"t","username":"u","password":%q%s}`, password, strings.Join(append([]string{""}, more...), ","))
+	}
+	temporal := func(key string, more ...string) string {
+		return onTemporal(start, append([]string{fmt.Sprintf(`"api_key":%q`, key)}, more...)...)
+	}
+	const keep, ca = "[redacted]", `"ca":"` + authority + `"`
+	for _, c := range []struct{ claim, have, want, fault string }{
+		{"unchanged", kafka(hush, ca, `"mechanism":"scram-sha-256"`), kafka(keep, ca, `"mechanism":"scram-sha-256"`), ""},
+		{"TLS by name", kafka(hush), kafka(keep, `"tls":true`, `"mechanism":"plain"`), ""},
+		{"TLS is added", kafka(hush, `"tls":false`), kafka(keep), ""},
+		{"a stronger mechanism", kafka(hush), kafka(keep, `"mechanism":"scram-sha-512"`), ""},
+		{"still without TLS", kafka(hush, `"tls":false`), kafka(keep, `"tls":false`), ""},
+		{"TLS is removed", kafka(hush), kafka(keep, `"tls":false`), "[0].password"},
+		{"named TLS is removed", kafka(hush, `"tls":true`), kafka(keep, `"tls":false`), "[0].password"},
+		{"a weaker mechanism", kafka(hush, `"mechanism":"scram-sha-256"`), kafka(keep, `"mechanism":"plain"`), "[0].password"},
+		{"the default mechanism", kafka(hush, `"mechanism":"scram-sha-512"`), kafka(keep), "[0].password"},
+		{"other authorities", kafka(hush), kafka(keep, ca), "[0].password"},
+		{"the authorities of the system", kafka(hush, ca), kafka(keep), "[0].password"},
+		{"Temporal", temporal(hush), temporal(keep, `"tls":true`), ""},
+		{"Temporal without TLS", temporal(hush), temporal(keep, `"tls":false`), "[0].api_key"},
+		{"Temporal with other authorities", temporal(hush), temporal(keep, ca), "[0].api_key"},
+	} {
+		_, faults := targets.KeepSecrets([]eventhook.Target{read(t, c.want)}, []eventhook.Target{read(t, c.have)})
+		if c.fault == "" && len(faults) > 0 || c.fault != "" && (len(faults) != 1 || faults[0].Location != c.fault) {
+			t.Errorf("%s: got %v, want a fault at %q", c.claim, faults, c.fault)
+		}
+		if c.fault != "" && len(faults) == 1 && !strings.Contains(faults[0].Message, "tls") {
+			t.Errorf("%s: got %q, want a message with tls", c.claim, faults[0].Message)
+		}
+	}
+}
+
+// A secret is kept for a server that has it already: the default port, the path and the order of servers do not count.
+func TestKeepSecretsOfServers(t *testing.T) {
+	settings := map[string]string{"redis": `"stream":"s"`, "amqp": `"routing_key":"k"`, "nats": `"subject":"s"`, "kafka": `"topic":"t"`}
+	text := func(kind, servers, password string) string {
+		typ, member := kind, "url"
+		if kind == "redis" {
+			typ = "redis_stream"
+		}
+		if kind == "kafka" {
+			member = "brokers"
+		}
+		return fmt.Sprintf(`{"type":%q,%q:%q,"username":"u","password":%q,%s}`, typ, member, servers, password, settings[kind])
+	}
+	for _, c := range []struct {
+		kind, have, want string
+		isKept           bool
+	}{
+		{"redis", "redis://h.example", "redis://h.example:6379/5", true},
+		{"redis", "redis://h.example:6379/5", "redis://H.example", true},
+		{"redis", "redis://h.example", "rediss://h.example", true},
+		{"redis", "rediss://h.example", "redis://h.example", false},
+		{"redis", "redis://h.example", "redis://h.example:6380", false},
+		{"redis", "redis://h.example", "redis://h.example.evil.example", false},
+		{"redis", "redis://k.example", "redis://\u212a.example", false}, // the Kelvin sign, whose lower case is k
+		{"amqp", "amqp://h.example", "amqp://h.example:5672/other", true},
+		{"amqp", "amqps://h.example/a", "amqps://h.example:5671/b", true},
+		{"amqp", "amqp://h.example:5671", "amqps://h.example", true},
+		{"amqp", "amqp://h.example", "amqps://h.example", false}, // another port
+		{"amqp", "amqps://h.example", "amqp://h.example:5671", false},
+		{"nats", "nats://a.example", "tls://a.example:4222", true},
+		{"nats", "nats://a.example,nats://b.example:4222", "nats://b.example, nats://a.example", true},
+		{"nats", "nats://a.example,nats://b.example", "nats://b.example", true},
+		{"nats", "nats://a.example", "nats://a.example,nats://b.example", false},
+		{"nats", "tls://a.example", "nats://a.example", false},
+		{"kafka", "a.example:9092,b.example:9092", "B.example:9092", true},
+		{"kafka", "a.example:9092", "a.example:9093", false},
+	} {
+		_, faults := targets.KeepSecrets([]eventhook.Target{read(t, text(c.kind, c.want, "[redacted]"))}, []eventhook.Target{read(t, text(c.kind, c.have, hush))})
+		if isKept := len(faults) == 0; isKept != c.isKept {
+			t.Errorf("%s to %s: kept is %t, want %t (%v)", c.have, c.want, isKept, c.isKept, faults)
+		}
+	}
+}
+
 func TestFaultsOfTheAuthOfATarget(t *testing.T) {
 	for claim, c := range map[string]struct{ settings, fault string }{
 		"with auth_header":      {`"auth_header":"x","auth":{"type":"basic","username":"u","password":"p"}`, "auth"},

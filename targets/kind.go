@@ -11,13 +11,20 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// table is a list of kinds.
-type table []kind
+// Table is a list of kinds, each with settings that are a pointer to a struct, as Checked says.
+type Table[S Checked] []Kind[S]
 
-// kind is one kind of target: its name, and a function that returns empty settings.
-type kind struct {
-	name        string
-	newSettings func() Settings
+// Kind is one kind of settings: its name, and a function that returns empty settings.
+type Kind[S Checked] struct {
+	Name string
+	New  func() S
+}
+
+// Checked is the part of Settings that all tables share, also tables of settings that are not compiled.
+type Checked interface {
+	// Check reports every fault by its member. It quotes no value that may be a secret and modifies
+	// nothing.
+	Check() eventhook.Faults
 }
 
 // member is one of a kind's settings.
@@ -33,23 +40,27 @@ type secret struct {
 	name      string // such as auth_header or auth.password
 	field     member
 	recipient member
+	hasLabels bool // the settings have target_labels, which change the recipient, too
+	guards    []member
 }
 
 // secrets returns the secrets of a kind.
-func (k kind) secrets() (list []secret) {
+func (k Kind[S]) secrets() (list []secret) {
 	all := k.members()
+	hasLabels := slices.ContainsFunc(all, func(one member) bool { return one.name == "target_labels" })
+	guards := slices.DeleteFunc(slices.Clone(all), func(one member) bool { return !isGuard(one.name) })
 	for _, m := range all {
 		if !m.isSecret {
 			continue
 		}
 		to := all[slices.IndexFunc(all, func(one member) bool { return one.name == m.recipient })]
-		if m.in(k.newSettings()).Kind() == reflect.String {
-			list = append(list, secret{m.name, m, to})
+		if m.in(k.New()).Kind() == reflect.String {
+			list = append(list, secret{m.name, m, to, hasLabels, guards})
 			continue
 		}
 		for _, part := range new(eventhook.Auth).Members() {
 			if part.IsSecret {
-				list = append(list, secret{m.name + "." + part.Name, m, to})
+				list = append(list, secret{m.name + "." + part.Name, m, to, hasLabels, guards})
 			}
 		}
 	}
@@ -57,13 +68,13 @@ func (k kind) secrets() (list []secret) {
 }
 
 // auth returns the Auth to which the secret belongs, nil without one.
-func (x secret) auth(s Settings) *eventhook.Auth {
+func (x secret) auth(s Checked) *eventhook.Auth {
 	a, _ := x.field.in(s).Interface().(*eventhook.Auth)
 	return a
 }
 
 // text returns the secret in settings, "" without one.
-func (x secret) text(s Settings) string {
+func (x secret) text(s Checked) string {
 	if text := x.in(s); text != nil {
 		return *text
 	}
@@ -71,14 +82,14 @@ func (x secret) text(s Settings) string {
 }
 
 // set replaces the secret in settings that have one.
-func (x secret) set(s Settings, text string) {
+func (x secret) set(s Checked, text string) {
 	if to := x.in(s); to != nil {
 		*to = text
 	}
 }
 
 // in returns the text of the secret in settings, nil if its object is absent.
-func (x secret) in(s Settings) *string {
+func (x secret) in(s Checked) *string {
 	if field := x.field.in(s); field.Kind() == reflect.String {
 		return field.Addr().Interface().(*string) //nolint:forcetypeassert // a field of the kind string
 	}
@@ -94,32 +105,46 @@ func (x secret) in(s Settings) *string {
 
 // recipients names the members that identify the recipient of the secret.
 func (x secret) recipients() string {
-	if x.name == x.field.name+".client_secret" {
+	switch {
+	case x.name == x.field.name+".client_secret":
 		return x.recipient.name + ", the target_labels or the " + x.field.name + ".token_url"
+	case x.hasLabels:
+		return x.recipient.name + " or the target_labels"
 	}
-	return x.recipient.name + " or the target_labels"
+	names := x.recipient.name
+	for i, guard := range x.guards {
+		if i == len(x.guards)-1 {
+			names += " or " + guard.name
+		} else {
+			names += ", " + guard.name
+		}
+	}
+	return names
 }
 
 // keepsRecipient reports whether updated settings send the secret to the same destination as the
-// stored settings. A label that is added is another destination: the secret would go to an agent.
-func (x secret) keepsRecipient(stored, updated Settings) bool {
+// stored settings. A label that is added is another destination: the secret would go to an agent. So
+// is a weaker protection: somebody on the way could read the secret.
+func (x secret) keepsRecipient(stored, updated Checked) bool {
 	to, other := x.recipient.in(stored).String(), x.recipient.in(updated).String()
-	if to != other && !eventhook.SameOrigin(to, other) || addsLabel(stored, updated) {
+	isWeaker := func(guard member) bool { return guard.isWeaker(stored, updated) }
+	isSame := to == other || eventhook.SameOrigin(to, other) || sendsToSame(to, other)
+	if !isSame || addsLabel(stored, updated) || slices.ContainsFunc(x.guards, isWeaker) {
 		return false
 	}
 	return x.auth(stored) == nil || x.auth(updated) == nil || x.auth(stored).KeepsSecretsOf(*x.auth(updated))
 }
 
-func addsLabel(stored, updated Settings) bool {
+func addsLabel(stored, updated Checked) bool {
 	had, isHTTP := stored.(*httpRequest)
 	has, areHTTP := updated.(*httpRequest)
 	return isHTTP && areHTTP && eventhook.AddsLabel(had.TargetLabels, has.TargetLabels)
 }
 
 // members returns a kind's settings in the order of the struct fields.
-func (k kind) members() []member {
+func (k Kind[S]) members() []member {
 	var list []member
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(k.newSettings()).Elem()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(k.New()).Elem()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous || !f.IsExported() {
 			continue
@@ -131,13 +156,13 @@ func (k kind) members() []member {
 }
 
 // in returns the member's field.
-func (m member) in(s Settings) reflect.Value {
+func (m member) in(s Checked) reflect.Value {
 	return reflect.ValueOf(s).Elem().FieldByIndex(m.index)
 }
 
 // fill decodes written members into settings of a kind and reports members that do not fit. A null
 // is ignored.
-func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (faults eventhook.Faults) {
+func (all Table[S]) fill(k Kind[S], s Checked, written map[string]json.RawMessage) (faults eventhook.Faults) {
 	known := map[string]bool{"type": true}
 	for _, m := range k.members() {
 		known[m.name] = true
@@ -159,16 +184,16 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 		switch {
 		case known[name]:
 		case all.knows(name):
-			faults.Add(name, "is not a setting of %s targets", k.name)
+			faults.Add(name, "is not a setting of the type %s", k.Name)
 		default:
-			faults.Add(eventhook.SanitizeLabel(name), "is not a setting of any target")
+			faults.Add(eventhook.SanitizeLabel(name), "is not a setting of any type")
 		}
 	}
 	return faults
 }
 
 // knows reports whether any kind has a member of that name.
-func (all table) knows(name string) bool {
+func (all Table[S]) knows(name string) bool {
 	for _, k := range all {
 		for _, m := range k.members() {
 			if m.name == name {
@@ -257,29 +282,27 @@ func describeType(t reflect.Type) string {
 	return `an object of strings, such as {"X-Env": "prod"}`
 }
 
-// compile inserts the secrets into the settings and compiles them.
-func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
+// Open returns a target's settings with its secrets inserted. The error wraps
+// eventhook.ErrUnknownTarget if the table has no such type. Open also returns an error if Parse would
+// report a fault, or if a secret is missing because the key that sealed it is not configured.
+func (all Table[S]) Open(t eventhook.Target) (S, error) {
 	k, s, err := all.open(t)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = k.missingSecret(s)
 	}
-	if err := k.missingSecret(s); err != nil {
-		return nil, err
+	if err == nil {
+		err = s.Check().Err("the settings are invalid")
 	}
-	if err := s.Check().Err("the target is invalid"); err != nil {
-		return nil, err
-	}
-	d.route, d.index = t.RouteID, t.Index
-	return s.Compile(d)
+	return s, err
 }
 
 // open returns a target's settings with its secrets inserted.
-func (all table) open(t eventhook.Target) (kind, Settings, error) {
+func (all Table[S]) open(t eventhook.Target) (k Kind[S], s S, err error) {
 	k, ok := all.find(t.Type)
 	if !ok {
-		return k, nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.SanitizeLabel(t.Type))
+		return k, s, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.SanitizeLabel(t.Type))
 	}
-	s := k.newSettings()
+	s = k.New()
 	faults := all.fill(k, s, object(t.Settings))
 	texts := sealedTexts(t)
 	for _, x := range k.secrets() {
@@ -287,11 +310,11 @@ func (all table) open(t eventhook.Target) (kind, Settings, error) {
 			x.set(s, text)
 		}
 	}
-	return k, s, faults.Err("the target is invalid")
+	return k, s, faults.Err("the settings are invalid")
 }
 
 // missingSecret returns an error if a secret of open settings is missing.
-func (k kind) missingSecret(s Settings) error {
+func (k Kind[S]) missingSecret(s S) error {
 	for _, x := range k.secrets() {
 		if x.text(s) == eventhook.Redacted {
 			return fmt.Errorf("%s cannot be decrypted: the key that sealed it is not configured; set the secret again", x.name)

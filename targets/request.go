@@ -3,7 +3,6 @@ package targets
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -27,20 +26,6 @@ type HTTP struct {
 	retry             *TargetRetry // nil if the source's policy applies
 	raw               bool
 	idempotencyPrefix string // the route's id and the target's index in it
-}
-
-// NewHTTP compiles an http target. It returns an error in the cases of New and for a target of
-// another type.
-func NewHTTP(t eventhook.Target) (*HTTP, error) {
-	x, err := New(t, Deps{})
-	if err != nil {
-		return nil, err
-	}
-	r, ok := x.(*HTTP)
-	if !ok {
-		return nil, fmt.Errorf("a %s target sends no requests", t.Type)
-	}
-	return r, nil
 }
 
 // Method returns the HTTP method of requests.
@@ -117,9 +102,11 @@ type requestPreview struct {
 	BodySize   *int              `json:"body_size,omitempty"`   // set instead of a body that is too large for the preview
 }
 
+// maxPreviewBody is the maximum size of a body in a preview, in bytes.
+const maxPreviewBody = 64 << 10
+
 // preview encodes the request of the first attempt without secrets.
 func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
-	const maxPreviewBody = 64 << 10
 	header, body := r.content(e, payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body), stored)
 	r.addEventHeaders(header, e, 1)
 	s := requestPreview{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}

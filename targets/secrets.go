@@ -14,10 +14,11 @@ import (
 // a fault, for example at [0].auth_header. Unchanged targets keep their secrets even if the key
 // that sealed them is gone.
 func KeepSecrets(updated, stored []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
-	return kinds.keep(updated, stored)
+	return kinds.KeepSecrets(updated, stored)
 }
 
-func (all table) keep(updated, stored []eventhook.Target) (kept []eventhook.Target, faults eventhook.Faults) {
+// KeepSecrets keeps secrets of targets whose types the table has; see the function KeepSecrets.
+func (all Table[S]) KeepSecrets(updated, stored []eventhook.Target) (kept []eventhook.Target, faults eventhook.Faults) {
 	if slices.EqualFunc(updated, stored, func(w, h eventhook.Target) bool { return sameSettings(w, h) && w.Secrets.IsZero() }) {
 		return slices.Clone(stored), nil
 	}
@@ -51,12 +52,12 @@ func (all table) keep(updated, stored []eventhook.Target) (kept []eventhook.Targ
 // written is a new target with its open settings, at an index.
 type written struct {
 	eventhook.Target
-	settings Settings
+	settings Checked
 	index    int
 }
 
 // storedSecret returns the stored secret x for a new target, or a description of the fault.
-func (all table) storedSecret(x secret, of written, stored []eventhook.Target) (text, wrong string) {
+func (all Table[S]) storedSecret(x secret, of written, stored []eventhook.Target) (text, wrong string) {
 	matching, isElsewhere := all.candidates(x, of, stored)
 	for n, h := range matching {
 		found, isKnown := sealedTexts(h)[x.name]
@@ -70,7 +71,7 @@ func (all table) storedSecret(x secret, of written, stored []eventhook.Target) (
 	}
 	switch {
 	case text == "" && isElsewhere:
-		return "", fmt.Sprintf("must be set again, because the %s name another destination", x.recipients())
+		return "", fmt.Sprintf("must be set again, because a change of the %s sends it to another destination", x.recipients())
 	case text == "":
 		return "", "is [redacted], but no secret is stored: set the secret itself"
 	}
@@ -81,7 +82,7 @@ func (all table) storedSecret(x secret, of written, stored []eventhook.Target) (
 // destination. If some of them have the same settings, it returns these only; if one of the
 // remaining targets has the same index, it returns this one only. isElsewhere reports whether
 // stored targets send the secret to another destination.
-func (all table) candidates(x secret, of written, stored []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
+func (all Table[S]) candidates(x secret, of written, stored []eventhook.Target) (list []eventhook.Target, isElsewhere bool) {
 	var matching []int
 	for j, h := range stored {
 		if h.Type != of.Type {

@@ -19,12 +19,18 @@ import (
 )
 
 // kinds lists the kinds of targets in the order of docs/targets.md.
-var kinds = table{
+var kinds = Table[Settings]{
 	{"workflow", func() Settings { return new(workflow) }},
 	{"task", func() Settings { return new(task) }},
 	{"promise", func() Settings { return new(promise) }},
 	{"publish", func() Settings { return new(publish) }},
 	{"http", func() Settings { return new(httpRequest) }},
+	{"nats", func() Settings { return new(NATS) }},
+	{"kafka", func() Settings { return new(Kafka) }},
+	{"amqp", func() Settings { return new(AMQP) }},
+	{"redis_stream", func() Settings { return new(RedisStream) }},
+	{"sqs", func() Settings { return new(SQS) }},
+	{"pubsub", func() Settings { return new(PubSub) }},
 }
 
 // Settings is the configuration of one kind of target: a pointer to a struct in which each exported
@@ -33,9 +39,7 @@ var kinds = table{
 // with a secret tag is sealed at rest and never shown. The tag names the member that identifies the
 // recipient of the secret; if that member changes, the secret must be set again.
 type Settings interface {
-	// Check reports every fault by its member. It quotes no value that may be a secret and modifies
-	// nothing.
-	Check() eventhook.Faults
+	Checked
 	// Compile returns the effector. It is called only if Check reported no faults, and performs no
 	// I/O.
 	Compile(Deps) (Effector, error)
@@ -60,12 +64,12 @@ type Deps struct {
 }
 
 // Types returns the target types in the order of the documentation.
-func Types() []string { return kinds.names() }
+func Types() []string { return kinds.Names() }
 
 // NewSettings returns empty settings of a type, nil if the type is unknown.
 func NewSettings(typ string) Settings {
 	if k, ok := kinds.find(typ); ok {
-		return k.newSettings()
+		return k.New()
 	}
 	return nil
 }
@@ -73,7 +77,16 @@ func NewSettings(typ string) Settings {
 // New compiles a configured target. The error wraps eventhook.ErrUnknownTarget if the type is
 // unknown. New also returns an error if Parse would report a fault, or if a secret is missing
 // because the key that sealed it is not configured.
-func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t, d) }
+func New(t eventhook.Target, d Deps) (Effector, error) { return compile(kinds, t, d) }
+
+func compile(all Table[Settings], t eventhook.Target, d Deps) (Effector, error) {
+	s, err := all.Open(t)
+	if err != nil {
+		return nil, err
+	}
+	d.route, d.index = t.RouteID, t.Index
+	return s.Compile(d)
+}
 
 // Parse decodes a target from its JSON: one flat object with the type and the settings of its kind.
 // It reports every fault by its member and returns the parts that could be decoded. If secret is
@@ -81,27 +94,28 @@ func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t,
 // are separate from the settings. Parse does not change a secret that is written as [redacted];
 // KeepSecrets replaces it.
 func Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
-	return kinds.read(raw, secret)
+	return kinds.Parse(raw, secret)
 }
 
 // Format encodes a target as JSON with its members in the order of the documentation. Each secret
 // is replaced with secret(member, text). Format returns an error if a secret is missing.
 func Format(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
-	return kinds.show(t, secret)
+	return kinds.Format(t, secret)
 }
 
-func (all table) names() []string {
+// Names returns the names of the kinds in their order.
+func (all Table[S]) Names() []string {
 	names := make([]string, len(all))
 	for i, k := range all {
-		names[i] = k.name
+		names[i] = k.Name
 	}
 	return names
 }
 
-func (all table) find(name string) (kind, bool) {
-	i := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
+func (all Table[S]) find(name string) (k Kind[S], ok bool) {
+	i := slices.IndexFunc(all, func(k Kind[S]) bool { return k.Name == name })
 	if i < 0 {
-		return kind{}, false
+		return k, false
 	}
 	return all[i], true
 }

@@ -29,11 +29,49 @@ var completeTargets = map[string]string{
 	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
 	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
 		`"timeout_seconds":7,"retry":{"max_retries":2,"schedule_seconds":[1,2]},"target_labels":[],"body":"raw"}`,
+	"nats": `{"type":"nats","url":"tls://a.example,tls://b.example:4222","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"subject":"orders.{key}","delivery":"core",` + messageSettings + `}`,
+	"amqp": `{"type":"amqp","url":"amqps://rabbit.example/a%2Fb","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"exchange":"orders","routing_key":"orders.{key}",` + messageSettings + `}`,
+	"redis_stream": `{"type":"redis_stream","url":"rediss://redis.example:6380/2","username":"gateway","password":"` + hush + `","ca":"` + authority + `",` +
+		`"stream":"orders:{key}","max_length":1000,` + messageSettings + `}`,
+	"kafka": `{"type":"kafka","brokers":"b-1.example:9092,b-2.example:9092","tls":true,"mechanism":"scram-sha-512","username":"gateway",` +
+		`"password":"` + hush + `","ca":"` + authority + `","topic":"orders","partition_path":"body.shard",` + messageSettings + `}`,
+	"sqs": `{"type":"sqs","queue_url":"https://sqs.eu-west-1.amazonaws.com/123456789012/orders.fifo","region":"eu-west-1",` +
+		`"access_key_id":"AKIDEXAMPLE","secret_access_key":"` + hush + `","session_token":"` + hush + `",` + messageSettings + `}`,
+	"pubsub": `{"type":"pubsub","project":"my-project","topic":"orders","endpoint":"europe-west1-pubsub.googleapis.com:443",` +
+		`"credentials":"` + hush + `",` + messageSettings + `}`,
 }
 
-// targetWithAuth is an http target with the setting that excludes auth_header.
-const targetWithAuth = `{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
-	`"client_secret":"` + hush + `","scopes":["a","b"]}}`
+// otherTargets are targets with the settings that exclude some of completeTargets.
+var otherTargets = map[string][]string{
+	"http": {`{"type":"http","url":"https://internal.example/","auth":{"type":"oauth2","token_url":"https://login.example/token","client_id":"gateway",` +
+		`"client_secret":"` + hush + `","scopes":["a","b"]}}`},
+	"workflow": {`{"type":"workflow","workflow_kind":"pay","queue":"q","idempotency_key_path":"body.id","idempotency_key_prefix":"p:",` +
+		`"execution_timeout_seconds":3600,"run_timeout_seconds":60,` + temporalSettings + `}`},
+	"promise": {`{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
+		`"error_path":"body.error","signal_name":"paid",` + temporalSettings + `}`},
+	"nats": {`{"type":"nats","url":"nats://a.example","token":"` + hush + `","subject":"orders"}`,
+		`{"type":"nats","url":"nats://a.example","credentials":"` + hush + `","subject":"orders"}`},
+}
+
+// messageSettings are the settings of all kinds for brokers.
+const messageSettings = `"key_path":"body.id","body":"raw","timeout_seconds":7,"retry":{"max_retries":2}`
+
+// temporalSettings are the settings of the engine temporal.
+var temporalSettings = `"engine":"temporal","address":"temporal.example:7233","namespace":"acme","api_key":"` + hush + `",` +
+	`"tls":true,"certificate":"` + clientCertificate + `","private_key":"` + clientKey + `","ca":"` + authority + `","timeout_seconds":7,"retry":{"max_retries":2}`
+
+// authority is a certificate in PEM, as in JSON.
+const authority = `-----BEGIN CERTIFICATE-----\n` +
+	`MIIBNDCB56ADAgECAhQiegncmmy0RHi15qfRU9jj/hXiTTAFBgMrZXAwDzENMAsG\n` +
+	`A1UEAwwEdGVzdDAgFw0yNjExMjcxOTMxMTdaGA8yMTI2MTEwMzE5MzExN1owDzEN\n` +
+	`MAsGA1UEAwwEdGVzdDAqMAUGAytlcAMhANxBkkOzSwEmxQUH/9oXA2sLuHrtOMLS\n` +
+	`tdx9J29TD3doo1MwUTAdBgNVHQ4EFgQUM+chRIdkeS+1I47wCZn4Itgc8WkwHwYD\n` +
+	`VR0jBBgwFoAUM+chRIdkeS+1I47wCZn4Itgc8WkwDwYDVR0TAQH/BAUwAwEB/zAF\n` +
+	`BgMrZXADQQB153xnEA+hYXllMCcywCZpvRvsvD7uV1jP6tMJyh1FrTIB050ud4Iq\n` +
+	`71ip0wVXt9Gb5B62J4yRC3oxx7QS8OMJ\n` +
+	`-----END CERTIFICATE-----\n`
 
 // hush is a part of every secret and of no other value.
 const hush = "hush-7f3a9c&<>"
@@ -88,8 +126,8 @@ func TestEveryKind(t *testing.T) {
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Run("settings", func(t *testing.T) { settingsSuite(t, kind, text) })
-			if kind == "http" {
-				t.Run("settings with auth", func(t *testing.T) { settingsSuite(t, kind, targetWithAuth) })
+			for _, other := range otherTargets[kind] {
+				t.Run("other settings", func(t *testing.T) { settingsSuite(t, kind, other) })
 			}
 			t.Run("effects", func(t *testing.T) { effectsSuite(t, text) })
 		})
@@ -99,10 +137,11 @@ func TestEveryKind(t *testing.T) {
 // settingsSuite tests the contract of Settings.
 func settingsSuite(t *testing.T, kind, text string) {
 	target := read(t, text)
+	all := completeTargets[kind] + strings.Join(otherTargets[kind], "")
 	blank := reflect.TypeOf(targets.NewSettings(kind)).Elem()
 	for _, f := range reflect.VisibleFields(blank) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(completeTargets[kind]+targetWithAuth, `"`+name+`":`)) {
+		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(all, `"`+name+`":`)) {
 			t.Errorf("%s: has no doc tag, or is missing in completeTargets", name)
 		}
 	}

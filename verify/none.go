@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/eventhook/eventhook"
 )
@@ -38,3 +39,8 @@ func (Unconfirmed) CPUCost(*Request) int { return 0 }
 
 func (awaitingSecret) Verify(context.Context, *Request) error { return errAwaitingSecret }
 func (awaitingSecret) CPUCost(*Request) int                   { return 0 }
+
+// Closed returns a Spec that verifies no request: nobody knows its token.
+func Closed() Spec {
+	return Spec{Verifier: &Config{Type: "api_key", Header: "Authorization", Values: []string{rand.Text()}}}
+}

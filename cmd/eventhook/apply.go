@@ -141,9 +141,12 @@ func (t *target) run(cmd *cobra.Command, overHTTP func(*client.Client) error, in
 var errPlainHTTP = errors.New("must begin with https://, as outbound.require_https is set")
 
 // checkTenants fails if a tenant has a URL that the configuration of the gateway
-// does not allow. The addresses that a host name resolves to are checked when the
-// gateway connects.
+// does not allow, or a target that this build of it does not know. The addresses that
+// a host name resolves to are checked when the gateway connects.
 func checkTenants(c configs.Config, tenants []eventhook.TenantConfig) error {
+	if err := configs.CheckTargets(tenants, checkEngine); err != nil {
+		return err
+	}
 	client := newClient(c)
 	return configs.CheckReceivers(tenants, func(u *url.URL) error {
 		if c.Outbound.RequireHTTPS && u.Scheme != "https" {

@@ -152,24 +152,41 @@ func secretsOf(texts []string) []eventhook.Secret {
 	return secrets
 }
 
-// openStore migrates the database to the newest schema and opens it.
-func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+// openStore opens the database and prepares it for work. If it cannot be reached, and the instance can
+// accept webhooks without it, isPrepared is false: prepareStore must be called later.
+func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (db *pg.DB, isPrepared bool, err error) {
+	if db, err = connectStore(ctx, c, d, k, log); err != nil {
+		return nil, false, err
+	}
+	err = syncClock(ctx, db)
+	if err != nil && c.Ingest.Log.IsOn() && c.HasRole(configs.RoleIngest) {
+		log.Warn("the database cannot be reached; webhooks are accepted into the log meanwhile", "error", err)
+		db.Unreached()
+		return db, false, nil
+	}
+	if err == nil {
+		err = prepareStore(ctx, c, d, db, log)
+	}
+	if err != nil {
+		db.Close()
+		return nil, false, err
+	}
+	return db, true, nil
+}
+
+// prepareStore migrates the database to the newest schema and prepares it for work.
+func prepareStore(ctx context.Context, c configs.Config, d *database, db *pg.DB, log *slog.Logger) error {
 	if err := d.checkURLs(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := migrations.Up(ctx, d.url); err != nil {
-		return nil, pg.Explain(err)
-	}
-	db, err := openWithoutMigration(ctx, c, d, k, log)
-	if err != nil {
-		return nil, err
+		return pg.Explain(err)
 	}
 	if err := db.StartFit(ctx); err != nil {
-		db.Close()
-		return nil, err
+		return err
 	}
 	if db.Fit() != nil {
-		return db, nil //nolint:nilerr // the instance starts, and is not ready until the cause is gone
+		return nil //nolint:nilerr // the instance starts, and is not ready until the cause is gone
 	}
 	keep := pg.Retention{} // for ever
 	if c.HasRole(configs.RoleDispatch) {
@@ -178,16 +195,29 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err := db.MaintainPartitions(ctx, partitionsAhead, keep); err != nil {
 		log.Warn("cannot create partitions; the gateway stores events and retries later", "error", err)
 	}
-	return db, nil
+	return nil
 }
 
 // openWithoutMigration opens the database, sets the clock to its time, and does not change its schema.
 func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	db, err := connectStore(ctx, c, d, k, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncClock(ctx, db); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// connectStore returns the store of a database. It makes no connection.
+func connectStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
 	newest, err := migrations.Newest()
 	if err != nil {
 		return nil, err
 	}
-	db, err := pg.Open(ctx, d.url, pg.Options{
+	return pg.Open(ctx, d.url, pg.Options{
 		Schema:      newest,
 		PoolerURL:   d.pooler,
 		ReadURL:     c.Database.ReadURL,
@@ -204,14 +234,6 @@ func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k 
 		Log:         log,
 		Now:         now,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := syncClock(ctx, db); err != nil {
-		db.Close()
-		return nil, err
-	}
-	return db, nil
 }
 
 // operator is the actor in the audit log for commands that use the database directly.

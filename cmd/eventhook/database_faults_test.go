@@ -294,7 +294,12 @@ func TestDatabaseThatHangsDelaysReadinessByTwoSeconds(t *testing.T) {
 	}
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
 	signal(syscall.SIGSTOP)
-	gateway.wantReady("503", "the database does not answer")
+	gateway.wantReady("503", "database does not answer")
+	for _, path := range []string{"/sources", "/events"} {
+		if status := gateway.call(http.MethodGet, path, nil, nil); status != http.StatusServiceUnavailable {
+			t.Errorf("GET %s answered %d while the database hangs, want 503", path, status)
+		}
+	}
 	clitest.Eventually(t, "webhooks get an answer", func() bool {
 		return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
 	})

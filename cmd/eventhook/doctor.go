@@ -64,9 +64,9 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the configuration, the database and the network of a gateway",
-		Long: `Check the configuration, the database, the encryption keys, the partitions, the disk,
-the public URL, the outbound network, the TLS certificate and the roles of a gateway, and
-say what to change. Give doctor the same file, variables and flags as serve.
+		Long: `Check the configuration, the database, the encryption keys, the partitions, the log of
+webhooks, the disk, the public URL, the outbound network, the TLS certificate and the
+roles of a gateway, and say what to change. Give doctor the same file, variables and flags as serve.
 
 doctor changes nothing. It may run while the gateway runs, and while the database is down:
 checks that need the database are then skipped. Each part takes 10 seconds at most.
@@ -115,7 +115,7 @@ func (d *doctor) addFaults(err error) {
 // run runs all checks.
 func (d *doctor) run(ctx context.Context) {
 	d.checkConfiguration()
-	for _, check := range []func(context.Context){d.checkDatabase, d.checkDisk, d.checkTLS, d.checkPublicURL, d.checkOutbound} {
+	for _, check := range []func(context.Context){d.checkDatabase, d.checkIngestLog, d.checkDisk, d.checkTLS, d.checkPublicURL, d.checkOutbound} {
 		part, cancel := context.WithTimeout(ctx, checkTime)
 		check(part)
 		cancel()

@@ -112,6 +112,9 @@ func (d *doctor) checkConnections(found pg.Diagnosis) {
 	const check, others = "database connections", 2 // the listening connection, and a check
 	c := d.config.Database
 	wanted := c.AcceptConns + c.WorkConns + c.ListConns + others
+	if d.config.Ingest.Log.IsOn() {
+		wanted++ // the lock for copies of sources
+	}
 	limit, _ := strconv.Atoi(found.Settings["max_connections"])
 	reserved, _ := strconv.Atoi(found.Settings["superuser_reserved_connections"])
 	free := limit - reserved

@@ -13,10 +13,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/certfile/certfiletest"
 	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/natstest"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -99,6 +103,38 @@ func TestDoctorFindsAnotherProgramAtThePublicURL(t *testing.T) {
 	program.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	_, found = examine(t)
 	wantFinding(t, found, "public URL", findingSkipped, "with status 502")
+}
+
+func TestDoctorLooksAtTheLogOfWebhooks(t *testing.T) {
+	servers := natstest.New(t, func(o *server.Options) { o.Username, o.Password = "gateway", "s3cr3t" })
+	configured(t, "postgres://u:s3cr3t@127.0.0.1:1/x")
+	t.Setenv("EVENTHOOK_INGEST_LOG_REPLICAS", "1")
+	at := func(password string) {
+		t.Setenv("EVENTHOOK_INGEST_LOG_URL", "nats://gateway:"+password+"@"+servers.Address())
+	}
+	const check = "log of webhooks"
+	at("s3cr3t-of-another")
+	_, found := examine(t)
+	wantFinding(t, found, check, findingFailed, "Authorization Violation")
+	at("s3cr3t")
+	_, found = examine(t)
+	wantFinding(t, found, check, findingOK, "creates the stream EVENTHOOK_INGEST")
+	js := servers.Connect(nats.UserInfo("gateway", "s3cr3t"))
+	for name, subject := range map[string]string{"EVENTHOOK_INGEST": "EVENTHOOK_INGEST.events.*", "EVENTHOOK_INGEST_DEAD": "EVENTHOOK_INGEST.dead"} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{subject}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := js.Publish(t.Context(), "EVENTHOOK_INGEST.events.x", nil); err != nil {
+		t.Fatal(err)
+	}
+	_, found = examine(t)
+	wantFinding(t, found, check, findingOK, "waiting webhooks: 1,")
+	if _, err := js.Publish(t.Context(), "EVENTHOOK_INGEST.dead", nil); err != nil {
+		t.Fatal(err)
+	}
+	_, found = examine(t)
+	wantFinding(t, found, check, findingWarning, "the database refuses webhooks")
 }
 
 func TestDoctorFindsFaults(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/ingest/consume"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/branding"
 	"github.com/eventhook/eventhook/internal/certfile"
@@ -65,6 +66,9 @@ type gateway struct {
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
 	batcher       *ingest.Batcher
+	ingestLog     *ingestLog      // nil without a log in front of the database
+	consumers     *consume.Runner // nil without the role ingest
+	isPrepared    bool            // prepareStore has succeeded; used by one goroutine at a time
 	process       *route.Processor
 	subscribers   subscribers
 	sessions      *session.Sessions // of the console
@@ -96,10 +100,10 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 	if g.keys, err = openKeys(c); err != nil {
 		return g, err
 	}
-	if g.db, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
+	if g.db, g.isPrepared, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
 		return g, err
 	}
-	if err := g.db.Fit(); err != nil {
+	if err := g.db.Fit(); err != nil && g.isPrepared {
 		log.Error("this instance is not ready: it accepts no webhooks, seals no secrets and processes nothing", "error", err,
 			"keys", g.keys.ring.KeyIDs())
 	}
@@ -116,8 +120,7 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		g.config.PublicURL = g.scheme() + terminal.Address(g.public.Addr())
 		g.config.Ingest.PublicURL = g.config.PublicURL
 	}
-	g.wire()
-	return g, nil
+	return g, g.wire()
 }
 
 func listen(key, address string) (net.Listener, error) {
@@ -154,9 +157,9 @@ func (s processObserver) Planned(batch []*effects.Settlement) {
 }
 
 // wire creates the parts of the gateway and connects them.
-func (g *gateway) wire() {
+func (g *gateway) wire() error {
 	g.metrics = telemetry.NewMetrics()
-	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, g.info)
+	g.health = telemetry.NewManagement(g.metrics, g.ping, g.info)
 	g.health.Profiler, g.health.Log = g.config.PProf, g.log
 	g.wireMetrics()
 	g.wireLog()
@@ -176,6 +179,9 @@ func (g *gateway) wire() {
 		CPULimiter: g.cpuLimiter, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.tracedStore(settler), localProcessor{g.process, g.db}, g.metrics, g.log, now)
+	if err := g.openIngestLog(); err != nil {
+		return err
+	}
 	g.metrics.WatchUnreadable(g.db.Unreadable)
 	if g.tracer != nil {
 		g.tracer.ReadTenants(g.db.TenantSlugs)
@@ -184,10 +190,12 @@ func (g *gateway) wire() {
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
-		Sources: g.db, Learner: g.db, Services: g.db, Ready: g.db.Fit, Keys: g.publishedKeys, Confirm: g.out.confirm,
-		Meter: g.meter, Batcher: g.batcher, Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
+		Sources: g.ingestSources(), Learner: g.db, Services: g.db, Ready: g.ingestReady, Keys: g.publishedKeys, Confirm: g.out.confirm,
+		Meter: g.meter, Acceptor: g.acceptor(), Observer: g.metrics, Tracer: g.ingestTracer(), Log: g.log, Now: now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
+	g.wireConsumers()
+	return nil
 }
 
 // router returns the handler of the public listener: ingest, the API and the console, as far as the
@@ -222,7 +230,7 @@ func (g *gateway) registerAPI(e *echo.Echo) {
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: tracedWork{g.db}, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db,
 		AdminKeys: g.keys.admin, AdminReadKeys: g.keys.adminRead, CursorKey: g.keys.ring.Derive("cursors"),
-		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db, Overviews: g.db, System: systemStatus{g}, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
+		Sources: g.db, RouteStore: g.db, CheckEngine: checkEngine, EventTypes: g.db, Usage: g.db, Overviews: g.db, System: systemStatus{g}, Agents: g.db, AgentDeliveries: g.subscribers.agents, Heartbeats: g.heartbeats,
 		Subscriptions: g.db, Deliveries: g.db, Replays: replayStore{g.db, g.subscribers.replays},
 		Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Configuration: configuration{g.config, g.db, explainer}, Explain: g.db, Routes: explainer, PublicURL: g.config.PublicURL,
@@ -288,8 +296,10 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	}
 	background := g.start(g.backgroundLoops()...)
 	dispatch := g.start(g.subscribers.dispatcher.Run, g.subscribers.prober.Run)
+	connections := g.start(g.subscribers.brokers.Run)
 	process := g.start(g.process.Run)
-	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
+	batches := g.start(g.batcher.Run, g.runIngestLog, g.subscribers.publisher.Run, g.subscribers.agents.Run, g.heartbeats.Run)
+	consumers := g.start(g.runConsumers)
 	go panics.Guarded(func() { serve(public, g.public) })()
 	go panics.Guarded(func() { serve(management, g.management) })()
 	g.log.Info("serving", "instance", g.db.Instance(), "roles", strings.Join(g.config.Roles, ","), "url", g.config.PublicURL)
@@ -303,9 +313,11 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	g.health.Stopping()
 	close(g.stopping)
 	g.shutDown(public)
+	consumers.stop()
 	batches.stop()
 	process.stop()
 	dispatch.stop()
+	connections.stop()
 	background.stop()
 	g.shutDown(management)
 	g.log.Info("stopped")
@@ -357,6 +369,9 @@ func (g *gateway) close() {
 		}
 	}
 	g.closeTracer()
+	if g.ingestLog != nil {
+		g.ingestLog.Close()
+	}
 	if g.db != nil {
 		g.db.Close()
 	}

@@ -173,7 +173,11 @@ var testClient = &http.Client{
 
 // push sends a signed push with a delivery id.
 func (i *instance) push(ctx context.Context, id string) (status int, answer send.Answer, err error) {
-	r, err := send.Sample{Provider: "github", ID: id}.Request(ctx, i.url+ingest.Path("acme", "github"), testSecret, time.Now())
+	return i.pushSample(ctx, send.Sample{Provider: "github", ID: id})
+}
+
+func (i *instance) pushSample(ctx context.Context, sample send.Sample) (status int, answer send.Answer, err error) {
+	r, err := sample.Request(ctx, i.url+ingest.Path("acme", "github"), testSecret, time.Now())
 	if err != nil {
 		return 0, answer, err
 	}

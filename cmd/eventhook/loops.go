@@ -23,6 +23,8 @@ func (g *gateway) backgroundLoops() []loop {
 		func(ctx context.Context) error { return g.db.WatchFit(ctx, 10*time.Second) },
 		g.db.WatchReplica,
 		g.applyLater,
+		g.prepareLater,
+		g.copySources,
 		g.reloadOnHangup,
 		func(ctx context.Context) error { return g.outage.Run(ctx, g.log) },
 		g.tenantSlugs.run,
@@ -42,7 +44,8 @@ func (g *gateway) backgroundLoops() []loop {
 		loops = append(loops, g.watchQueues)
 	}
 	if g.config.HasRole(configs.RoleIngest) {
-		loops = append(loops, func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) })
+		loops = append(loops, func(ctx context.Context) error { return g.handler.ShareLimits(ctx, g.db) },
+			func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) })
 	}
 	if g.config.HasRole(configs.RoleAPI) {
 		loops = append(loops, func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) })
@@ -95,15 +98,23 @@ func (g *gateway) sweep(ctx context.Context) error {
 	_, replays := g.db.SweepReplays(ctx, days(keep.EventsDays))
 	_, operators := g.db.SweepOperatorSubscriptions(ctx, days(keep.DeliveriesDays))
 	_, sessions := g.db.SweepWebSessions(ctx)
-	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions)
+	_, rates := g.db.SweepRates(ctx)
+	_, consumers := g.db.SweepConsumers(ctx)
+	return errors.Join(keys, executions, promises, counts, audit, rejections, replays, operators, sessions, rates, consumers)
 }
 
 // invalidate evicts the cache entries that a configuration change concerns.
 func (g *gateway) invalidate(c pg.ConfigChange) {
 	g.subscribers.invalidate(c)
 	g.tenantSlugs.changed(c)
+	if g.ingestLog != nil && c.SubscriptionID.IsZero() {
+		g.ingestLog.projector.Changed(c.TenantSlug, c.SourceSlug)
+	}
 	switch {
 	case c == pg.ConfigChange{}:
+		if g.ingestLog != nil { // copies of the sources are cached no longer
+			g.ingestLog.sources.Reached()
+		}
 		g.handler.InvalidateAll()
 		g.process.InvalidateAll()
 	case !c.SubscriptionID.IsZero():

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
@@ -45,8 +46,10 @@ func TestVariablesAndSettingsOfThePagesExist(t *testing.T) {
 		t.Fatalf("found the sections %v", isSection)
 	}
 	clitest.ClearEnvironment(t)
+	log := ingest.DefaultLogConfig().Name // the streams and the bucket of the log are no variables
+	notVariables := []string{log, log + "_DEAD", log + "_SOURCES"}
 	for path, page := range readPages(t) {
-		names := variables.FindAllString(page, -1)
+		names := slices.DeleteFunc(variables.FindAllString(page, -1), func(name string) bool { return slices.Contains(notVariables, name) })
 		for _, m := range settings.FindAllStringSubmatch(page, -1) {
 			isOther := m[1] == "route" || m[0] == "`outbound.publish`" // an event, or a place of evaluations
 			if isSection[m[1]] && !isOther {
@@ -79,7 +82,7 @@ func TestMetricsOfThePagesExist(t *testing.T) {
 	rules := string(raw)
 	name := regexp.MustCompile(`eventhook_[a-z0-9_]+\b`)
 	known := name.FindAllString(metrics, -1)
-	for _, path := range []string{"../../docs/operations.md", "../../docs/security.md", "../../docs/workers.md", "../../README.md"} {
+	for _, path := range []string{"../../docs/operations.md", "../../docs/scaling.md", "../../docs/security.md", "../../docs/workers.md", "../../README.md"} {
 		for _, got := range name.FindAllString(pages[path], -1) {
 			family := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(got, "")
 			isRule := strings.Contains(rules, "job:"+got+":")

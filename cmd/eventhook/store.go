@@ -59,15 +59,16 @@ func (s *settings) withAnyKeys(cmd *cobra.Command, noMigration bool, do func(con
 	if err != nil {
 		return err
 	}
-	open := openStore
-	if noMigration {
-		open = openWithoutMigration
-	}
-	db, err := open(ctx, c, d, k, log)
+	db, err := openWithoutMigration(ctx, c, d, k, log)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	if !noMigration {
+		if err := prepareStore(ctx, c, d, db, log); err != nil {
+			return err
+		}
+	}
 	if err := db.CheckSchema(ctx); err != nil {
 		return err
 	}

@@ -16,9 +16,11 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/outbound/agents"
+	"github.com/eventhook/eventhook/outbound/brokers"
 	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/replay"
 	"github.com/eventhook/eventhook/outbound/send"
+	"github.com/eventhook/eventhook/outbound/temporal"
 	"github.com/eventhook/eventhook/outbound/transform"
 	"github.com/eventhook/eventhook/targets"
 )
@@ -35,6 +37,7 @@ type subscribers struct {
 	tester            *outbound.Tester
 	replays           *replay.Worker
 	agents            *agents.Service
+	brokers           *brokers.Brokers
 }
 
 // deliveryObserver reports settled deliveries to the metrics and the usage meter.
@@ -65,8 +68,9 @@ func (g *gateway) wireSubscribers() {
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, now)
 	sends := send.Deps{Client: g.out.client, Authenticator: g.out.authenticator(), Transformer: g.transforms(),
 		Tracer: g.sendTracer(), UserAgent: g.out.client.UserAgent, Now: now}
+	s.brokers = brokers.New(brokers.Deps{Dialer: g.out.client, Tracer: g.brokerTracer(), Name: g.out.client.UserAgent, Now: now})
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(sends)}
-	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Send: sends, Log: g.log})
+	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: g.compileTarget(sends), Log: g.log, Now: now})
 	directory, observer := outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, deliveryObserver{g.metrics, g.meter}
 	s.prober = &outbound.Prober{Store: g.db, Directory: directory, Observer: observer, Log: g.log, Now: now,
 		Lease: g.config.Lease(), IsOff: c.Dispatch.SendsAtOnce == 0}
@@ -153,9 +157,31 @@ func (g *gateway) receivers() api.Receivers {
 	}
 }
 
-// compileHTTP compiles an http target for the dispatcher.
-func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
-	return targets.NewHTTP(t)
+// compileTarget returns the function that compiles targets for the dispatcher.
+func (g *gateway) compileTarget(sends send.Deps) func(eventhook.TenantID, eventhook.Target) (*outbound.Target, error) {
+	return func(tenant eventhook.TenantID, t eventhook.Target) (*outbound.Target, error) {
+		compiled, err := targets.New(t, targets.Deps{})
+		if err != nil {
+			return nil, err
+		}
+		switch x := compiled.(type) {
+		case *targets.HTTP:
+			return outbound.HTTPTarget(x, sends)
+		case *targets.Message:
+			return g.subscribers.brokers.Target(tenant, x)
+		case *targets.Temporal:
+			return temporal.Target(g.subscribers.brokers, tenant, x)
+		}
+		return nil, nil //nolint:nilnil // no destination
+	}
+}
+
+// checkEngine returns why this build of the gateway cannot send to the engine of a target.
+func checkEngine(t eventhook.Target) error {
+	if targets.NeedsTemporal(t) {
+		return temporal.Missing()
+	}
+	return nil
 }
 
 // invalidate evicts the destinations that a configuration change concerns. The

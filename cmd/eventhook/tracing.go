@@ -14,6 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/tracing"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/brokers"
 	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/route"
 )
@@ -28,6 +29,13 @@ func (g *gateway) ingestTracer() ingest.Tracer {
 }
 
 func (g *gateway) sendTracer() send.Tracer {
+	if g.tracer == nil {
+		return nil
+	}
+	return g.tracer
+}
+
+func (g *gateway) brokerTracer() brokers.Tracer {
 	if g.tracer == nil {
 		return nil
 	}

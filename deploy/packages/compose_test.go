@@ -1,6 +1,7 @@
 package packages_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,21 +89,75 @@ func TestTheComposeFile(t *testing.T) {
 	}
 }
 
-// docker compose reads the file, with the variables and without them.
-func TestDockerComposeReadsTheFile(t *testing.T) {
+// The file of a cluster has its services with the settings that keep data and secrets safe.
+// TestTheClusterOfTheComposeFileLosesNothing in cmd/eventhook runs them.
+func TestTheComposeFileOfACluster(t *testing.T) {
+	raw, err := os.ReadFile(top + "/deploy/compose.cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file composeFile
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gateway-1", "gateway-2", "nats-1", "nats-2", "nats-3", "database"} {
+		service, ok := file.Services[name]
+		if !ok || len(service.Healthcheck.Test) == 0 {
+			t.Errorf("there is no service %s with a health check", name)
+		}
+		if service.Build == "" && !regexp.MustCompile(`:\d+`).MatchString(service.Image) {
+			t.Errorf("%s: image %q has no version", name, service.Image)
+		}
+		for _, port := range service.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") && !strings.HasSuffix(port, ":8080") {
+				t.Errorf("%s: port %s is public", name, port)
+			}
+		}
+		if !strings.HasPrefix(name, "gateway-") && len(service.Volumes) != 1 {
+			t.Errorf("%s: volumes %q, want one", name, service.Volumes)
+		}
+		for _, volume := range service.Volumes {
+			if source, _, _ := strings.Cut(volume, ":"); source != name || !hasKey(file.Volumes, source) {
+				t.Errorf("%s: volume %s, want one of its own", name, volume)
+			}
+		}
+	}
+	if one, two := file.Services["gateway-1"].Environment, file.Services["gateway-2"].Environment; len(one) == 0 || !maps.Equal(one, two) {
+		t.Errorf("the gateways have the variables %v and %v, want the same", one, two)
+	}
+	required := map[string]bool{}
+	for _, m := range composeRequired.FindAllStringSubmatch(string(raw), -1) {
+		required[m[1]] = true
+	}
+	for _, name := range []string{"EVENTHOOK_ADMIN_KEY", "EVENTHOOK_ENCRYPTION_KEYS", "POSTGRES_PASSWORD", "NATS_PASSWORD"} {
+		if !required[name] {
+			t.Errorf("%s has a default, or its error has no hint", name)
+		}
+	}
+}
+
+func hasKey[V any](m map[string]V, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+// docker compose reads the files, with the variables and without them.
+func TestDockerComposeReadsTheFiles(t *testing.T) {
 	if err := exec.Command("docker", "compose", "version").Run(); err != nil {
 		t.Skipf("no docker compose: %v", err)
 	}
-	config := func(variables ...string) (string, error) {
-		cmd := exec.Command("docker", "compose", "-f", "compose.yaml", "--env-file", "/dev/null", "config", "--quiet")
-		cmd.Dir, cmd.Env = top, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, variables...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := config("EVENTHOOK_ADMIN_KEY=a", "EVENTHOOK_ENCRYPTION_KEYS=b", "POSTGRES_PASSWORD=c", "GRAFANA_PASSWORD=d"); err != nil {
-		t.Errorf("with the variables: %v\n%s", err, out)
-	}
-	if out, err := config(); err == nil || !strings.Contains(out, "openssl rand") {
-		t.Errorf("without the variables: got %s, %v; want an error with a hint", out, err)
+	for _, file := range []string{"compose.yaml", "deploy/compose.cluster.yaml"} {
+		config := func(variables ...string) (string, error) {
+			cmd := exec.Command("docker", "compose", "-f", file, "--env-file", "/dev/null", "config", "--quiet")
+			cmd.Dir, cmd.Env = top, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, variables...)
+			out, err := cmd.CombinedOutput()
+			return string(out), err
+		}
+		if out, err := config("EVENTHOOK_ADMIN_KEY=a", "EVENTHOOK_ENCRYPTION_KEYS=b", "POSTGRES_PASSWORD=c", "GRAFANA_PASSWORD=d", "NATS_PASSWORD=e"); err != nil {
+			t.Errorf("%s with the variables: %v\n%s", file, err, out)
+		}
+		if out, err := config(); err == nil || !strings.Contains(out, "openssl rand") {
+			t.Errorf("%s without the variables: got %s, %v; want an error with a hint", file, out, err)
+		}
 	}
 }

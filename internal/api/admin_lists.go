@@ -76,7 +76,7 @@ func (s *server) listAllEvents(ctx context.Context, _ caller, in *allEventsQuery
 type allDeliveriesQuery struct {
 	TenantPart
 	SubscriptionID string `query:"subscription_id" format:"uuid" doc:"Return only deliveries to this subscription."`
-	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the targets of this route."`
 	DeliveryQuery
 }
 

@@ -28,7 +28,8 @@ func (s *server) warnOfAgents(ctx context.Context, tenant eventhook.TenantID, vi
 	return s.warnOfLabels(ctx, list)
 }
 
-// warnOfTargets adds a warning to each route of a tenant with a target whose labels no agent has.
+// warnOfTargets adds a warning to each route of a tenant with a target whose labels no agent has, or
+// whose engine this program does not know.
 func (s *server) warnOfTargets(ctx context.Context, tenant eventhook.TenantID, views ...*Route) error {
 	var list []labelled
 	for _, v := range views {
@@ -40,6 +41,9 @@ func (s *server) warnOfTargets(ctx context.Context, tenant eventhook.TenantID, v
 				return fmt.Errorf("read the settings of a target: %w", err)
 			}
 			list = append(list, labelled{tenant, fmt.Sprintf(" of targets[%d]", i), settings.Labels, &v.Warnings})
+		}
+		if err := s.warnOfEngines(v); err != nil {
+			return err
 		}
 	}
 	return s.warnOfLabels(ctx, list)

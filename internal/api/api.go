@@ -51,9 +51,12 @@ type Deps struct {
 	Routes     RouteExplainer
 	Sources    SourceStore
 	RouteStore RouteStore
-	EventTypes EventTypeStore
-	Agents     AgentStore
-	Heartbeats *AgentHeartbeats // of agents
+	// CheckEngine returns why this program cannot send to the engine of a target; nil: it can send to
+	// every engine.
+	CheckEngine func(eventhook.Target) error
+	EventTypes  EventTypeStore
+	Agents      AgentStore
+	Heartbeats  *AgentHeartbeats // of agents
 
 	AgentDeliveries AgentDeliveries
 

@@ -44,9 +44,9 @@ type Delivery struct {
 	ID               string     `json:"id" format:"uuid"`
 	EventID          string     `json:"event_id" format:"uuid"`
 	EventType        string     `json:"event_type"`
-	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a delivery to a route's http target."`
-	SubscriptionName *string    `json:"subscription_name" doc:"Null if the subscription is deleted, or for a delivery to a route's http target."`
-	RouteID          *string    `json:"route_id" format:"uuid" doc:"Route of the http target; null for a delivery to a subscription."`
+	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a delivery to a target of a route."`
+	SubscriptionName *string    `json:"subscription_name" doc:"Null if the subscription is deleted, or for a delivery to a target of a route."`
+	RouteID          *string    `json:"route_id" format:"uuid" doc:"Route of the target; null for a delivery to a subscription."`
 	TargetIndex      *int       `json:"target_index" doc:"Index of the route's target, starting at 0; null for a delivery to a subscription."`
 	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried."`
 	AttemptCount     int        `json:"attempt_count" doc:"Total number of attempts."`
@@ -72,7 +72,7 @@ type DeliveryAttempt struct {
 	DurationMS      int64     `json:"duration_ms" doc:"Duration of the attempt in milliseconds."`
 	StatusCode      *int      `json:"status_code" doc:"Status code of the response; null if the receiver did not answer."`
 	Error           *string   `json:"error" doc:"Why the attempt failed; null on success."`
-	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success."`
+	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed), closed (the connection was closed before the complete response arrived), refused (a broker or Temporal does not take the message, for example because its topic does not exist), auth (a broker or Temporal does not accept the credentials, or they do not suffice), transform (the transform of the subscription failed) or busy (the transform was not run, because the tenant's share of time is used up); null on success."`
 	ResponseExcerpt *string   `json:"response_excerpt" doc:"The first bytes of the response body, at most 1 KiB."`
 }
 
@@ -181,7 +181,7 @@ type DeliveryQuery struct {
 type deliveriesQuery struct {
 	TenantPath
 	SubscriptionID string `query:"subscription_id" format:"uuid" doc:"Return only deliveries to this subscription."`
-	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the targets of this route."`
 	DeliveryQuery
 }
 

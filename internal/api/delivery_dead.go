@@ -23,8 +23,8 @@ type DeadGroupStore interface {
 // DeadGroup is a group of dead deliveries.
 type DeadGroup struct {
 	Key            string    `json:"key" doc:"Identifies destination and cause; selects the group in POST …/deliveries/retry."`
-	SubscriptionID *string   `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a route's http target."`
-	RouteID        *string   `json:"route_id" format:"uuid" doc:"Route of the http target; null for a subscription."`
+	SubscriptionID *string   `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a target of a route."`
+	RouteID        *string   `json:"route_id" format:"uuid" doc:"Route of the target; null for a subscription."`
 	TargetIndex    *int      `json:"target_index" doc:"Index of the route's target, starting at 0; null for a subscription."`
 	Name           *string   `json:"name" doc:"Name of the subscription or the route; null if it is deleted."`
 	Host           *string   `json:"host" doc:"Host of the destination as it is configured now; null if it is deleted."`

@@ -59,7 +59,7 @@ type DeliveriesRetry struct {
 // DeliveriesRetryFilter filters deliveries. An omitted member does not filter.
 type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty" doc:"Deliveries to this subscription."`
-	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
+	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the targets of this route."`
 	EventID        string   `json:"event_id,omitempty" doc:"Deliveries of this event."`
 	Key            string   `json:"key,omitempty" maxLength:"64" doc:"Dead deliveries of one group of GET …/deliveries/dead-groups: the key of the group."`
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry: a list, or one status as a string; default failed and dead."`

@@ -58,7 +58,7 @@ type EventView struct {
 	Source          *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
 	Origin          string     `json:"origin" enum:"source,api,route,system" doc:"source: a webhook. api: published by a caller. route: published by a route. system: published by the gateway itself."`
 	EventType       string     `json:"event_type"`
-	Status          string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"pending: waiting to be processed. processing: being processed, or waiting for deliveries to http targets. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of."`
+	Status          string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"pending: waiting to be processed. processing: being processed, or waiting for deliveries to targets of routes. delivered: every matching target succeeded or was skipped. unrouted: no route matched. failed: a retry is scheduled. dead: no retries are left, or the failure cannot be retried. duplicate: a repetition of the event in duplicate_of."`
 	IdempotencyKey  *string    `json:"idempotency_key" doc:"Events of a source with the same key are duplicates; null without a key."`
 	IsDuplicate     bool       `json:"is_duplicate" doc:"Whether the status is duplicate."`
 	DuplicateOf     *string    `json:"duplicate_of" doc:"Id of the first event; null unless the event is a duplicate."`
@@ -89,7 +89,7 @@ type eventDetail struct {
 	// An event can have thousands of actions and deliveries.
 	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
 	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
-	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to http targets of routes, at most 1000."`
+	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to targets of routes, at most 1000."`
 	DeliveriesCount int          `json:"deliveries_count" doc:"Total number of deliveries."`
 
 	Outcome  string        `json:"outcome" enum:"succeeded,in_progress,failed" doc:"failed: the event is dead, or an execution or delivery to which it led is dead, or such a promise was rejected or has expired. in_progress: nothing has failed, and the event or one of these is open. succeeded: all of them have ended. Events that its routes published, and their deliveries, are included."`

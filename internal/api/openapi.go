@@ -27,7 +27,7 @@ var tags = []*huma.Tag{
 	{Name: "admin", Description: "Tenants, their API keys and the audit log of all tenants. Requires the admin key."},
 	{Name: "agents", Description: "Agents are programs in networks that the gateway cannot reach. They claim the deliveries to destinations with their labels and send them."},
 	{Name: "audit", Description: "Changes to a tenant's configuration."},
-	{Name: "deliveries", Description: "Deliveries of events to subscriptions and to http targets of routes, with their attempts."},
+	{Name: "deliveries", Description: "Deliveries of events to subscriptions and to targets of routes, with their attempts."},
 	{Name: "event-types", Description: "The catalogue of event types that a tenant publishes, with optional JSON Schemas."},
 	{Name: "events", Description: "Events are received webhooks and published events. They can be searched, tested, reprocessed and streamed."},
 	{Name: "identity", Description: "The permissions of the key that authorizes a request."},

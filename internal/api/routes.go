@@ -79,6 +79,7 @@ func (s *server) checkParsedRoute(ctx context.Context, tenant eventhook.TenantID
 	var rules eventhook.Faults
 	rules.Merge("body", r.Validate())
 	rules.Merge("body", targetFaults)
+	rules.Merge("body", s.checkEngines(targets))
 	rules.Merge("body", conditions)
 	return r, combinedError(shape, rules)
 }

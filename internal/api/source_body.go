@@ -35,16 +35,17 @@ type SourceFields struct {
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication."`
 	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key,omitempty" doc:"Refuse requests without an idempotency key (400)."`
-	RateLimit             RateLimit         `json:"rate_limit,omitzero" doc:"Limits of requests on each gateway instance. They apply before verification."`
+	RateLimit             RateLimit         `json:"rate_limit,omitzero" doc:"Limits of requests, over all gateway instances together within about 10 %. They apply before verification."`
 	Retry                 RetryPolicy       `json:"retry,omitzero" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs of allowed senders; default all."`
 	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576."`
 	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Accepted media types; default all."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"Response to accepted requests, for providers that check the response."`
+	Consume               *Consume          `json:"consume,omitempty" doc:"Where the source consumes messages of a broker, instead of receiving webhooks. Without it, or with null, the source receives webhooks. A secret that is [redacted] keeps its stored value."`
 	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier."`
 }
 
-// RateLimit limits the requests to a source on each instance. It applies before
+// RateLimit limits the requests to a source over all instances. It applies before
 // verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 100."`
@@ -87,6 +88,7 @@ func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 		IdempotencyKeyPaths: s.IdempotencyKeyPaths, EventTypePaths: s.EventTypePaths, RequireIdempotencyKey: s.RequireIdempotencyKey,
 		RateLimit: RateLimit(s.RateLimit), Retry: retryView(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
 		ContentTypes: s.ContentTypes, Response: (*SourceReply)(s.Response), ReplayProtection: s.ReplayProtection,
+		Consume: viewConsume(s.Consume),
 	}
 }
 
@@ -104,15 +106,27 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 		ReplayProtection: f.ReplayProtection,
 	}
 	var faults eventhook.Faults
-	had := s.Verifier
-	faults.Merge("body", f.spec().AssignTo(&s))
-	faults.Merge("body", verify.ValidateChange(had, s.Verifier))
+	if f.Consume != nil {
+		faults.Merge("body", f.Consume.assignTo(&s, f.spec()))
+	} else {
+		faults.Merge("body", f.assignVerifier(&s))
+	}
 	rules := s.Validate()
 	if f.Name == "" { // the name is the slug, whose fault is reported already
 		rules = slices.DeleteFunc(rules, func(one eventhook.Fault) bool { return one.Location == "name" })
 	}
 	faults.Merge("body", rules)
 	return s, faults
+}
+
+// assignVerifier makes a source receive webhooks.
+func (f SourceFields) assignVerifier(s *eventhook.Source) eventhook.Faults {
+	had := s.Verifier
+	if s.Consume != nil { // its verifier accepts no request
+		had, s.Consume = eventhook.Secret{}, nil
+	}
+	faults := f.spec().AssignTo(s)
+	return append(faults, verify.ValidateChange(had, s.Verifier)...)
 }
 
 func (f SourceFields) spec() verify.Spec {

@@ -19,7 +19,7 @@ type Source struct {
 	Name                  string            `json:"name" doc:"Display name."`
 	Description           *string           `json:"description" doc:"Free text for users; null if none."`
 	IsEnabled             bool              `json:"is_enabled" doc:"Whether the source accepts webhooks."`
-	IngestURL             string            `json:"ingest_url" doc:"URL to which the provider sends webhooks."`
+	IngestURL             string            `json:"ingest_url" doc:"URL to which the provider sends webhooks. The URL of a source that consumes messages accepts no request."`
 	Provider              *string           `json:"provider" doc:"Id of the provider; null with a custom verifier."`
 	Scheme                *string           `json:"scheme" doc:"Verification scheme of the provider; null for the provider's first scheme."`
 	SecretsLost           bool              `json:"secrets_lost,omitempty" doc:"True if the secrets cannot be decrypted because the encryption key is missing. The source refuses webhooks until the secrets are set again or the key is restored."`
@@ -31,13 +31,15 @@ type Source struct {
 	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"The source's own setting, else the provider's."`
 	EventTypePaths        []string          `json:"event_type_paths" doc:"The source's own paths, else the provider's. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key" doc:"Whether requests without an idempotency key are refused."`
-	RateLimit             RateLimit         `json:"rate_limit" doc:"Limits of requests on each gateway instance."`
+	RateLimit             RateLimit         `json:"rate_limit" doc:"Limits of requests, over all gateway instances together within about 10 %."`
 	Retry                 RetryPolicy       `json:"retry" doc:"Retries of failed events."`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty if all addresses may send."`
 	MaxBodyBytes          int               `json:"max_body_bytes" doc:"Maximum body size in bytes."`
 	ContentTypes          []string          `json:"content_types" doc:"Empty if all media types are accepted."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"The source's own response, else the provider's; absent for the default, 200 with the event id."`
 	Warnings              []string          `json:"warnings" doc:"Settings that are allowed but not recommended."`
+	Consume               *Consume          `json:"consume,omitempty" doc:"Where the source consumes messages of a broker; absent if it receives webhooks. Secrets are [redacted]."`
+	Consumer              *Consumer         `json:"consumer,omitempty" doc:"State of a source that consumes messages; absent if it receives webhooks."`
 	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"The source's own setting, else the provider's."`
 	Stats                 SourceStats       `json:"stats" doc:"Recent events."`
 	Version               int64             `json:"version" doc:"Increases with every change and is used as the ETag."`
@@ -67,6 +69,10 @@ func (s *server) viewSources(ctx context.Context, list []eventhook.Source) (map[
 	if err != nil {
 		return nil, err
 	}
+	states, err := s.consumerStates(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	views := make(map[eventhook.SourceID]Source, len(list))
 	for _, source := range list {
 		v, err := s.viewSource(source)
@@ -74,6 +80,9 @@ func (s *server) viewSources(ctx context.Context, list []eventhook.Source) (map[
 			return nil, err
 		}
 		v.Stats = SourceStats(stats[source.ID])
+		if state, ok := states[source.ID]; ok {
+			v.Consumer = viewConsumer(state)
+		}
 		views[source.ID] = v
 	}
 	return views, nil
@@ -107,6 +116,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.WithDefaults(eventhook.EventRetry)),
 		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
 		Warnings:         list(spec.Warnings()),
+		Consume:          viewConsume(x.Consume),
 		ReplayProtection: cmp.Or(x.ReplayProtection, spec.ReplayProtection()), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.RequireIdempotencyKey && len(v.IdempotencyKeyPaths) == 0 {
@@ -128,8 +138,11 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 }
 
 // specOf returns the verifier of a source. If it cannot be decrypted, only the provider
-// is known.
+// is known. It is empty if the source consumes messages: its verifier accepts no request.
 func specOf(x eventhook.Source) (verify.Spec, error) {
+	if x.Consume != nil {
+		return verify.Spec{}, nil
+	}
 	if x.Verifier.IsZero() {
 		return verify.Spec{Provider: x.Provider}, nil
 	}

@@ -19,6 +19,8 @@ type SourceStore interface {
 	Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error)
 	CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
 	UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (eventhook.Source, error)
+	// ConsumerStates returns the states of those sources that consume messages.
+	ConsumerStates(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.ConsumerState, error)
 	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error
 }
 
@@ -33,7 +35,7 @@ func (s *server) registerSources(api huma.API) {
 	}
 	create := op("create-source", http.MethodPost, "", "Create a source", eventhook.ScopeManage)
 	create.status, create.skipsShape = http.StatusCreated, true
-	create.about = "Requires either a provider, which defines how requests are verified, or a custom verifier."
+	create.about = "Requires either a provider, which defines how requests are verified, a custom verifier, or consume, with which the source consumes messages of a broker."
 	update := op("update-source", http.MethodPatch, "/{slug}", "Update a source", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier."
 	create.maxBody, update.maxBody = configBody, configBody
@@ -146,6 +148,9 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	current := SourcePatch{have.Slug, sourceFieldsOf(have, spec)}
 	if changesVerifierType(current.Verifier, patch.raw) {
 		current.Verifier = nil
+	}
+	if changesConsumeType(have.Consume, patch.raw) {
+		current.Consume = nil
 	}
 	body, shape, err := patch.mergePatched(s, current)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,26 +31,32 @@ func (t *Target) UnmarshalJSON(raw []byte) error {
 // all types, so that clients have one type. Which settings a type has is checked when
 // the target is parsed.
 func (Target) Schema(r huma.Registry) *huma.Schema {
-	const name = "Target"
+	return schemaOfKinds(r, "Target", targets.Types(), func(kind string) reflect.Type { return reflect.TypeOf(targets.NewSettings(kind)) })
+}
+
+// schemaOfKinds returns a reference to the schema name of one object with the settings of all kinds.
+func schemaOfKinds(r huma.Registry, name string, kinds []string, settings func(kind string) reflect.Type) *huma.Schema {
 	if r.Map()[name] == nil {
-		r.Map()[name] = targetSchema(r)
+		r.Map()[name] = kindsSchema(r, kinds, settings)
 	}
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
 
-func targetSchema(r huma.Registry) *huma.Schema {
+func kindsSchema(r huma.Registry, kinds []string, settingsOf func(kind string) reflect.Type) *huma.Schema {
 	types := &huma.Schema{Type: huma.TypeString}
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
 	byProperty := map[string]*descriptions{}
-	for _, kind := range targets.Types() {
+	for _, kind := range kinds {
 		types.Enum = append(types.Enum, kind)
-		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
+		settings := huma.SchemaFromType(r, settingsOf(kind))
 		for property, one := range settings.Properties {
 			if byProperty[property] == nil {
 				byProperty[property] = &descriptions{}
 			}
 			byProperty[property].add(kind, one.Description)
-			s.Properties[property] = one
+			if s.Properties[property] == nil { // with the example of the first type
+				s.Properties[property] = one
+			}
 		}
 	}
 	for property, about := range byProperty {
@@ -120,18 +127,25 @@ func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
 	})
 }
 
-// withoutKeptKey returns a target without its auth if the private key in it is redacted. No
-// text can stand for that key, which must match the certificate, and a test shows neither.
+// withoutKeptKey returns a target without its certificate, or its auth, if the private key of it is
+// redacted. No text can stand for that key, which must match the certificate, and a test shows neither.
 func withoutKeptKey(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`"private_key"`)) { // most targets: decode nothing
 		return raw
 	}
 	var members map[string]json.RawMessage
-	var auth eventhook.Auth
-	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["auth"], &auth) != nil || auth.PrivateKey != eventhook.Redacted {
+	if json.Unmarshal(raw, &members) != nil {
 		return raw
 	}
-	delete(members, "auth")
+	var auth eventhook.Auth
+	if json.Unmarshal(members["auth"], &auth) == nil && auth.PrivateKey == eventhook.Redacted {
+		delete(members, "auth")
+	}
+	var key string
+	if json.Unmarshal(members["private_key"], &key) == nil && key == eventhook.Redacted {
+		delete(members, "private_key")
+		delete(members, "certificate")
+	}
 	changed, err := json.Marshal(members)
 	if err != nil {
 		return raw // cannot happen: the members were decoded from JSON
@@ -139,8 +153,12 @@ func withoutKeptKey(raw json.RawMessage) json.RawMessage {
 	return changed
 }
 
+// parseTargets parses targets. Those beyond the maximum number, which is a fault of the route, are not parsed.
 func parseTargets(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
 	for i, w := range written {
+		if i >= eventhook.MaxTargets {
+			return slices.Grow(list, len(written)-i)[:len(written)], faults
+		}
 		t, wrong := targets.Parse(w.raw, secret)
 		faults.Merge(fmt.Sprintf("targets[%d]", i), wrong)
 		list = append(list, t)

@@ -23,7 +23,7 @@ type TenantCleanupStore interface {
 type tenantClosing struct {
 	Status              string     `json:"status" enum:"running,completed" doc:"running: open work is being ended in the background."`
 	CorrelationID       string     `json:"correlation_id" doc:"Shared by all events and audit entries of the closing."`
-	EventsEnded         int64      `json:"events_ended" doc:"Events that were not processed, or waited for a retry or an http target, and are dead now."`
+	EventsEnded         int64      `json:"events_ended" doc:"Events that were not processed, or waited for a retry or a delivery to a target, and are dead now."`
 	ExecutionsCancelled int64      `json:"executions_cancelled"`
 	PromisesRejected    int64      `json:"promises_rejected"`
 	DeliveriesEnded     int64      `json:"deliveries_ended" doc:"Deliveries that were open and are dead now."`

@@ -19,7 +19,7 @@ import (
 
 func newDelivery(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("delivery", "List, show and retry deliveries to subscriptions and http targets", `List, show and retry deliveries to subscriptions and to http targets of routes.
+	return newNoun("delivery", "List, show and retry deliveries to subscriptions and targets of routes", `List, show and retry deliveries to subscriptions and to targets of routes.
 
   eventhook delivery list --status dead --since 24h
   eventhook delivery get 0199…                   show each attempt and its answer
@@ -109,7 +109,7 @@ func newDeliveryList(r *remote) *cobra.Command {
 		return s.listDeliveries(cmd, &f, which)
 	})
 	cmd.Flags().StringVar(&which.subscription, "subscription", "", "name or id of a subscription")
-	cmd.Flags().StringVar(&which.route, "route", "", "id of a route, for deliveries to its http targets")
+	cmd.Flags().StringVar(&which.route, "route", "", "id of a route, for deliveries to its targets")
 	which.addTo(cmd)
 	f.addTo(cmd)
 	addAllTenants(cmd)

@@ -52,7 +52,7 @@ was delivered, or the failed and dead deliveries that the flags select. The numb
 of automatic retries starts again at zero.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.subscription, "subscription", "", "name or id of a subscription")
-	flags.StringVar(&f.route, "route", "", "id of a route, for deliveries to its http targets")
+	flags.StringVar(&f.route, "route", "", "id of a route, for deliveries to its targets")
 	flags.StringVar(&f.event, "event", "", "id of an event, or latest for the newest webhook")
 	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead; both by default")
 	flags.Int64Var(&f.limit, "limit", 0, "maximum number of deliveries; required without an id")

@@ -74,11 +74,14 @@ func otherFilters(r client.Route) string {
 func targetTexts(targets []client.Target) string {
 	texts := make([]string, len(targets))
 	for i, t := range targets {
-		detail := textOf(t.TaskKind) + textOf(t.WorkflowKind) + textOf(t.EventType) + textOf(t.URL)
+		detail := textOf(cmp.Or(t.TaskKind, t.WorkflowKind, t.EventType, t.Subject, t.Topic, t.RoutingKey, t.Stream, t.QueueURL, t.URL))
 		if t.Type == client.TargetTypePromise {
 			detail = textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
 		}
 		texts[i] = string(t.Type) + " " + detail
+		if t.Engine != nil && *t.Engine == client.TargetEngineTemporal {
+			texts[i] += " on Temporal"
+		}
 	}
 	return strings.Join(texts, ", ")
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,79 +49,6 @@ func (b *body) transform() {
 	}, "transform")
 }
 
-// targetFlags are the flags that describe one target. --target and -f can describe
-// several.
-var targetFlags = []struct{ flag, member, usage string }{
-	{"task", "task_kind", "target: create a task of this kind"},
-	{"workflow", "workflow_kind", "target: create a workflow of this kind"},
-	{"promise-key", "idempotency_key_path", "target: resolve the promise whose key is at this path, such as body.data.object.id"},
-	{"publish", "event_type", "target: publish an event of this type"},
-	{"http", "url", "target: send the event to this URL; use -f to set an Authorization header"},
-	{"queue", "queue", "queue of the task or workflow; the queue \"default\" by default"},
-	{"key-path", "idempotency_key_path", "path of the idempotency key of the task, workflow or event; for each key, one is created"},
-	{"key-prefix", "idempotency_key_prefix", "prefix of the idempotency key or promise key, such as stripe:"},
-	{"value-path", "value_path", "path of the promise's value; the whole body by default"},
-	{"error-path", "error_path", "path of an error; if the event has one, the promise is rejected with it"},
-}
-
-// target defines the flags for targets. The targets of the flags replace all targets
-// of a file or of the stored route.
-func (b *body) target() {
-	set := b.cmd.Flags()
-	values := map[string]*string{}
-	names := []string{}
-	for _, f := range targetFlags {
-		values[f.flag] = set.String(f.flag, "", f.usage)
-		names = append(names, f.flag)
-	}
-	list := set.StringArray("target", nil, `target as JSON, such as {"type":"task","task_kind":"build"}; may be repeated`)
-	b.onFlag(func(d document) error {
-		var targets []any
-		for _, text := range *list {
-			target, err := parseJSON([]byte(text))
-			if err != nil {
-				return fmt.Errorf("--target is not JSON: %w", err)
-			}
-			targets = append(targets, target)
-		}
-		one := map[string]any{}
-		for _, f := range targetFlags {
-			if set.Changed(f.flag) {
-				one[f.member] = *values[f.flag]
-			}
-		}
-		if len(one) > 0 {
-			var err error
-			if one["type"], err = targetType(set.Changed); err != nil {
-				return err
-			}
-			targets = append(targets, one)
-		}
-		d.set("targets", targets)
-		return nil
-	}, append(names, "target")...)
-}
-
-// targetType returns the type of the target that the flags describe.
-func targetType(given func(flag string) bool) (client.TargetType, error) {
-	var types []client.TargetType
-	for _, t := range []struct {
-		flag string
-		is   client.TargetType
-	}{
-		{"task", client.TargetTypeTask}, {"workflow", client.TargetTypeWorkflow}, {"promise-key", client.TargetTypePromise},
-		{"publish", client.TargetTypePublish}, {"http", client.TargetTypeHTTP},
-	} {
-		if given(t.flag) {
-			types = append(types, t.is)
-		}
-	}
-	if len(types) != 1 || types[0] == client.TargetTypePromise && given("key-path") {
-		return "", errors.New("exactly one of --task, --workflow, --promise-key, --publish and --http is required, and --key-path is not for promises; use --target or -f for several targets")
-	}
-	return types[0], nil
-}
-
 func newRouteCreate(r *remote) *cobra.Command {
 	var b *body
 	var source string
@@ -142,6 +68,10 @@ func newRouteCreate(r *remote) *cobra.Command {
   eventhook route create forward-as-us --source stripe -f - <<EOF
     {"targets": [{"type": "http", "url": "https://internal.example/hook", "auth_header": "Bearer $TOKEN"}]}
 EOF
+  eventhook route create orders --source shop --target-type kafka --setting brokers=broker.example:9092 --setting topic=orders \
+    --setting username=gateway --setting password=@/run/secrets/kafka --setting key_path=body.customer.id
+  eventhook route create pay --source stripe --workflow ProcessPayment --queue payments --key-path body.data.object.id \
+    --setting engine=temporal --setting address=temporal.example:7233 --setting namespace=acme
   eventhook route create live --source stripe --filter-expression body.livemode --transform 'jmespath:{id: data.object.id}' --task book
   eventhook route create many --source stripe -f route.yaml`
 	return withSource(cmd, &source)

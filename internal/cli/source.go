@@ -14,12 +14,13 @@ import (
 
 func newSource(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("source", "Create, list, update, test and delete sources of webhooks", `Create, list, update, test and delete sources, which receive webhooks. A source for
-a built-in provider needs only the secret; eventhook source providers lists the
-providers.
+	return newNoun("source", "Create, list, update, test and delete sources of events", `Create, list, update, test and delete sources, which receive webhooks or consume
+the messages of a broker. A source for a built-in provider needs only the secret;
+eventhook source providers lists the providers.
 
   eventhook source create stripe --provider stripe --secret-env STRIPE_SECRET
   eventhook source create crm -f crm.yaml        with your own verifier
+  eventhook source create orders --consume @kafka.json
   eventhook source update stripe --secret-env NEW_SECRET --secret-env OLD_SECRET
   eventhook source rejections stripe             recently rejected requests`, r,
 		newSourceList(r), newSourceGet(r), newSourceURL(r), newSourceCreate(r), newSourceUpdate(r), newSourceDelete(r),
@@ -31,9 +32,18 @@ var sourceColumns = []column[client.Source]{
 	{"NAME", func(s client.Source) string { return s.Name }},
 	{"VERIFIER", verifiedAs},
 	{"ENABLED", func(s client.Source) string { return yesOrNo(s.IsEnabled) }},
+	{"CONSUMER", consumerStatus},
 	{"LAST HOUR", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLastHour, 10) }},
 	{"LAST 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLast24H, 10) }},
 	{"FAILED 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.FailedLast24H, 10) }},
+}
+
+// consumerStatus returns whether a source consumes messages at present, "" if it receives webhooks.
+func consumerStatus(s client.Source) string {
+	if s.Consumer == nil {
+		return ""
+	}
+	return string(s.Consumer.Status)
 }
 
 // verifiedAs returns the provider and scheme of a source, or the type of its own
@@ -63,7 +73,7 @@ func (s *session) showSource(x client.Source, err error) error {
 	}
 	return s.answer(func(w io.Writer) error {
 		fields := []field{{"slug", x.Slug}, {"name", x.Name}, {"description", textOf(x.Description)},
-			{"receives at", x.IngestURL}, {"enabled", yesOrNo(x.IsEnabled)},
+			{"receives at", receivesAt(x)}, {"consumes", inline(x.Consume)}, {"enabled", yesOrNo(x.IsEnabled)},
 			{"verified as", verifiedAs(x)}, {"secrets", strconv.FormatInt(x.SecretsCount, 10)}, {"verifier", inline(x.Verifier)},
 			{"options", inlineMap(x.Options)},
 			{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, {"event type", strings.Join(x.EventTypePaths, ", ")},
@@ -72,11 +82,31 @@ func (s *session) showSource(x client.Source, err error) error {
 			{"answer", inline(x.Response)}, {"id", x.ID}, {"updated", terminal.Time(x.UpdatedAt)},
 			{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},
 			{"last 24 hours", fmt.Sprintf("%d events, %d of them failed at least once", x.Stats.EventsLast24H, x.Stats.FailedLast24H)}}
+		fields = append(fields, consumerFields(x.Consumer)...)
 		for _, warning := range x.Warnings {
 			fields = append(fields, field{"warning", warning})
 		}
 		return printFields(w, fields...)
 	})
+}
+
+// receivesAt returns the URL for the sender, "" if the source consumes messages instead.
+func receivesAt(s client.Source) string {
+	if s.Consume != nil {
+		return ""
+	}
+	return s.IngestURL
+}
+
+func consumerFields(c *client.Consumer) []field {
+	if c == nil {
+		return nil
+	}
+	fields := []field{{"consumer", string(c.Status) + " since " + terminal.Time(c.Since)}, {"reason", textOf(c.Error)}}
+	if c.Lag != nil {
+		fields = append(fields, field{"waiting", fmt.Sprintf("%d messages at the broker", *c.Lag)})
+	}
+	return fields
 }
 
 func newSourceGet(r *remote) *cobra.Command {
@@ -90,6 +120,9 @@ func newSourceURL(r *remote) *cobra.Command {
 		x, err := s.GetSource(cmd.Context(), s.tenant, args[0])
 		if err != nil {
 			return err
+		}
+		if x.Consume != nil {
+			return fmt.Errorf("the source %s consumes messages and has no URL", x.Slug)
 		}
 		_, err = fmt.Fprintln(s.Out, x.IngestURL)
 		return err

@@ -21,15 +21,16 @@ func (b *body) sourceFlags() *body {
 	b.json("verifier", "verifier", "verifier, instead of a provider, such as "+`{"type":"hmac","header":"X-Signature"}`)
 	b.secrets()
 	b.publicKeys()
+	b.json("consume", "consume", "broker whose messages the source consumes, instead of webhooks, such as "+`{"type":"kafka","brokers":"...","topic":"...","group":"..."}`)
 	b.texts("idempotency-key-path", "idempotency_key_paths", "path of the id of a webhook, such as header.x-request-id or body.id")
 	b.boolean("require-idempotency-key", "require_idempotency_key", "refuse webhooks without an id")
 	b.text("replay-protection", "replay_protection", "body: accept the same signed body only once; or off")
 	b.texts("event-type-path", "event_type_paths", "path of the event type, such as body.type")
 	b.texts("allow-from", "allowed_ip_ranges", "allowed network of senders as CIDR, such as 192.0.2.0/24")
 	b.number("max-body-bytes", "max_body_bytes", "maximum size of a body in bytes; 1048576 by default")
-	b.number("requests-per-second", "rate_limit.requests_per_second", "maximum requests per second on each instance; 100 by default")
-	b.number("requests-per-minute", "rate_limit.requests_per_minute", "maximum requests per minute on each instance; 1000 by default")
-	b.number("burst", "rate_limit.burst_size", "maximum requests at once on each instance; 50 by default")
+	b.number("requests-per-second", "rate_limit.requests_per_second", "maximum requests per second over all instances; 100 by default")
+	b.number("requests-per-minute", "rate_limit.requests_per_minute", "maximum requests per minute over all instances; 1000 by default")
+	b.number("burst", "rate_limit.burst_size", "maximum requests at once over all instances; 50 by default")
 	b.boolean("enabled", "is_enabled", "whether the source is enabled; --enabled=false disables it")
 	return b
 }
@@ -111,7 +112,11 @@ func newSourceCreate(r *remote) *cobra.Command {
 		if err := s.showSource(x, err); err != nil {
 			return err
 		}
-		s.Say("\nURL for the provider: %s", x.IngestURL)
+		if x.Consume == nil {
+			s.Say("\nURL for the provider: %s", x.IngestURL)
+		} else {
+			s.Say("\nState of its consumer: eventhook source get %s", x.Slug)
+		}
 		s.Say("To route its events:   eventhook route create NAME --source %s --type 'a.type' --task KIND", x.Slug)
 		return nil
 	})
@@ -119,6 +124,7 @@ func newSourceCreate(r *remote) *cobra.Command {
 	cmd.Example = `  eventhook source create github --provider github --secret-env GITHUB_SECRET
   eventhook source create slack --provider slack --secret-file slack.secret
   pass show crm | eventhook source create crm --verifier '{"type":"hmac","header":"X-Signature"}' --secret-file -
+  eventhook source create orders --consume @kafka.json
   eventhook source create shop -f shop.yaml`
 	return cmd
 }

@@ -76,7 +76,7 @@ func deliverySteps(d client.DeliveryDetail) []deliveryStep {
 // sentRequest returns the request of a delivery, or why it cannot be shown.
 func (r *request) sentRequest(d client.DeliveryDetail) (*sentRequest, string, error) {
 	if d.SubscriptionID == nil {
-		return nil, "The gateway shows the requests of deliveries to subscriptions. This delivery is to an http target of a route.", nil
+		return nil, "The gateway shows the requests of deliveries to subscriptions. This delivery is to a target of a route.", nil
 	}
 	most := int64(shownPayload)
 	params := client.GetDeliveryRequestParams{MaxBytes: &most}

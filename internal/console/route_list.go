@@ -48,14 +48,14 @@ func (r routeRow) Conditions() []string {
 func (r routeRow) Summaries() []string {
 	var all []string
 	for _, t := range r.Targets {
-		for _, name := range []*string{t.TaskKind, t.WorkflowKind, t.EventType, t.URL} {
-			if name != nil {
-				all = append(all, string(t.Type)+" "+*name)
-			}
+		summary := string(t.Type)
+		if name := cmp.Or(t.TaskKind, t.WorkflowKind, t.SignalName, t.EventType, t.Subject, t.Topic, t.RoutingKey, t.Stream, t.QueueURL, t.URL); name != nil {
+			summary += " " + *name
 		}
-		if t.Type == "promise" {
-			all = append(all, "promise")
+		if t.Engine != nil && *t.Engine == client.TargetEngineTemporal {
+			summary += onTemporal
 		}
+		all = append(all, summary)
 	}
 	return all
 }

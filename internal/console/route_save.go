@@ -21,7 +21,7 @@ type routeDifference struct {
 	Changes []change
 	Values  url.Values // of the form, sent again without secrets
 	// Asked are the fields of the secrets that must be typed again.
-	Asked []targetField
+	Asked []settingField
 }
 
 // Get and Fault let the fields of Asked be shown as those of a form: they are empty.
@@ -121,7 +121,7 @@ func (r *request) difference(e *routeEditor, patch json.RawMessage) (d routeDiff
 	e.hideSecrets()
 	for _, name := range e.Asked {
 		index, member := targetOf(name)
-		d.Asked = append(d.Asked, targetField{Member: name, IsLong: isLong(member[1:]),
+		d.Asked = append(d.Asked, settingField{Member: name, IsLong: isLong(member[1:]),
 			Label: fmt.Sprintf("Secret %s of target %d", member[1:], index+1)})
 	}
 	for name, values := range e.Form.Values {

@@ -14,42 +14,12 @@ import (
 	"github.com/eventhook/eventhook/internal/web"
 )
 
-// targetField is a member of a target that the editor shows as a field of its own.
-type targetField struct {
-	Member, Label, Help, Placeholder string
-	Required, IsNumber, IsLong       bool
-	Options                          []string
-}
-
-var keyField = targetField{Member: "idempotency_key_path", Label: "Path of the idempotency key", Placeholder: "body.id", Help: "A second effect with the same key is skipped."}
-
-// workFields are the fields of tasks and workflows after their kind.
-var workFields = []targetField{
-	{Member: "queue", Label: "Queue", Placeholder: "default"}, {Member: "priority", Label: "Priority", Placeholder: "0", IsNumber: true},
-	{Member: "max_attempts", Label: "Attempts", Placeholder: "4", IsNumber: true}, keyField,
-}
-
-// targetTypes are the types in the order of the menu.
-var targetTypes = []string{"task", "workflow", "publish", "promise", "http"}
-
-var targetFields = map[string][]targetField{
-	"task":     append([]targetField{{Member: "task_kind", Label: "Kind of the task", Required: true, Help: "Workers choose their handler by it."}}, workFields...),
-	"workflow": append([]targetField{{Member: "workflow_kind", Label: "Kind of the workflow", Required: true, Help: "Workers choose their handler by it."}}, workFields...),
-	"publish":  {{Member: "event_type", Label: "Type of the published event", Required: true, Placeholder: "payment.succeeded"}, keyField},
-	"promise": {{Member: "idempotency_key_path", Label: "Path of the promise's key", Required: true, Placeholder: "body.id", Help: "Names the promise that is resolved."},
-		{Member: "value_path", Label: "Path of the value", Placeholder: "body.result"}, {Member: "error_path", Label: "Path of the error", Help: "If the event has a value there, the promise is rejected with it."},
-		{Member: "on_missing", Label: "If the promise does not exist yet", Options: []string{"hold", "fail"}}},
-	"http": {{Member: "url", Label: "URL", Required: true, Placeholder: "https://internal.example/hook"}, {Member: "method", Label: "Method", Options: []string{"POST", "PUT", "PATCH"}},
-		{Member: "body", Label: "What is sent", Options: []string{"input", "raw"}, Help: "input: the event, or what the transform returns. raw: the received bytes and headers."},
-		{Member: "auth_header", Label: "Authorization header", Placeholder: "Bearer …", Help: "Shown as [redacted] once it is saved."}, {Member: "timeout_seconds", Label: "Timeout in seconds", Placeholder: "10", IsNumber: true}},
-}
-
-// targetForm is a target in the editor. Rest is the name of the field with all other members, as
+// targetForm is a target in the editor. Type is one of targetTypes. Rest is the name of the field with all other members, as
 // JSON.
 type targetForm struct {
 	Index  int
 	Type   string
-	Fields []targetField
+	Fields []settingField
 	Rest   string
 }
 
@@ -90,14 +60,14 @@ func putTarget(v url.Values, index int, t client.Target) error {
 		return err
 	}
 	name := targetName(index)
-	v.Set(name+".type", string(t.Type))
-	delete(rest, "type")
-	for _, f := range targetFields[string(t.Type)] {
-		if value, ok := rest[f.Member]; ok {
-			v.Set(name+"."+f.Member, fmt.Sprint(value))
-			delete(rest, f.Member)
-		}
+	kind := string(t.Type)
+	if t.Engine != nil && *t.Engine == client.TargetEngineTemporal {
+		kind += onTemporal
+		delete(rest, "engine")
 	}
+	v.Set(name+".type", kind)
+	delete(rest, "type")
+	putSettings(v, name, targetFields[kind], rest)
 	if len(rest) > 0 {
 		v.Set(name, web.Editable(plainJSON(rest)))
 	}
@@ -119,17 +89,11 @@ func (t targetForm) target(f *form) map[string]any {
 		}
 	}
 	object["type"] = t.Type
+	if kind, isTemporal := strings.CutSuffix(t.Type, onTemporal); isTemporal {
+		object["type"], object["engine"] = kind, client.TargetEngineTemporal
+	}
 	for _, field := range t.Fields {
-		name := t.Name(field.Member)
-		switch value := strings.TrimSpace(f.Get(name)); {
-		case value == "":
-		case field.IsNumber:
-			if _, err := strconv.ParseInt(value, 10, 64); err != nil {
-				f.Faults[name] = "is not a whole number"
-				continue
-			}
-			object[field.Member] = json.Number(value)
-		default:
+		if value := field.value(f, t.Name(field.Member)); value != nil {
 			object[field.Member] = value
 		}
 	}

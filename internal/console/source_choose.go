@@ -10,30 +10,31 @@ import (
 // chooser is the data of the grid of providers.
 type chooser struct {
 	Popular, Providers []client.Provider
-	Verifiers          []choiceOfVerifier
+	Verifiers, Brokers []choiceOfSender
 }
 
-type choiceOfVerifier struct{ Type, Name, About string }
+// choiceOfSender is a tile for senders that are no provider: a type of verifier, or of broker.
+type choiceOfSender struct{ Type, Name, About string }
 
-var verifierChoices = []choiceOfVerifier{
+var verifierChoices = []choiceOfSender{
 	{"hmac", verifierNames["hmac"], "The sender signs the body with a shared secret."},
 	{"api_key", verifierNames["api_key"], "The sender sends a fixed token in a header."},
 	{"basic_auth", verifierNames["basic_auth"], "The sender sends a user and a password."},
 	{"none", "No verification", "Anybody who knows the URL can send. For tests only."},
 }
 
-// chooseProvider shows the grid of providers, or with the parameter provider or verifier the form
-// that creates a source.
+// chooseProvider shows the grid of providers, or with the parameter provider, verifier or consume the
+// form that creates a source.
 func (c *Console) chooseProvider(r *request) (view, error) {
 	all, err := r.providers()
 	if err != nil {
 		return view{}, err
 	}
-	if id, verifier := r.URL.Query().Get("provider"), r.URL.Query().Get("verifier"); id != "" || verifier != "" {
-		form, err := r.newSourceForm(all, id, verifier)
+	if q := r.URL.Query(); q.Get("provider") != "" || q.Get("verifier") != "" || q.Get("consume") != "" {
+		form, err := r.newSourceForm(all, q)
 		return form.view(), err
 	}
-	data := chooser{Verifiers: verifierChoices}
+	data := chooser{Verifiers: verifierChoices, Brokers: brokerChoices}
 	for _, p := range all {
 		if !slices.ContainsFunc(data.Providers, func(have client.Provider) bool { return have.ID == p.ID }) {
 			data.Providers = append(data.Providers, p) // the first scheme of a provider is its default

@@ -1,5 +1,7 @@
 package console
 
+import "github.com/eventhook/eventhook/client"
+
 // guide has the steps at a provider that the API does not know.
 type guide struct {
 	// Where leads to the webhooks in the provider's own pages.
@@ -58,6 +60,9 @@ func guideOf(provider, name string) guide {
 		Secret:        "Use the secret that " + name + " shows. If you may choose it yourself, let the console generate it and enter the same one there.",
 		ChoosesSecret: true, Then: "Choose the events you need, save, and send a test event if " + name + " offers one."}
 }
+
+// brokerNames are the brokers whose messages a source can consume.
+var brokerNames = map[client.ConsumeType]string{"nats": "NATS JetStream", "kafka": "Kafka", "amqp": "AMQP", "redis_stream": "a Redis stream", "sqs": "Amazon SQS"}
 
 // verifierNames are the kinds of custom verification that the console spells out; others are JSON.
 var verifierNames = map[string]string{"hmac": "HMAC signature", "api_key": "API key", "basic_auth": "Basic authentication", "none": "not verified"}

@@ -79,6 +79,8 @@ func (r *request) lastRefusal(slug string) (*client.Rejection, error) {
 // verification names the verifier of a source.
 func verification(s client.Source) string {
 	switch {
+	case s.Consume != nil:
+		return "consumes messages of " + brokerNames[s.Consume.Type]
 	case s.Provider != nil && s.Scheme != nil && *s.Scheme != *s.Provider:
 		return *s.Provider + " (" + *s.Scheme + ")"
 	case s.Provider != nil:

@@ -15,8 +15,9 @@ import (
 // newSource is the data of the form that creates a source.
 type newSource struct {
 	Form     form
-	Provider *client.Provider // nil for a custom verifier
-	Verifier string           // type of the custom verifier
+	Provider *client.Provider   // nil for a custom verifier, and for a broker
+	Verifier string             // type of the custom verifier; "" for another sender
+	Broker   client.ConsumeType // whose messages the source will consume; "" for webhooks
 	Schemes  []client.Provider
 	Guide    guide
 	URL      string // that the source will have
@@ -28,23 +29,19 @@ type newSource struct {
 	Sends bool
 }
 
-// newSourceForm shows the form for a provider and scheme, or for a type of verifier.
-func (r *request) newSourceForm(all []client.Provider, provider, verifier string) (newSource, error) {
-	data := newSource{Verifier: verifier}
-	scheme := r.URL.Query().Get("scheme")
-	if r.Method == http.MethodPost {
-		scheme = r.PostForm.Get("scheme")
-	}
+// newSourceForm shows the form for a provider and scheme, for a type of verifier, or for a type of broker.
+func (r *request) newSourceForm(all []client.Provider, chosen url.Values) (newSource, error) {
+	data := newSource{Verifier: chosen.Get("verifier"), Broker: client.ConsumeType(chosen.Get("consume"))}
 	for _, p := range all {
-		if p.ID != provider {
+		if p.ID != chosen.Get("provider") {
 			continue
 		}
 		data.Schemes = append(data.Schemes, p)
-		if data.Provider == nil || p.Scheme == scheme {
+		if data.Provider == nil || p.Scheme == chosen.Get("scheme") {
 			data.Provider = &p
 		}
 	}
-	if data.Provider == nil && !slices.Contains(verifierTypes, verifier) {
+	if data.Provider == nil && !slices.Contains(verifierTypes, data.Verifier) && data.Fields() == nil {
 		return data, &client.Problem{Title: "Not Found", Status: http.StatusNotFound, Detail: "No provider has this name. Choose one from the grid."}
 	}
 	data.describe()
@@ -62,9 +59,20 @@ var sourceSecrets = []string{"secrets", "verifier.secrets", "verifier.values", "
 
 // view shows the form, without the secrets that were typed.
 func (d newSource) view() view {
-	d.Form.hide(sourceSecrets...)
+	_, secrets := consumeNames(d.Fields())
+	d.Form.hide(slices.Concat(sourceSecrets, secrets)...)
 	return view{Title: "Set up " + d.Name(), Page: "source_new", Data: d}
 }
+
+// refused shows the form again.
+func (d newSource) refused() (view, error) {
+	v := d.view()
+	v.Status = http.StatusUnprocessableEntity
+	return v, nil
+}
+
+// Fields are the fields of the broker's settings.
+func (d newSource) Fields() []settingField { return consumeFields(d.Broker) }
 
 // describe derives from the provider what the form asks for.
 func (d *newSource) describe() {
@@ -79,10 +87,13 @@ func (d *newSource) describe() {
 	d.AsksKeys = d.NeedsKeys || d.Provider.ID == "standard-webhooks"
 }
 
-// Name is the provider's name or that of the verifier.
+// Name is the name of the provider, the verifier or the broker.
 func (d newSource) Name() string {
-	if d.Provider != nil {
+	switch {
+	case d.Provider != nil:
 		return d.Provider.Name
+	case d.Broker != "":
+		return "a source: messages of " + brokerNames[d.Broker]
 	}
 	return "a source: " + verifierNames[d.Verifier]
 }
@@ -96,8 +107,11 @@ func (d newSource) CanGenerate() bool {
 }
 
 func (d newSource) defaults() url.Values {
-	if d.Provider != nil {
+	switch {
+	case d.Provider != nil:
 		return url.Values{"slug": {d.Provider.ID}, "name": {d.Provider.Name}}
+	case d.Broker != "":
+		return url.Values{"slug": {"messages"}}
 	}
 	return url.Values{"slug": {"webhooks"}, "verifier.header": {map[string]string{"hmac": "X-Signature", "api_key": "X-Api-Key"}[d.Verifier]}}
 }
@@ -111,7 +125,8 @@ func (d newSource) fields() []string {
 			names = append(names, "options."+o.Name)
 		}
 	}
-	return append(names, "options", "verifier")
+	broker, _ := consumeNames(d.Fields())
+	return append(append(names, broker...), "options", "verifier", "consume")
 }
 
 // createSource creates the source and leads to the wait for its first event. A generated secret is
@@ -124,7 +139,7 @@ func (c *Console) createSource(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	data, err := r.newSourceForm(all, r.PostForm.Get("provider"), r.PostForm.Get("verifier"))
+	data, err := r.newSourceForm(all, r.PostForm)
 	if err != nil {
 		return view{}, err
 	}
@@ -132,14 +147,19 @@ func (c *Console) createSource(r *request) (view, error) {
 	if r.PostForm.Get("generate") != "" {
 		secret = strings.ToLower(rand.Text())
 	}
-	created, err := r.sendSource(&data, secret)
+	raw, err := data.body(secret)
+	if err != nil {
+		return view{}, err
+	}
+	if len(data.Form.Faults) > 0 {
+		return data.refused()
+	}
+	created, err := r.api.CreateSourceFrom(r.detached(), r.tenant, raw)
 	if err != nil {
 		if !data.Form.refuse(err) {
 			return view{}, err
 		}
-		shown := data.view()
-		shown.Status = http.StatusUnprocessableEntity
-		return shown, nil
+		return data.refused()
 	}
 	waiting := r.base() + "/sources/" + url.PathEscape(created.Slug) + "/waiting"
 	if secret == "" {
@@ -150,26 +170,21 @@ func (c *Console) createSource(r *request) (view, error) {
 		About: "Enter it at the sender as the secret of the webhook, together with the URL."}}, nil
 }
 
-func (r *request) sendSource(d *newSource, secret string) (client.Source, error) {
-	raw, err := d.body(secret)
-	if err != nil {
-		return client.Source{}, err
-	}
-	return r.api.CreateSourceFrom(r.detached(), r.tenant, raw)
-}
-
 // body returns the request that creates the source.
 func (d *newSource) body(secret string) (json.RawMessage, error) {
 	m := membersOf(&d.Form, false)
 	m.texts("slug", "name")
-	if d.Provider != nil {
+	switch {
+	case d.Provider != nil:
 		m.set("provider", d.Provider.ID)
 		m.set("scheme", d.Provider.Scheme)
 		m.lists("secrets", "public_keys")
 		for _, o := range d.Provider.Options {
 			m.texts("options." + o.Name)
 		}
-	} else {
+	case d.Broker != "":
+		m.consume(d.Broker)
+	default:
 		d.verifier(m)
 	}
 	if secret != "" {

@@ -56,6 +56,7 @@ func factsOf(s client.Source) []fact {
 			facts = append(facts, fact{name, text})
 		}
 	}
+	facts = append(facts, factsOfBroker(s.Consume)...)
 	add("Idempotency key", s.IdempotencyKeyPaths...)
 	add("Event type", s.EventTypePaths...)
 	add("Allowed addresses", s.AllowedIPRanges...)

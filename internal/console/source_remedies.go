@@ -36,6 +36,7 @@ var remedies = map[string]remedy{
 	"forgery_limited":          {"Too many refused requests", "This address sent many requests that could not be verified, and is blocked for a short time. Correct the secret first, then try again."},
 	"failed":                   {"The gateway failed", "The request was right but could not be stored. The sender will try again; the log and the page System have the cause."},
 	"shed":                     {"The gateway was overloaded", "The gateway refused requests to protect itself. The sender will try again; the page System shows the load."},
+	"log_full":                 {"The log of webhooks was full", "Too many webhooks wait in the log in front of the database. The sender will try again; an administrator must make room in the log."},
 	"evicted":                  {"The gateway was short of memory", "Large requests were refused to protect the gateway. The sender will try again."},
 	"not_ready":                {"The gateway was starting", "The instance was not ready. The sender will try again."},
 	"body_too_slow":            {"The body arrived too slowly", "The sender's connection was slower than the minimum rate. The sender will usually try again."},

@@ -20,6 +20,14 @@ type settings struct {
 	SecretField string
 }
 
+// Fields are the fields of the broker's settings.
+func (d settings) Fields() []settingField {
+	if d.Source.Consume == nil {
+		return nil
+	}
+	return consumeFields(d.Source.Consume.Type)
+}
+
 var (
 	settingTexts   = []string{"name", "description", "replay_protection"}
 	settingLists   = []string{"public_keys", "idempotency_key_paths", "event_type_paths", "allowed_ip_ranges", "content_types"}
@@ -44,19 +52,30 @@ func (r *request) settingsOf(s client.Source) settings {
 	for _, name := range sortedNames(s.Options) {
 		names = append(names, "options."+name)
 	}
-	data.Form = r.formOf(valuesOfSource(s), append(names, "options")...)
+	broker, _ := consumeNames(data.Fields())
+	names = slices.Concat(names, broker, []string{"options", "consume"})
+	stored := valuesOfSource(s)
+	data.Form = r.formOf(stored, names...)
+	data.keepConsume(stored)
 	return data
 }
+
+// Verification names the verifier of the requests, or the broker.
+func (d settings) Verification() string { return verification(d.Source) }
 
 // view shows the form, without the secrets that were typed.
 func (d settings) view() view {
 	d.Form.hide(sourceSecrets...)
+	d.hideConsume()
 	return view{Title: "Settings of " + d.Source.Name, Data: d}
 }
 
 // secretField returns the member that has the secrets of a source.
 func secretField(s client.Source) string {
-	if s.Verifier == nil {
+	switch {
+	case s.Consume != nil:
+		return ""
+	case s.Verifier == nil:
 		return "secrets"
 	}
 	return map[client.VerifierType]string{"none": "", "api_key": "verifier.values", "basic_auth": "verifier.password"}[s.Verifier.Type]
@@ -97,6 +116,7 @@ func valuesOfSource(s client.Source) url.Values {
 		put(v, "response.content_type", s.Response.ContentType)
 		put(v, "response.body", s.Response.Body)
 	}
+	putConsume(v, s.Consume)
 	return v
 }
 
@@ -142,6 +162,10 @@ func (d settings) refused(status int) (view, error) {
 // patch returns the merge patch of the form. Secrets that are left empty keep their value.
 func (d *settings) patch() members {
 	m := membersOf(&d.Form, true)
+	if d.Source.Consume != nil {
+		d.patchConsuming(m)
+		return m
+	}
 	m.texts(settingTexts...)
 	m.lists(settingLists...)
 	m.numbers(settingNumbers...)
@@ -158,6 +182,16 @@ func (d *settings) patch() members {
 		m.texts("response.content_type", "response.body")
 	}
 	return m
+}
+
+// patchConsuming adds the fields of a source that consumes messages: those of webhooks are of no use.
+func (d *settings) patchConsuming(m members) {
+	m.texts("name", "description")
+	m.lists("idempotency_key_paths", "event_type_paths", "content_types")
+	m.numbers(settingNumbers[1:]...) // without the tolerance
+	m.boxes("is_enabled", "require_idempotency_key")
+	m.patchConsume(d.Source.Consume)
+	d.schedule(m)
 }
 
 func (d *settings) secrets(m members) {

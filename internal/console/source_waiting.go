@@ -19,6 +19,20 @@ type waiting struct {
 	Remedy    remedy
 	Handshake client.Handshake
 	Command   string
+	Facts     []fact // of the broker whose messages the source consumes
+}
+
+// Consumer is the status of the consumer; "" if the source consumes no messages, or if it is not known.
+func (w waiting) Consumer() client.ConsumerStatus {
+	if w.Source.Consumer == nil {
+		return ""
+	}
+	return w.Source.Consumer.Status
+}
+
+// IsRefreshed is true while the page waits for an event, or for the consumer.
+func (w waiting) IsRefreshed() bool {
+	return w.Event == nil || w.Source.Consume != nil && w.Consumer() != "running"
 }
 
 func (c *Console) waitForEvent(r *request) (view, error) {
@@ -26,7 +40,7 @@ func (c *Console) waitForEvent(r *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	data := waiting{Source: source, Command: command(source)}
+	data := waiting{Source: source, Command: command(source), Facts: factsOfBroker(source.Consume)}
 	if source.Provider != nil {
 		data.Guide = guideOf(*source.Provider, *source.Provider)
 	}

@@ -119,6 +119,20 @@ func (c *Client) WithCertificate(certificate tls.Certificate, authorities *x509.
 	return &own
 }
 
+// DialContext connects to an address of another protocol than HTTP. It checks the address like every
+// other, and does not use the proxy. The caller bounds the number of connections.
+func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	p := c.policy
+	p.Proxy = nil
+	return p.dialer().DialContext(ctx, network, address)
+}
+
+// Explain returns an error of a connection to a host, which began at a time, as an error whose message
+// may be shown to users. It has the method Class of the errors of Exchange.
+func (c *Client) Explain(ctx context.Context, host string, since time.Time, err error) error {
+	return requestInfo{host, since}.translate(ctx, err)
+}
+
 // CloseIdleConnections closes the connections that are idle. Requests that run are not
 // interrupted; their connections are closed once they have been idle for a while.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }

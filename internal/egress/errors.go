@@ -126,7 +126,7 @@ func failure(err error) (class, format string) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return classConnect, "%s refused the connection"
 	case errors.As(err, &noTLS):
-		return classTLS, "%s does not speak TLS, which https needs"
+		return classTLS, "%s does not speak TLS"
 	case errors.As(err, &trust):
 		return classTLS, "the certificate of %s is not trusted"
 	case step == "remote error", step == "local error", isTLSError(err):

@@ -284,7 +284,7 @@ func TestSendErrorText(t *testing.T) {
 		{"a refused connection", "https://hooks.example:8443/in", offline(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "hooks.example:8443 refused the connection"},
 		{"an address without a way", named, offline(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "the connection to hooks.example failed"},
 		{"a dial without an end", named, offline(os.ErrDeadlineExceeded), "no connection to hooks.example in time"},
-		{"HTTP where TLS is wanted", strings.Replace(plainly, "http:", "https:", 1), sender(t, inside), "HOST does not speak TLS, which https needs"},
+		{"HTTP where TLS is wanted", strings.Replace(plainly, "http:", "https:", 1), sender(t, inside), "HOST does not speak TLS"},
 		{"a certificate of nobody's", untrusted.URL, sender(t, inside), "the certificate of HOST is not trusted"},
 		{"a connection that is closed", closing, sender(t, inside), "HOST closed the connection without a complete answer"},
 		{"a connection that is reset", resetting, sender(t, inside), "HOST closed the connection without a complete answer"},

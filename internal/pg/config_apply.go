@@ -196,7 +196,7 @@ func (a *configApply) applySource(ctx context.Context, have eventhook.Source, ro
 	}
 	next := have
 	next.Name, next.Provider, next.Verifier, next.SecretsCount = want.Name, want.Provider, want.Verifier, want.SecretsCount
-	next.IsEnabled, next.SourceSettings = want.IsEnabled, want.SourceSettings
+	next.IsEnabled, next.SourceSettings, next.Consume = want.IsEnabled, want.SourceSettings, want.Consume
 	s, fields, err := a.updateSource(ctx, have, next)
 	if err != nil {
 		return err

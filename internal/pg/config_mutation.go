@@ -38,6 +38,9 @@ type mutation struct {
 	// sealing is the row of eventhook.sealing that the transaction has locked; nil until seal
 	// reads the row.
 	sealing *sealing
+	// consumers is the number of the tenant's sources that consume messages, with the changes of this
+	// mutation; nil until a change needs it.
+	consumers *int
 	// dryRun records changes without writing them.
 	dryRun bool
 }

@@ -13,7 +13,7 @@ import (
 
 const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, t.max_events_per_day, t.max_storage_bytes, s.slug, s.name, s.provider, s.verifier,
 s.secrets_count, s.settings, s.is_enabled, s.version, s.created_at, s.updated_at, l.secret,
-coalesce(l.revealed_at IS NOT NULL, false), coalesce(s.handshake_opened_at, s.created_at)`
+coalesce(l.revealed_at IS NOT NULL, false), coalesce(s.handshake_opened_at, s.created_at), s.consume, s.consume_secrets`
 
 const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
 LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
@@ -72,46 +72,95 @@ func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
 // lost, are left out, and unopened is the reason. Such a source can still be updated or
 // deleted.
 func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err error) {
-	var status, sealed string
-	var learned *string
-	var settings []byte
-	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
-		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned,
-		&s.SecretRevealed, &s.HandshakeOpenedAt)
+	r, err := scanSourceRow(row)
 	if err != nil {
 		return s, nil, err
 	}
-	s.TenantStatus = eventhook.TenantStatus(status)
-	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, sealed)
+	return db.openSource(r)
+}
+
+// sourceRow is a source with sealed secrets.
+type sourceRow struct {
+	Source   eventhook.Source // without its verifier, learned secrets and settings
+	Sealed   string           // the verifier
+	Learned  *string          // sealed; nil for none
+	Settings json.RawMessage
+	consumed
+}
+
+// consumed is where a source consumes messages.
+type consumed struct {
+	Consume        json.RawMessage `json:"consume,omitempty"`         // empty if the source receives webhooks
+	ConsumeSecrets *string         `json:"consume_secrets,omitempty"` // sealed; nil for none
+}
+
+// scanSourceRow scans sourceColumns.
+func scanSourceRow(row pgx.Row) (r sourceRow, err error) {
+	s := &r.Source
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, (*string)(&s.TenantStatus), &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
+		&s.Slug, &s.Name, &s.Provider, &r.Sealed, &s.SecretsCount, &r.Settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &r.Learned,
+		&s.SecretRevealed, &s.HandshakeOpenedAt, &r.Consume, &r.ConsumeSecrets)
+	return r, err
+}
+
+// openSource opens the secrets of a source as scanSourcePartly says.
+func (db *DB) openSource(r sourceRow) (s eventhook.Source, unopened, err error) {
+	s = r.Source
+	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, r.Sealed)
 	if err != nil {
 		unopened = fmt.Errorf("open the verifier of source %s/%s: %w", s.TenantSlug, s.Slug, err)
 	} else {
 		s.Verifier = eventhook.NewSecret(verifier)
 	}
-	if learned != nil {
-		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *learned)
+	if r.Learned != nil {
+		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *r.Learned)
 		if err != nil {
 			unopened = errors.Join(unopened, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err))
 		}
 		s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(secret)}
 	}
-	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
+	if err := db.openConsume(&s, r.consumed); err != nil {
+		unopened = errors.Join(unopened, err)
+		s.Verifier = eventhook.Secret{} // which says that secrets are lost
+	}
+	return s, unopened, json.Unmarshal(r.Settings, &s.SourceSettings)
+}
+
+// openConsume sets Consume. After an error its secrets, or all of its settings, are missing.
+func (db *DB) openConsume(s *eventhook.Source, c consumed) error {
+	if len(c.Consume) == 0 {
+		return nil
+	}
+	s.Consume = new(eventhook.Target)
+	if err := json.Unmarshal(c.Consume, s.Consume); err != nil {
+		return fmt.Errorf("read where the source %s/%s consumes messages: %w", s.TenantSlug, s.Slug, err)
+	}
+	if c.ConsumeSecrets == nil {
+		return nil
+	}
+	secrets, err := db.open(sourceConsumeSecrets, s.ID, s.TenantID, *c.ConsumeSecrets)
+	if err != nil {
+		return fmt.Errorf("open the secrets of the broker of source %s/%s: %w", s.TenantSlug, s.Slug, err)
+	}
+	s.Consume.Secrets = eventhook.NewSecret(secrets)
+	return nil
 }
 
 // sourceRecord is the part of a source that audit entries show, except its verifier. The
 // fields have the API's names.
 type sourceRecord struct {
-	Slug      string `json:"slug"`
-	Name      string `json:"name"`
-	IsEnabled bool   `json:"is_enabled"`
-	Provider  string `json:"provider,omitempty"`
+	Slug      string            `json:"slug"`
+	Name      string            `json:"name"`
+	IsEnabled bool              `json:"is_enabled"`
+	Provider  string            `json:"provider,omitempty"`
+	Consume   *eventhook.Target `json:"consume,omitempty"`
 	eventhook.SourceSettings
 }
 
 // recordOfSource merges the public members of a verifier into the record of a source. public
 // is nil if the verifier did not open.
 func recordOfSource(s eventhook.Source, public json.RawMessage) (map[string]json.RawMessage, error) {
-	raw, err := json.Marshal(sourceRecord{s.Slug, s.Name, s.IsEnabled, s.Provider, s.SourceSettings})
+	raw, err := json.Marshal(sourceRecord{s.Slug, s.Name, s.IsEnabled, s.Provider, s.Consume, s.SourceSettings})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +184,10 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 			continue
 		}
 		var public json.RawMessage
-		if !s.Verifier.IsZero() { // zero if its encryption key is lost
+		switch {
+		case s.Consume != nil: // its verifier accepts nothing
+			secrets[i] = s.Consume.Secrets.Reveal()
+		case !s.Verifier.IsZero(): // zero if its encryption key is lost
 			var err error
 			if public, secrets[i], err = db.describe(s.Verifier); err != nil {
 				return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
@@ -178,12 +230,21 @@ func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook
 	if err != nil {
 		return s, err
 	}
-	err = m.exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at, updated_at)
-		VALUES (@id, @tenant, @slug, @name, @provider, @verifier, @secrets_count, @settings, @is_enabled, @now, @now)`,
+	consume, err := m.sealConsume(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	err = m.exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at, updated_at,
+		consume, consume_secrets)
+		VALUES (@id, @tenant, @slug, @name, @provider, @verifier, @secrets_count, @settings, @is_enabled, @now, @now, @consume, @consume_secrets)`,
 		pgx.StrictNamedArgs{"id": [16]byte(s.ID), "tenant": [16]byte(s.TenantID), "slug": s.Slug, "name": s.Name, "provider": s.Provider,
-			"verifier": sealed, "secrets_count": s.SecretsCount, "settings": string(settings), "is_enabled": s.IsEnabled, "now": now})
+			"verifier": sealed, "secrets_count": s.SecretsCount, "settings": string(settings), "is_enabled": s.IsEnabled, "now": now,
+			"consume": jsonArg(consume.Consume), "consume_secrets": consume.ConsumeSecrets})
 	if err != nil {
 		return s, nameTaken(err, "The tenant has a source %q already.", s.Slug)
+	}
+	if err := m.setConsumer(ctx, nil, &s); err != nil {
+		return s, err
 	}
 	changes, err := m.db.diffSources(nil, &s)
 	if err == nil {
@@ -226,6 +287,9 @@ func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Sourc
 // updateSource stores the wanted state of a source, and returns the changes. The caller holds
 // the lock of the source.
 func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
+	if have.Consume != nil && want.Consume != nil && !have.Verifier.IsZero() {
+		want.Verifier = have.Verifier // both accept nothing
+	}
 	changes, err := m.db.diffSources(&have, &want)
 	if err != nil {
 		return have, nil, err
@@ -247,16 +311,26 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	if err != nil {
 		return have, nil, err
 	}
+	consume, err := m.sealConsume(ctx, want)
+	if err != nil {
+		return have, nil, err
+	}
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
 	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // the handshake window opens now
 		want.HandshakeOpenedAt = want.UpdatedAt
 	}
+	if err := m.setConsumer(ctx, &have, &want); err != nil {
+		return have, nil, err
+	}
 	err = m.exec(ctx, `UPDATE eventhook.source SET name = @name, provider = @provider, verifier = @verifier, secrets_count = @secrets_count,
 		settings = @settings, is_enabled = @is_enabled, version = @version, updated_at = @updated_at,
-		handshake_opened_at = @handshake_opened_at WHERE id = @id`,
+		handshake_opened_at = @handshake_opened_at, consume = @consume,
+		consume_secrets = CASE WHEN @keep_secrets THEN consume_secrets ELSE @consume_secrets END WHERE id = @id`,
 		pgx.StrictNamedArgs{"id": [16]byte(have.ID), "name": want.Name, "provider": want.Provider, "verifier": sealed,
 			"secrets_count": want.SecretsCount, "settings": string(settings), "is_enabled": want.IsEnabled, "version": want.Version,
-			"updated_at": want.UpdatedAt, "handshake_opened_at": want.HandshakeOpenedAt})
+			"updated_at": want.UpdatedAt, "handshake_opened_at": want.HandshakeOpenedAt,
+			"consume": jsonArg(consume.Consume), "consume_secrets": consume.ConsumeSecrets,
+			"keep_secrets": keepsLostSecrets(have, want)})
 	return want, changes, err
 }
 

@@ -18,6 +18,7 @@ import (
 // SQLSTATE codes that the package handles.
 const (
 	codeQueryCanceled   = "57014"
+	codeRaised          = "P0001"
 	codeUniqueViolation = "23505"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
@@ -40,8 +41,9 @@ const (
 )
 
 // translate translates an error of a statement. An eventhook.Error stays as it is.
-// pgx.ErrNoRows becomes ErrNotFound, a database that is down and a statement timeout become
-// KindUnavailable, and a violated unique constraint becomes KindConflict. Any other error is wrapped with the operation.
+// pgx.ErrNoRows becomes ErrNotFound. A database that is down or does not answer in time, and a statement timeout,
+// become KindUnavailable. A violated unique constraint becomes KindConflict. Any other error is wrapped with the
+// operation.
 func translate(act string, err error) error {
 	if err == nil {
 		return nil
@@ -51,6 +53,10 @@ func translate(act string, err error) error {
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrNotFound
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !isDown(err) { // of the caller, or of a pool whose database hangs
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database does not answer; try again.", RetryAfter: time.Second,
+			Cause: fmt.Errorf("%s: %w", act, err)}
 	}
 	if isDown(err) {
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
@@ -129,14 +135,15 @@ func hasCode(err error, codes ...string) bool {
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
 
 // isDataError reports whether the database refused the values: SQLSTATE classes 22 and 23,
-// and 54 (a limit was exceeded). Retrying the same batch is useless then.
+// 54 (a limit was exceeded), and P0001 (RAISE in a trigger of the operator). Retrying the
+// same batch is useless then.
 func isDataError(err error) bool {
 	pgErr, ok := asPgError(err)
 	if !ok || len(pgErr.Code) != 5 {
 		return false
 	}
 	class := pgErr.Code[:2]
-	return class == "22" || class == "23" || class == "54"
+	return class == "22" || class == "23" || class == "54" || pgErr.Code == codeRaised
 }
 
 // bisect handles a batch that the database refused because of the values of an item.

@@ -21,15 +21,15 @@ RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 
 // abandonDeliveriesSQL checks first whether the destination exists, and reads no delivery if
 // it does. A target of a route does not exist when the route is deleted, when the route has no
-// http target at the index, or when the tenant is closed. Index delivery_due, then primary
-// key.
-const abandonDeliveriesSQL = `
+// target at the index whose effects are deliveries, or when the tenant is closed. Index
+// delivery_due, then primary key.
+var abandonDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.destination_id = @destination AND (d.due_at <= @now OR d.due_at = 'infinity')
       AND NOT EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = @destination)
       AND NOT EXISTS (SELECT FROM eventhook.route r JOIN eventhook.tenant t ON t.id = r.tenant_id
-          WHERE r.id = @route AND r.targets->(@target_index::int)->>'type' = 'http' AND t.status <> 'closed')
+          WHERE r.id = @route AND ` + isDestination(`(r.targets->(@target_index::int))`) + ` AND t.status <> 'closed')
     ORDER BY d.due_at DESC LIMIT @limit FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 

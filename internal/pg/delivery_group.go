@@ -3,7 +3,6 @@ package pg
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -282,21 +281,21 @@ func (db *DB) nameTargets(ctx context.Context, tenant eventhook.TenantID, ids []
 	list, err := pgx.CollectRows(rows, db.scanRoute)
 	for _, r := range list {
 		for i, t := range r.Targets {
-			if t.Type == "http" {
-				names[eventhook.Destination{RouteID: r.ID, TargetIndex: i}.ID()] = eventhook.DestinationName{Name: r.Name, Host: hostOf(targetURL(t))}
+			if host, isDestination := destinationHost(t); isDestination {
+				names[eventhook.Destination{RouteID: r.ID, TargetIndex: i}.ID()] = eventhook.DestinationName{Name: r.Name, Host: host}
 			}
 		}
 	}
 	return err
 }
 
-// targetURL returns the URL of an http target.
-func targetURL(t eventhook.Target) string {
-	var s struct{ URL string }
-	if json.Unmarshal(t.Settings, &s) != nil {
-		return ""
+// hostsOf returns the hosts of a list of URLs, separated by commas.
+func hostsOf(urls string) string {
+	var hosts []string
+	for text := range strings.SplitSeq(urls, ",") {
+		hosts = append(hosts, hostOf(strings.TrimSpace(text)))
 	}
-	return s.URL
+	return strings.Join(hosts, ", ")
 }
 
 // hostOf returns the host of a URL, with its port if it has one, in lower case; "" if the text

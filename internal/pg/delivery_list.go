@@ -309,11 +309,11 @@ JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newest
 }
 
 // tenantDestinations is a table expression with the ids of a tenant's destinations: its
-// subscriptions, and the http targets of its routes, with ids as Destination.ID computes them.
-// Other targets yield NULL.
-const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = @tenant
+// subscriptions, and the targets of its routes whose effects are deliveries, with ids as
+// Destination.ID computes them. Other targets yield NULL.
+var tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = @tenant
     UNION ALL
-    SELECT CASE t.target->>'type' WHEN 'http' THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
+    SELECT CASE WHEN ` + isDestination(`t.target`) + ` THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
     FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id
     CROSS JOIN jsonb_array_elements(r.targets) WITH ORDINALITY AS t (target, n)
     CROSS JOIN LATERAL (SELECT substr(sha256(uuid_send(r.id) || int8send(t.n - 1)), 1, 16) AS id) h

@@ -19,7 +19,7 @@ import (
 // exists: while the transaction runs, no partition that it has read can be dropped. Each id
 // comes with its tenant: with a single tenant parameter, the planner would choose to read all
 // deliveries of the tenant while a partition is empty, and would keep that plan. Primary keys.
-const restartDeliveriesSQL = `
+var restartDeliveriesSQL = `
 WITH chosen AS MATERIALIZED (
     SELECT d.tenant_id, d.id, u.due_at
     FROM unnest(@tenants::uuid[], @ids::uuid[], @due_at::timestamptz[]) AS u (tenant_id, id, due_at)
@@ -28,7 +28,7 @@ WITH chosen AS MATERIALIZED (
       AND (d.status = 'dead' OR (d.restarted_at >= @created::timestamptz) IS NOT TRUE)
       AND (d.recoveries >= @max_recoveries::int) IS NOT TRUE
       AND (EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = d.destination_id AND s.status <> 'disabled')
-        OR EXISTS (SELECT FROM eventhook.route r WHERE r.id = d.route_id AND r.targets->(d.target_index::int)->>'type' = 'http'))
+        OR EXISTS (SELECT FROM eventhook.route r WHERE r.id = d.route_id AND ` + isDestination(`(r.targets->(d.target_index::int))`) + `))
       AND EXISTS (SELECT FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, e.id)
         WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id)
     FOR UPDATE OF d SKIP LOCKED

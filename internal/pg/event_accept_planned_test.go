@@ -154,7 +154,7 @@ func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 func TestAnErrorStoresNothingOfABatch(t *testing.T) {
 	f := setUp(t)
 	s := f.insertSubscription()
-	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
+	f.exec(`CREATE FUNCTION eventhook.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken' USING ERRCODE = 'internal_error'; END $$`)
 	f.exec(`CREATE TRIGGER broken BEFORE INSERT ON eventhook.delivery_default FOR EACH ROW EXECUTE FUNCTION eventhook.broken()`)
 	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.allEffects(s)...), {Event: f.event(f.withLease)}}
 	for range 2 {

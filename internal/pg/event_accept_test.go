@@ -215,6 +215,15 @@ func TestARefusedEventDoesNotAffectItsBatch(t *testing.T) {
 	same(t, "the key of a refused event is still free", next.Status, eventhook.EventPending)
 }
 
+func TestATriggerRefusesAnEventAlone(t *testing.T) {
+	f := setUp(t)
+	f.exec(`CREATE FUNCTION eventhook.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$`)
+	f.exec(`CREATE TRIGGER refuse BEFORE INSERT ON eventhook.event_default FOR EACH ROW WHEN (NEW.event_type = 'bad') EXECUTE FUNCTION eventhook.refuse()`)
+	good, bad := f.event(), f.event(func(e *eventhook.Event) { e.EventType = "bad" })
+	f.must(f.db.Accept(t.Context(), arrivals(good, bad)))
+	same(t, "the statuses", []eventhook.EventStatus{good.Status, bad.Status}, []eventhook.EventStatus{eventhook.EventPending, ""})
+}
+
 // While a partition is attached, the database refuses rows on their way to the default
 // partition.
 func TestAcceptWhilePartitionsAreCreated(t *testing.T) {

@@ -237,7 +237,8 @@ WHERE a.status <> 'pending' ORDER BY a.event_id, a.started_at, a.route_id, a.tar
 // event's deliveries are adjacent. Primary key, one partition each. Without OFFSET 0, PostgreSQL, which
 // does not know how many ids the list has, reads all deliveries of a partition once.
 const readRequestsSQL = `
-SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at
+SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at,
+    coalesce(d.status_code, 0)
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, first_id, last_id)
 CROSS JOIN LATERAL (
     SELECT * FROM eventhook.delivery d WHERE d.tenant_id = u.tenant_id AND d.id >= u.first_id AND d.id <= u.last_id OFFSET 0) d
@@ -291,7 +292,7 @@ func (db *DB) collectActions(ctx context.Context, events []*eventhook.Event) (ma
 	for _, r := range requests {
 		for i := range all[r.EventID] {
 			if a := &all[r.EventID][i]; a.IsRequest && a.RouteID == r.RouteID && a.TargetIndex == r.TargetIndex {
-				a.Status, a.Attempts, a.ErrorMessage, a.CompletedAt = r.Status, r.Attempts, r.ErrorMessage, r.CompletedAt
+				a.Status, a.Attempts, a.ErrorMessage, a.CompletedAt = r.statusOf(a.TargetType), r.Attempts, r.ErrorMessage, r.CompletedAt
 			}
 		}
 	}
@@ -313,9 +314,24 @@ func setRequestDefaults(list []eventhook.Action, processed *time.Time, isDeliver
 	}
 }
 
-func scanRequest(r pgx.CollectableRow) (a eventhook.Action, err error) {
+// requestRow is the action of a request, with the status code of its delivery.
+type requestRow struct {
+	eventhook.Action
+	statusCode int
+}
+
+// statusOf returns the status of the action of a target of a type.
+func (r *requestRow) statusOf(targetType string) eventhook.ActionStatus {
+	if r.Status == eventhook.ActionSuccess && r.statusCode == eventhook.StatusExisted && targetType != eventhook.TargetHTTP {
+		return eventhook.ActionSkipped
+	}
+	return r.Status
+}
+
+func scanRequest(r pgx.CollectableRow) (a requestRow, err error) {
 	var status string
-	err = r.Scan((*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.TargetIndex, &status, &a.Attempts, &a.ErrorMessage, &a.CompletedAt)
+	err = r.Scan((*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.TargetIndex, &status, &a.Attempts, &a.ErrorMessage, &a.CompletedAt,
+		&a.statusCode)
 	switch eventhook.DeliveryStatus(status) {
 	case eventhook.DeliverySuccess:
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""

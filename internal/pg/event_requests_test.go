@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // token returns the lease token of a row.
@@ -53,6 +54,25 @@ func TestAnEventThatWaitsForItsRequestsIsNotClaimed(t *testing.T) {
 	actions := f.actions(e)
 	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess})
 	same(t, "completion times", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
+}
+
+// The engine of a workflow already had one with the id.
+func TestARequestThatChangedNothingIsSkipped(t *testing.T) {
+	f := setUp(t)
+	e := f.leasedEvents(1)[0]
+	workflow, promise := requestAction(""), requestAction("")
+	workflow.TargetType, promise.TargetType = eventhook.TargetWorkflow, eventhook.TargetPromise
+	s := f.plan(e, workflow, promise, requestAction(""))
+	f.settle(f.db, s)
+	settled := func(i, code int, status eventhook.DeliveryStatus) {
+		d := f.claimInOrder([]*eventhook.Delivery{s.Actions[i].Effect.Request.Delivery})[0]
+		f.settleDeliveries(f.db, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.Attempt.StatusCode = code }))
+	}
+	settled(0, eventhook.StatusExisted, eventhook.DeliverySuccess)
+	settled(1, 0, eventhook.DeliverySuccess)
+	settled(2, eventhook.StatusExisted, eventhook.DeliverySuccess) // 208 Already Reported of HTTP
+	same(t, "event", f.storedEvent(e).Status, eventhook.EventDelivered)
+	same(t, "actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSkipped, eventhook.ActionSuccess, eventhook.ActionSuccess})
 }
 
 func TestARetryKeepsTheActionsOfEarlierTries(t *testing.T) {

@@ -62,11 +62,12 @@ SELECT count(*), min(due_at) FROM (
     SELECT tenant_id, due_at FROM eventhook.event WHERE due_at <= @now ORDER BY due_at LIMIT @bound) e
 WHERE tenant_id = @tenant`
 
-// httpTargetsSQL lists the http targets of a tenant's routes. Indexes source_tenant and route_source.
-const httpTargetsSQL = `
+// sendingTargetsSQL lists the targets of a tenant's routes whose effects are deliveries. Indexes
+// source_tenant and route_source.
+var sendingTargetsSQL = `
 SELECT r.id, x.n - 1 FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id
 CROSS JOIN LATERAL jsonb_array_elements(r.targets) WITH ORDINALITY AS x (target, n)
-WHERE s.tenant_id = $1 AND x.target->>'type' = 'http' LIMIT $2`
+WHERE s.tenant_id = $1 AND ` + isDestination(`x.target`) + ` LIMIT $2`
 
 // tenantDeliveriesSQL counts the open deliveries of a tenant to its subscriptions and to the
 // destinations @targets of its routes. The oldest is among those that should be sent now. Indexes
@@ -100,7 +101,7 @@ func (r *overviewReader) tenantQueues(ctx context.Context) error {
 	if r.x.Queues.Events, err = r.queue(ctx, tenantEventsSQL, args); err != nil {
 		return err
 	}
-	targets, err := r.httpTargets(ctx)
+	targets, err := r.sendingTargets(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,9 +110,9 @@ func (r *overviewReader) tenantQueues(ctx context.Context) error {
 	return err
 }
 
-// httpTargets returns the destinations of up to 1000 http targets.
-func (r *overviewReader) httpTargets(ctx context.Context) ([][16]byte, error) {
-	rows, err := r.db.lists.Query(ctx, httpTargetsSQL, r.tenantID(), destinationsPerCount)
+// sendingTargets returns up to 1000 targets whose effects are deliveries.
+func (r *overviewReader) sendingTargets(ctx context.Context) ([][16]byte, error) {
+	rows, err := r.db.lists.Query(ctx, sendingTargetsSQL, r.tenantID(), destinationsPerCount)
 	if err != nil {
 		return nil, err
 	}

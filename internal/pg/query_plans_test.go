@@ -50,7 +50,7 @@ var frequentStatements = map[string]struct {
 	"work queues":            {workQueuesSQL, 0},
 	"events of a tenant":     {tenantEventsSQL, 0},
 	"deliveries of a tenant": {tenantDeliveriesSQL, 0},
-	"http targets":           {httpTargetsSQL, 2},
+	"sending targets":        {sendingTargetsSQL, 2},
 	"failing subscriptions":  {disabledSQL, 0},
 	"dead deliveries":        {deadDeliveriesSQL, 0},
 	"dead executions":        {deadExecutionsSQL, 0},

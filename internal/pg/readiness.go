@@ -41,6 +41,12 @@ func (db *DB) Fit() error {
 	return db.KeysFit()
 }
 
+// Unreached makes Fit return an error until the schema was read. It is for an instance that started
+// while the database could not be reached.
+func (db *DB) Unreached() {
+	db.schemaErr.Store(&eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the database has not been reached since the start"})
+}
+
 // readSchemaSQL reads one row. It has no release if the schema is older than the table.
 const readSchemaSQL = `SELECT m.version, m.dirty, coalesce(r.newest, 0), coalesce(r.previous, 0),
     current_setting('transaction_read_only') = 'on'

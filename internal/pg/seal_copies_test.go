@@ -22,6 +22,11 @@ var opens = map[sealedColumn]func(f *fixture, row, tenant [16]byte) bool{
 		f.must(err)
 		return !s.Verifier.IsZero()
 	},
+	sourceConsumeSecrets: func(f *fixture, row, tenant [16]byte) bool {
+		s, err := f.db.Source(f.Context(), tenant, queryValue[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
+		f.must(err)
+		return !s.Verifier.IsZero() && !s.Consume.Secrets.IsZero()
+	},
 	learnedSecret: func(f *fixture, row, tenant [16]byte) bool {
 		s, err := f.db.Source(f.Context(), tenant, queryValue[string](f, `SELECT slug FROM eventhook.source WHERE id = $1`, row))
 		f.must(err)
@@ -56,6 +61,9 @@ func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 	for _, slug := range []string{"acme", "umbrella"} {
 		c := acmeWithTargets(secretTarget("a.example", slug))
 		c.Slug = slug
+		for i := range c.Sources {
+			c.Sources[i].Consume = queueOf(slug)
+		}
 		second := c.Sources[0].Routes[0]
 		second.Name = "second"
 		c.Sources[0].Routes = append(c.Sources[0].Routes, second)

@@ -189,13 +189,14 @@ type sealedColumn struct{ table, key, column string }
 
 var (
 	sourceVerifier       = sealedColumn{"source", "id", "verifier"}
+	sourceConsumeSecrets = sealedColumn{"source", "id", "consume_secrets"}
 	learnedSecret        = sealedColumn{"learned_secret", "source_id", "secret"}
 	routeTargetSecrets   = sealedColumn{"route", "id", "target_secrets"}
 	subscriptionsSecrets = sealedColumn{"subscription", "id", "secrets"}
 )
 
 // sealedColumns lists all columns of sealed texts. A test finds columns that are missing here.
-var sealedColumns = []sealedColumn{sourceVerifier, learnedSecret, routeTargetSecrets, subscriptionsSecrets}
+var sealedColumns = []sealedColumn{sourceVerifier, sourceConsumeSecrets, learnedSecret, routeTargetSecrets, subscriptionsSecrets}
 
 func (c sealedColumn) String() string { return c.table + "." + c.column }
 

@@ -275,7 +275,9 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 
 func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f := setUp(t)
-	f.apply(acmeWithTargets(secretTarget("a.example", "x")))
+	c := acmeWithTargets(secretTarget("a.example", "x"))
+	c.Sources = append(c.Sources, eventhook.SourceConfig{Source: eventhook.Source{Slug: "queue", Name: "Queue", Consume: queueOf("x")}})
+	f.apply(c)
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)

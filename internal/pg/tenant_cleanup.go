@@ -18,7 +18,8 @@ const (
 	cleanupPage    = 1000 // rows that one transaction reads
 	cleanupBatches = 50   // transactions per claim; then other tenants have their share
 	// lateWrites is how long after the closing rows may still be added by requests that
-	// other instances had accepted before.
+	// other instances had accepted before. A log of webhooks may keep events for longer: it asks
+	// ClosedTenants before it stores them.
 	lateWrites = 30 * time.Second
 )
 

@@ -116,6 +116,31 @@ func TestClosingEndsWorkThatWasWrittenLate(t *testing.T) {
 	same(t, "open work", f.counts(openWorkSQL), map[string]int{})
 }
 
+// A log of webhooks asks for them before it stores events.
+func TestClosedTenants(t *testing.T) {
+	f := setUp(t)
+	asked := []eventhook.TenantID{f.tenant, eventhook.NewID[eventhook.Tenant](f.clock.Now())}
+	want := func(claim string, want map[eventhook.TenantID]bool) {
+		t.Helper()
+		got, err := f.db.ClosedTenants(t.Context(), asked)
+		f.must(err)
+		same(t, claim, got, want)
+	}
+	want("an open one and one that does not exist", map[eventhook.TenantID]bool{})
+	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
+	f.must(err)
+	want("a closed one", map[eventhook.TenantID]bool{f.tenant: true})
+	_, err = f.db.PurgeTenant(t.Context(), operator, "acme")
+	f.must(err)
+	f.cleanUp(f.db)
+	f.clock.Advance(lateWrites)
+	f.cleanUp(f.db)
+	c, err := f.db.TenantCleanup(t.Context(), f.tenant)
+	f.must(err)
+	same(t, "the purge has ended", c.PurgeCompletedAt != nil, true)
+	want("a purged one", map[eventhook.TenantID]bool{f.tenant: true})
+}
+
 func TestAPurgeDeletesWorkThatWasWrittenLate(t *testing.T) {
 	f := setUp(t)
 	_, err := f.db.CloseTenant(t.Context(), operator, "acme")

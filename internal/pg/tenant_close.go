@@ -13,7 +13,7 @@ import (
 // ids, and end the open ones. @after is the last id of the previous page. Each statement
 // returns the last id of the page and the ended rows. Lock order: rows by id.
 
-// endEventsSQL ends events that wait for processing, a retry, or requests of http targets.
+// endEventsSQL ends events that wait for processing, a retry, or deliveries to targets of routes.
 // Primary key.
 const endEventsSQL = `
 WITH page AS MATERIALIZED (

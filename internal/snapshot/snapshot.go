@@ -22,6 +22,7 @@ import (
 type Cache[K comparable, V any] struct {
 	load      func(context.Context, K) (V, error)
 	maxAge    time.Duration
+	ageOf     func(V) time.Duration // nil if all results have maxAge
 	now       func() time.Time
 	weigh     func(V) int // nil if only the number of values is limited
 	maxWeight int         // of all values together
@@ -38,6 +39,7 @@ type entry[V any] struct {
 	value    V
 	err      error
 	loadedAt time.Time
+	maxAge   time.Duration
 	weight   int
 }
 
@@ -79,6 +81,11 @@ func NewWeighed[K comparable, V any](size int, weigh func(V) int, maxAge time.Du
 	return c
 }
 
+// LimitAge makes the maximum age of a result that of ageOf, or that of New if it is lower. ageOf gets
+// the value that the load returned, also with an error of KindNotFound. Call LimitAge before the first
+// Get.
+func (c *Cache[K, V]) LimitAge(ageOf func(V) time.Duration) { c.ageOf = ageOf }
+
 // Get returns the value of a key from the cache, or loads it. If the load fails, Get returns
 // the cached value, however old, or else the error of the load. It returns the error of ctx if
 // ctx ends first.
@@ -118,10 +125,10 @@ func (c *Cache[K, V]) IsKnown(key K) bool {
 	return ok
 }
 
-// fresh returns the entry of a key if it is younger than maxAge.
+// fresh returns the entry of a key if it is younger than its maximum age.
 func (c *Cache[K, V]) fresh(key K) (entry[V], bool) {
 	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
-		if e, ok := cache.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
+		if e, ok := cache.Get(key); ok && c.now().Sub(e.loadedAt) < e.maxAge {
 			return e, true
 		}
 	}
@@ -177,17 +184,24 @@ func (c *Cache[K, V]) finish(key K, done *loading[V]) {
 	switch {
 	case done.err != nil && !absent && known:
 		done.value, done.err = old.value, nil
-		old.loadedAt = c.now().Add(min(retryAfter, c.maxAge) - c.maxAge)
+		old.loadedAt, old.maxAge = c.now(), min(retryAfter, c.maxAge)
 		c.store(key, old)
 	case done.invalidated:
 		// The load may have read the state before the change, so it is not stored.
 	case absent:
 		c.found.Remove(key)
-		c.absent.Add(key, entry[V]{err: done.err, loadedAt: c.now()})
+		c.absent.Add(key, entry[V]{err: done.err, loadedAt: c.now(), maxAge: c.maxAgeOf(done.value)})
 	case done.err == nil:
 		c.absent.Remove(key)
-		c.store(key, entry[V]{value: done.value, loadedAt: c.now()})
+		c.store(key, entry[V]{value: done.value, loadedAt: c.now(), maxAge: c.maxAgeOf(done.value)})
 	}
+}
+
+func (c *Cache[K, V]) maxAgeOf(v V) time.Duration {
+	if c.ageOf == nil {
+		return c.maxAge
+	}
+	return min(c.ageOf(v), c.maxAge)
 }
 
 // store caches a value. If values have weights, it evicts the least recently used ones until

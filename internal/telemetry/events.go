@@ -42,7 +42,7 @@ func newEventMetrics(r *registry) eventMetrics {
 			Look:   "`failed` or `dead` rises: routes fail. `unrouted` rises: no route matches.",
 			Labels: []Label{{Name: "status", Values: []string{"delivered", "unrouted", "failed", "dead"}}}}),
 		received: r.latency(Family{Name: "received_to_settled_seconds",
-			Help: "Time from the receipt of a webhook to the commit of its first plan: its status is written and its effects are stored. For an event that is planned before its commit, this is that commit. Later retries of failed actions, attempts of http targets and events that a person reprocesses are not included.",
+			Help: "Time from the receipt of a webhook to the commit of its first plan: its status is written and its effects are stored. For an event that is planned before its commit, this is that commit. Later retries of failed actions, attempts of deliveries and events that a person reprocesses are not included.",
 			Look: "effects of webhooks are late. Deliveries, which a plan stores, have `delivery_delay_seconds`."}),
 		planned: r.counter(Family{Name: "events_planned_before_commit_total", Help: "Events that were stored together with their effects.",
 			Look: "events take longer: compare it with `events_settled_total`. All other events are planned after their commit."}),
@@ -54,7 +54,7 @@ func newEventMetrics(r *registry) eventMetrics {
 			Look: "it rises: instances are overloaded or stop for longer than `EVENTHOOK_LEASE_SECONDS`."}),
 		actions: r.counterVec(Family{Name: "actions_total", Help: "Completed actions, by target type and status.",
 			Look:   "routes fail: the target type says where.",
-			Labels: []Label{{Name: "target_type", Values: targets.Types(), Open: "unknown types, at most 50, then `other`"}, {Name: "status", Values: []string{"success", "failed"}}}}),
+			Labels: []Label{{Name: "target_type", Values: targets.Types(), Open: "unknown types, at most 50, then `other`"}, {Name: "status", Values: []string{"success", "failed", "skipped"}}}}),
 		work: r.counters(Family{Name: "executions_total",
 			Help:   "Executions by the act of a worker: claimed, completed, failed (and retried), dead (failed finally), suspended, or started through the API.",
 			Look:   "workers seem idle or failing.",
@@ -81,7 +81,7 @@ func (m *Metrics) Evaluated(place cpushare.Place, outcome cpushare.Outcome) {
 }
 
 // Settled counts a batch of events that the processor settled, and their actions. Events
-// that are still processing and actions of http targets are counted when their deliveries
+// that are still processing and actions whose effects are deliveries are counted when their deliveries
 // are settled.
 func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	m.events.settleTime.Observe(took.Seconds())

@@ -30,7 +30,7 @@ type Management struct {
 }
 
 // NewManagement returns the handler. ping returns nil if the instance can work. If it
-// returns an eventhook.Error, /health/ready shows the error's message. info returns the answer
+// returns an eventhook.Error, /health/ready shows the error's message, and with an OutageError it names the outage. info returns the answer
 // of /info.
 func NewManagement(metrics *Metrics, ping func(context.Context) error, info func() map[string]any) *Management {
 	return &Management{Log: slog.New(slog.DiscardHandler), metrics: metrics, ping: ping, info: info}
@@ -67,31 +67,48 @@ func (m *Management) Handler() http.Handler {
 }
 
 func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
-	status, code := m.status(r.Context()), http.StatusOK
+	status, outage := m.status(r.Context())
+	code, answer := http.StatusOK, map[string]string{"status": status}
 	if status != ready {
 		code = http.StatusServiceUnavailable
 	}
-	writeJSON(w, code, map[string]string{"status": status})
+	if outage != "" {
+		answer["outage"] = outage
+	}
+	writeJSON(w, code, answer)
 }
+
+// OutageError is the error of ping in an outage in which the instance still does its work.
+type OutageError struct{ Outage string }
+
+func (d *OutageError) Error() string { return d.Outage }
 
 const ready = "ready"
 
-// status returns ready, or the reason why the instance is not ready.
-func (m *Management) status(ctx context.Context) string {
+// status returns ready, or the reason why the instance is not ready. outage names an outage in which
+// it is ready.
+func (m *Management) status(ctx context.Context) (status, outage string) {
 	const timeout = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if m.stopping.Load() {
-		return "stopping"
+		return "stopping", ""
 	}
-	if err := m.ping(ctx); err != nil {
-		return reason(err)
+	err := m.ping(ctx)
+	if d, ok := errors.AsType[*OutageError](err); ok {
+		return ready, d.Outage
 	}
-	return ready
+	if err != nil {
+		return reason(err), ""
+	}
+	return ready, ""
 }
 
 // IsReady reports whether /health/ready answers 200. It returns within 2 seconds.
-func (m *Management) IsReady() bool { return m.status(context.Background()) == ready }
+func (m *Management) IsReady() bool {
+	status, _ := m.status(context.Background())
+	return status == ready
+}
 
 // reason returns the message of an error for users.
 func reason(err error) string {

@@ -20,23 +20,26 @@ import (
 
 // Metrics has the Prometheus metrics of an instance. Safe for concurrent use.
 type Metrics struct {
-	registry *registry
-	now      func() time.Time
-	sampled  func(*eventhook.Event) string // nil: no trace is sampled
-	ingest   ingestMetrics
-	events   eventMetrics
-	outbound outboundMetrics
-	agents   agentDeliveryMetrics
-	queues   queueMetrics
-	database databaseMetrics
-	process  processMetrics
-	tenants  *tenantMetrics
+	registry  *registry
+	now       func() time.Time
+	sampled   func(*eventhook.Event) string // nil: no trace is sampled
+	ingest    ingestMetrics
+	ingestLog ingestLogMetrics
+	consumers map[string]*reading
+	events    eventMetrics
+	outbound  outboundMetrics
+	agents    agentDeliveryMetrics
+	queues    queueMetrics
+	database  databaseMetrics
+	process   processMetrics
+	tenants   *tenantMetrics
 }
 
 // NewMetrics returns the metrics.
 func NewMetrics() *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
-	m := &Metrics{registry: r, now: time.Now, ingest: newIngestMetrics(r), events: newEventMetrics(r), outbound: newOutboundMetrics(r), agents: newAgentDeliveryMetrics(r),
+	m := &Metrics{registry: r, now: time.Now, ingest: newIngestMetrics(r), ingestLog: newIngestLogMetrics(r), consumers: newConsumerMetrics(r),
+		events: newEventMetrics(r), outbound: newOutboundMetrics(r), agents: newAgentDeliveryMetrics(r),
 		queues: newQueueMetrics(r), database: newDatabaseMetrics(r), process: newProcessMetrics(r), tenants: newTenantMetrics(r)}
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// outboundMetrics count published events, deliveries to subscribers and http targets, and the
+// outboundMetrics count published events, deliveries to subscribers and targets of routes, and the
 // states of subscriptions.
 type outboundMetrics struct {
 	published      prometheus.Counter
@@ -66,8 +67,8 @@ func (m *outboundMetrics) declareDeliveries(r *registry) {
 		Help: "Time from the moment at which a delivery attempt was due to its start: the gateway's own share of the latency. Backoffs, circuit breakers, rate limits and the order of a subscription are not included.",
 		Look: "deliveries are late. If this metric is low, the receivers are slow."})
 	m.attempts = r.histograms(Family{Name: "delivery_attempt_seconds", Help: "Duration of one delivery attempt, by outcome: success or the class of the failure.",
-		Look:   "deliveries fail: `dns`, `connect` and `tls` for all receivers mean a fault of the gateway's network.",
-		Labels: []Label{{Name: "outcome", Values: []string{"success", "dns", "connect", "tls", "timeout", "http_4xx", "http_5xx", "http", "blocked", "closed", "transform"}}}},
+		Look:   "deliveries fail: `dns`, `connect` and `tls` for all receivers mean a fault of the gateway's network. `refused` and `auth`: a broker or Temporal does not take the message or the credentials.",
+		Labels: []Label{{Name: "outcome", Values: []string{"success", "dns", "connect", "tls", "timeout", "http_4xx", "http_5xx", "http", "blocked", "closed", "refused", "auth", "transform"}}}},
 		prometheus.ExponentialBuckets(0.001, 2, 17))
 	m.deliveries = r.counters(Family{Name: "deliveries_settled_total", Help: "Settled attempts at deliveries, by the status of the delivery afterwards: success, failed (a retry is scheduled) or dead.",
 		Look: "subscribers miss events.", Labels: []Label{{Name: "status", Values: deliveryStatuses}}})
@@ -88,9 +89,9 @@ func (m *outboundMetrics) declareDeliveries(r *registry) {
 
 func (m *outboundMetrics) declareSubscriptions(r *registry) {
 	r.section("Subscriptions, outages and replays")
-	m.breakers = r.gaugeReading(Family{Name: "breakers_open", Help: "Subscriptions and http targets whose circuit breaker is open in this instance: they get probes only.",
+	m.breakers = r.gaugeReading(Family{Name: "breakers_open", Help: "Subscriptions and targets of routes whose circuit breaker is open in this instance: they get probes only.",
 		Look: "`parked{reason=\"breaker\"}` grows: receivers are down."})
-	m.tracked = r.gaugeReading(Family{Name: "breakers", Help: "Subscriptions and http targets that this instance has sent to in the last 10 minutes: each has a circuit breaker, open or closed.",
+	m.tracked = r.gaugeReading(Family{Name: "breakers", Help: "Subscriptions and targets of routes that this instance has sent to in the last 10 minutes: each has a circuit breaker, open or closed.",
 		Look: "`breakers_open` rises: the share of receivers that fail."})
 	m.disabled = r.counters(Family{Name: "subscriptions_disabled_total", Help: "Subscriptions that were disabled, by the reason: failures (too many dead deliveries), gone (the receiver answered 410), person or tenant_closed.",
 		Look: "a subscriber gets nothing any more.", Labels: []Label{{Name: "reason", Values: []string{"failures", "gone", "person", "tenant_closed"}}}})
@@ -152,7 +153,7 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 			m.events.deadLetters.of(deadEvent).Inc()
 		}
 		if status, ended := actionStatus(s); ended {
-			m.events.actions.WithLabelValues(httpTarget, string(status)).Inc()
+			m.events.actions.WithLabelValues(m.targetLabel(s), string(status)).Inc()
 		}
 	}
 	m.events.deadLetters.of(deadDelivery).Add(float64(states[eventhook.DeliveryDead]))
@@ -189,8 +190,11 @@ func (m *Metrics) ReplayEnded(status eventhook.ReplayStatus) {
 	m.outbound.replays.of(string(status)).Inc()
 }
 
-// httpTarget is the type of the targets whose actions are deliveries.
-const httpTarget = "http"
+// targetLabel returns the label of a settlement's target. The type of a target that was deleted is not
+// known.
+func (m *Metrics) targetLabel(s *outbound.DeliverySettlement) string {
+	return m.events.targets.label(cmp.Or(s.TargetType, other))
+}
 
 // actionStatus returns the status of the action that a settlement completes. ended is false
 // if it completes no action.
@@ -198,10 +202,12 @@ func actionStatus(s *outbound.DeliverySettlement) (status eventhook.ActionStatus
 	switch {
 	case !s.Delivery.IsOfRoute() || s.Status == eventhook.DeliveryFailed:
 		return "", false
-	case s.Status == eventhook.DeliverySuccess:
-		return eventhook.ActionSuccess, true
+	case s.Status != eventhook.DeliverySuccess:
+		return eventhook.ActionFailed, true
+	case s.Attempt != nil && s.Attempt.StatusCode == eventhook.StatusExisted && s.TargetType != eventhook.TargetHTTP:
+		return eventhook.ActionSkipped, true
 	}
-	return eventhook.ActionFailed, true
+	return eventhook.ActionSuccess, true
 }
 
 // DispatcherLoad has the numbers of deliveries in a dispatcher's memory: waiting, being

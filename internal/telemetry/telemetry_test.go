@@ -145,9 +145,21 @@ func TestActsChangeTheirMetrics(t *testing.T) {
 		}, map[string]float64{`deliveries_settled_total{status="success"}`: 1, "deliveries_settle_seconds_count": 1,
 			"received_to_delivered_seconds_sum": 3, "received_to_delivered_seconds_count": 1}},
 		{"a dead delivery of a route", func(m *telemetry.Metrics) {
-			m.SettledDeliveries([]*outbound.DeliverySettlement{{Delivery: &eventhook.Delivery{RouteID: eventhook.RouteID{1}}, Status: eventhook.DeliveryDead, EventStatus: eventhook.EventDead}}, 0, 0)
+			m.SettledDeliveries([]*outbound.DeliverySettlement{{Delivery: &eventhook.Delivery{RouteID: eventhook.RouteID{1}}, TargetType: "kafka", Status: eventhook.DeliveryDead, EventStatus: eventhook.EventDead}}, 0, 0)
 		}, map[string]float64{`deliveries_settled_total{status="dead"}`: 1, `dead_letters_total{kind="delivery"}`: 1, `dead_letters_total{kind="event"}`: 1,
-			`events_settled_total{status="dead"}`: 1, `actions_total{status="failed",target_type="http"}`: 1, "deliveries_settle_seconds_count": 1}},
+			`events_settled_total{status="dead"}`: 1, `actions_total{status="failed",target_type="kafka"}`: 1, "deliveries_settle_seconds_count": 1}},
+		{"a workflow that Temporal had already", func(m *telemetry.Metrics) {
+			existed := &eventhook.Attempt{StatusCode: eventhook.StatusExisted}
+			m.SettledDeliveries([]*outbound.DeliverySettlement{
+				{Delivery: &eventhook.Delivery{RouteID: eventhook.RouteID{1}}, TargetType: "workflow", Status: eventhook.DeliverySuccess, Attempt: existed, IsUncounted: true},
+				{Delivery: &eventhook.Delivery{RouteID: eventhook.RouteID{1}}, TargetType: "http", Status: eventhook.DeliverySuccess, Attempt: existed, IsUncounted: true},
+			}, 0, 0)
+		}, map[string]float64{`deliveries_settled_total{status="success"}`: 2, `actions_total{status="skipped",target_type="workflow"}`: 1,
+			`actions_total{status="success",target_type="http"}`: 1, "deliveries_settle_seconds_count": 1}},
+		{"an action of a target that was deleted", func(m *telemetry.Metrics) {
+			m.SettledDeliveries([]*outbound.DeliverySettlement{{Delivery: &eventhook.Delivery{RouteID: eventhook.RouteID{1}}, Status: eventhook.DeliveryDead}}, 0, 0)
+		}, map[string]float64{`deliveries_settled_total{status="dead"}`: 1, `dead_letters_total{kind="delivery"}`: 1, `actions_total{status="failed",target_type="other"}`: 1,
+			"deliveries_settle_seconds_count": 1}},
 		{"a dead execution", func(m *telemetry.Metrics) { m.Worked("dead", 1) }, map[string]float64{`executions_total{act="dead"}`: 1, `dead_letters_total{kind="execution"}`: 1}},
 
 		{"an event whose request is pending", func(m *telemetry.Metrics) {

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"net/url"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -16,19 +17,39 @@ var _ send.Tracer = (*Tracer)(nil)
 // Attempted implements send.Tracer. It records an attempt whose trace is sampled, and one that has
 // failed in any case.
 func (t *Tracer) Attempted(a send.Attempted) {
-	e := a.Delivery.Event
-	of := traceOfEvent(e)
-	if !t.sampler(of, e.TraceFlags()) && (a.Result.Succeeded() || !t.takesFailure()) {
+	name := "deliver to subscription"
+	if a.Delivery.IsOfRoute() {
+		name = "deliver to http target"
+	}
+	if s, isTaken := t.attempt(name, a.Delivery, a.Attempt, a.Result); isTaken {
+		s.addExchange(a)
+		t.record(s)
+	}
+}
+
+// Sent implements brokers.Tracer. It records an attempt to send a message to a broker, or a request to
+// Temporal, as Attempted does. server may be a list of servers, the first of which is recorded.
+func (t *Tracer) Sent(d *eventhook.Delivery, attempt int, server string, result eventhook.Attempt) {
+	s, isTaken := t.attempt("deliver to message target", d, attempt, result)
+	if !isTaken {
 		return
 	}
-	s := span{name: "deliver to subscription", kind: trace.SpanKindClient, trace: of, id: newSpan(), parent: trace.SpanID(e.Span()),
-		began: a.Result.StartedAt, ended: a.Result.StartedAt.Add(a.Result.Duration)}
-	if a.Delivery.IsOfRoute() {
-		s.name = "deliver to http target"
-	}
-	s.attributes = append(eventAttributes(e), deliveryAttributes(a.Delivery, a.Attempt)...)
-	s.addExchange(a)
+	first, _, _ := strings.Cut(server, ",")
+	s.attributes = append(s.attributes, addressAttributes(first)...)
+	s.failure = errorType(result)
 	t.record(s)
+}
+
+// attempt returns the span of an attempt, and false if it is not recorded.
+func (t *Tracer) attempt(name string, d *eventhook.Delivery, attempt int, result eventhook.Attempt) (s span, isTaken bool) {
+	e := d.Event
+	of := traceOfEvent(e)
+	if !t.sampler(of, e.TraceFlags()) && (result.Succeeded() || !t.takesFailure()) {
+		return span{}, false
+	}
+	return span{name: name, kind: trace.SpanKindClient, trace: of, id: newSpan(), parent: trace.SpanID(e.Span()),
+		began: result.StartedAt, ended: result.StartedAt.Add(result.Duration),
+		attributes: append(eventAttributes(e), deliveryAttributes(d, attempt)...)}, true
 }
 
 func deliveryAttributes(d *eventhook.Delivery, attempt int) []attribute.KeyValue {

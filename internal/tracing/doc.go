@@ -9,6 +9,7 @@
 //	      └─ deliver to subscription                   client: one attempt; the receiver continues it
 //	   └─ settle promise
 //	└─ deliver to http target                          client: one attempt; the receiver continues it
+//	└─ deliver to message target                       client: one attempt at a broker or Temporal
 //
 // A batch commits events of many traces, so the span commit events is in a trace of its own and
 // has links to the spans store event. A request to the API that publishes events or starts work is

@@ -72,6 +72,9 @@ func TestFailuresAreLimited(t *testing.T) {
 		"attempts, not sampled": {never, func(x *Tracer) {
 			x.Attempted(send.Attempted{Delivery: d, Attempt: 1, Result: eventhook.Attempt{ErrorClass: eventhook.ErrorHTTP5xx, StatusCode: http.StatusBadGateway}})
 		}},
+		"attempts at brokers, not sampled": {never, func(x *Tracer) {
+			x.Sent(d, 1, "nats.example:4222", eventhook.Attempt{ErrorClass: eventhook.ErrorRefused})
+		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			collector := &fakeCollector{}

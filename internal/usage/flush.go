@@ -37,8 +37,12 @@ func (m *Meter) Flush(ctx context.Context) error {
 
 // syncNow writes the counts of a tenant and reads its totals, if isNeeded still returns true
 // after the running flush has ended. It waits up to writeTimeout. If it fails, nothing
-// changes; the event that caused it will probably not be stored either.
+// changes. It does nothing for failedPause after a flush has failed: a log may accept events while the
+// database is down, and they must not wait for it.
 func (m *Meter) syncNow(t *tenant, isNeeded func() bool) {
+	if m.isPaused() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	release, err := m.acquireFlush(ctx)
@@ -46,13 +50,19 @@ func (m *Meter) syncNow(t *tenant, isNeeded func() bool) {
 		return
 	}
 	defer release()
-	if !isNeeded() {
+	if !isNeeded() || m.isPaused() { // the flush for which this call waited has failed
 		return
 	}
 	if err := m.flush(ctx, []*tenant{t}); err != nil {
 		m.log.Warn("the usage of a tenant could not be written", "error", err)
 	}
 }
+
+// failedPause is how long events do not wait for the database after a flush has failed. The next flush of Run
+// has failed before it ends.
+const failedPause = 2 * writeTimeout
+
+func (m *Meter) isPaused() bool { return m.now().UnixNano() < m.noSyncUntil.Load() }
 
 // readNow reads the totals of a tenant unless they were read within the interval. It also
 // reads the totals of the other waiting tenants: when all sources are reloaded at once, each
@@ -104,13 +114,14 @@ func (m *Meter) waitingTenants(first *tenant) []*tenant {
 }
 
 // flush writes the counts of the tenants and reads the totals of tenants with a quota. If it
-// fails, the tenants are due again. The caller must have acquired the flush.
+// fails, the tenants are due again, and syncNow pauses. The caller must have acquired the flush.
 func (m *Meter) flush(ctx context.Context, list []*tenant) error {
 	err := m.write(ctx, list)
 	if err == nil {
 		err = m.readTotals(ctx, slices.DeleteFunc(slices.Clone(list), func(t *tenant) bool { return !t.hasQuota.Load() }))
 	}
 	if err != nil {
+		m.noSyncUntil.Store(m.now().Add(failedPause).UnixNano())
 		for _, t := range list {
 			m.dueTenants.add(t)
 		}

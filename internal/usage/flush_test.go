@@ -99,6 +99,24 @@ func TestTheQuotaHoldsWhileTotalsCannotBeRead(t *testing.T) {
 	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 10, Bytes: 100}})
 }
 
+// A log accepts events while the database is down.
+func TestEventsDoNotWaitForADatabaseThatHasFailed(t *testing.T) {
+	r := newFixture(t)
+	a := r.open(r.meter, newSource(perDay(1000)))
+	tried := 0
+	r.store.FailReads(errDown)
+	r.store.OnRead(func() { tried++ })
+	r.wantTaken(a, 100, 1, 100)
+	same(t, "reads for 100 events", tried, 1)
+	r.clock.Advance(10*time.Second - 1)
+	r.wantTaken(a, 1, 1, 1)
+	same(t, "reads before 10 s", tried, 1)
+	r.clock.Advance(1)
+	r.wantTaken(a, 100, 1, 100)
+	same(t, "reads after 10 s", tried, 2)
+	r.wantTaken(a, 1000, 1, 799) // the quota holds
+}
+
 func TestWithoutCountsNothingIsWritten(t *testing.T) {
 	r := newFixture(t)
 	a := r.open(r.meter, newSource(eventhook.Quota{}))

@@ -12,7 +12,8 @@
 // can exceed its quota by two percent, or by 10 events or 1 MiB if that is more, for each
 // instance beyond the first.
 //
-// If a write fails, the counts stay in memory and are written later. A crash loses the
+// If a write fails, the counts stay in memory and are written later. Meanwhile a quota is checked against the
+// totals that were read last, and the counts of this instance. A crash loses the
 // counts since the last write, which is about a second, and two for the counts of minutes.
 package usage
 
@@ -21,6 +22,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -56,6 +58,8 @@ type Meter struct {
 
 	tenants   *lru.Cache[eventhook.TenantID, *tenant]
 	flushSlot chan struct{} // holds a token while counts are written or totals read
+	// noSyncUntil is the time in Unix nanoseconds until which syncNow does nothing.
+	noSyncUntil atomic.Int64
 
 	dueTenants dueList[*tenant]
 	dueSources dueList[*source]

@@ -20,6 +20,17 @@ var _ send.TargetRequests = (*targets.HTTP)(nil)
 
 const targetSecret = "Bearer t0ken-7f3a9c"
 
+// compiled returns an http target.
+func compiled(t *testing.T, of eventhook.Target) *targets.HTTP {
+	t.Helper()
+	x, err := targets.New(of, targets.Deps{})
+	requests, isHTTP := x.(*targets.HTTP)
+	if !isHTTP {
+		t.Fatalf("got %T, %v", x, err)
+	}
+	return requests
+}
+
 // newTarget returns the transport of a route's first target, which is sent to url.
 func newTarget(t *testing.T, route eventhook.RouteID, url string, c send.Client) *send.TargetTransport {
 	t.Helper()
@@ -28,10 +39,7 @@ func newTarget(t *testing.T, route eventhook.RouteID, url string, c send.Client)
 		t.Fatal(faults)
 	}
 	of.RouteID = route
-	requests, err := targets.NewHTTP(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := compiled(t, of)
 	transport, err := send.NewTargetTransport(requests, send.Deps{Client: c, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -95,10 +103,7 @@ func TestATargetAuthenticates(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	requests, err := targets.NewHTTP(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := compiled(t, of)
 	client := egress.New(egress.Policy{AllowPrivate: true})
 	to, err := send.NewTargetTransport(requests, send.Deps{Client: client, Authenticator: auth.New(auth.Deps{Client: client, Now: time.Now}), Now: time.Now})
 	if err != nil {

@@ -12,6 +12,7 @@ func (s *scene) sources(at string) []shown {
 		{name: "sources", path: at},
 		{name: "source-choose", path: at + "/new"},
 		{name: "source-new", path: github, template: "source_new"},
+		{name: "source-new-broker", path: at + "/new?consume=kafka", template: "source_new", hasNoImage: true},
 		{name: "source-secret", path: github, template: "source_secret", steps: func(p *browsertest.Page) {
 			p.Fill("#f-slug", "releases")
 			p.ClickName("Generate the secret and create")
@@ -34,6 +35,14 @@ func (s *scene) routes(at string) []shown {
 	return []shown{
 		{name: "routes", path: at},
 		{name: "route-new", path: at + "/new"},
+		{name: "route-new-broker", path: at + "/new", hasNoImage: true, steps: func(p *browsertest.Page) {
+			p.Choose("#add-type", "nats")
+			p.ClickName("Add a target")
+			p.WaitText("fieldset + fieldset legend", "nats")
+			p.Choose("#add-type", "workflow on Temporal")
+			p.ClickName("Add a target")
+			p.WaitText("fieldset + fieldset + fieldset legend", "workflow on Temporal")
+		}},
 		{name: "route", path: at + "/" + s.route, steps: func(p *browsertest.Page) {
 			p.ClickName("Backtest the last 1 000 events")
 			p.WaitText("#backtest", "Would have matched")

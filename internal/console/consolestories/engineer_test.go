@@ -23,7 +23,7 @@ type engineer struct {
 }
 
 // TestEngineer finds a customer's event by its payload, sees the 500 of the customer's endpoint, and
-// replays the outage.
+// replays the outage. Then the engineer sets up a source that consumes messages, whose broker cannot be reached.
 func TestEngineer(t *testing.T) {
 	g := gatewaytest.Shared(t)
 	n := g.Tenant(t, "engineer")
@@ -46,6 +46,7 @@ func TestEngineer(t *testing.T) {
 	e.copiesIt()
 	e.seesTheFailure()
 	e.replaysTheOutage()
+	e.consumesMessages()
 	if other.Unread() > 0 {
 		t.Error("the replay sent to another customer")
 	}
@@ -129,5 +130,25 @@ func (e *engineer) replaysTheOutage() {
 		`[...document.querySelectorAll("#replays td.number")].slice(0, 4).map(c => c.innerText).join(" ")`)
 	if sent != "3 3 3 0" {
 		e.t.Errorf("estimate, queued, sent and dead again: %s", sent)
+	}
+}
+
+func (e *engineer) consumesMessages() {
+	e.ClickName("Sources")
+	e.ClickName("Set up a source")
+	e.ClickName("Redis stream")
+	e.Fill("#f-slug", "orders")
+	for name, value := range map[string]string{"url": "redis://127.0.0.1:1", "stream": "orders", "group": "eventhook", "password": "hush"} {
+		e.Fill(fmt.Sprintf(`[name="consume.%s"]`, name), value)
+	}
+	e.ClickName("Create source")
+	e.WaitText("#waiting", "The broker cannot be used")
+	e.ClickName("Open the settings")
+	e.Fill(`[name="consume.stream"]`, "payments")
+	e.ClickName("Save")
+	e.WaitText(".notice.ok", "The source is changed.")
+	kept := browsertest.Eval[string](e.Page, `["stream", "password"].map(m => document.querySelector('[name="consume.' + m + '"]').value).join(" ")`)
+	if kept != "payments [redacted]" {
+		e.t.Errorf("stream and password after the change: %s", kept)
 	}
 }

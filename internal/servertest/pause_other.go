@@ -1,0 +1,6 @@
+//go:build !linux
+
+package servertest
+
+// awaitStop does nothing: threads may answer for a moment after a signal.
+func awaitStop(int) {}
