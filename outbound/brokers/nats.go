@@ -19,8 +19,9 @@ import (
 // natsConnection publishes to NATS. Headers have the names of the NATS binding of CloudEvents: ce-
 // and the attribute.
 type natsConnection struct {
-	conn *nats.Conn
-	js   jetstream.JetStream
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	flusher *natsFlusher
 }
 
 func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, error) {
@@ -28,7 +29,7 @@ func (b *Brokers) openNATS(ctx context.Context, s *targets.NATS) (Connection, er
 	if err != nil {
 		return nil, err
 	}
-	return &natsConnection{conn, js}, nil
+	return &natsConnection{conn, js, &natsFlusher{conn: conn}}, nil
 }
 
 // connectNATS connects to a server, whose messages have at most maxMessage bytes.
@@ -115,7 +116,7 @@ func (c *natsConnection) publishCore(ctx context.Context, msg *nats.Msg) (string
 	if err := c.conn.PublishMsg(msg); err != nil {
 		return "", natsFailure(err)
 	}
-	if err := c.conn.FlushWithContext(ctx); err != nil {
+	if err := c.flusher.flush(ctx); err != nil {
 		return "", natsFailure(err)
 	}
 	if err := c.conn.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
