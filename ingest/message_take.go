@@ -26,8 +26,9 @@ type MessageStore interface {
 type Messages struct {
 	Tenant, Source string // slugs
 	List           []*consumers.Message
-	// Waits is called with the reason, for users, when the messages have to wait.
-	Waits func(reason string)
+	// Waits is called when the messages have to wait, with the reason for users. If it is the quota, bytes are what the
+	// first message needs of it; otherwise they are 0.
+	Waits func(reason string, bytes int)
 }
 
 // Bounds of messages whose events are stored at once.
@@ -49,7 +50,7 @@ const (
 // nevertheless.
 func (h *Handler) TakeMessages(ctx context.Context, in Messages, store MessageStore) (done int, err error) {
 	for {
-		taken, wait, why, err := h.takeSome(ctx, in, store)
+		taken, hold, err := h.takeSome(ctx, in, store)
 		switch {
 		case len(taken.list) > 0:
 			return taken.store(ctx, store, in.Waits)
@@ -58,34 +59,51 @@ func (h *Handler) TakeMessages(ctx context.Context, in Messages, store MessageSt
 		case err != nil:
 			return 0, err
 		}
-		in.Waits(why)
-		if !backoff.Sleep(ctx, wait) {
+		in.Waits(hold.reason, hold.bytes)
+		if !backoff.Sleep(ctx, hold.time) {
 			return 0, ctx.Err()
 		}
 	}
 }
 
-// AwaitMessages waits until TakeMessages would take the first message of in; without a message, until it would take
-// an empty one. It takes nothing. The errors are those of TakeMessages.
-func (h *Handler) AwaitMessages(ctx context.Context, in Messages, store MessageStore) error {
+// AwaitMessages waits until TakeMessages would take a message that needs so many bytes of the quota, as Waits reported
+// them. It takes nothing, and does not read the list of in. The errors are those of TakeMessages.
+func (h *Handler) AwaitMessages(ctx context.Context, in Messages, bytes int, store MessageStore) error {
 	for {
-		s, wait, why, err := h.messageSource(ctx, in, store)
+		s, hold, err := h.messageSource(ctx, in, store)
 		if s != nil {
-			wait, why = h.messageWait(s, in.List)
+			hold = h.holdOf(s, bytes)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			return err
-		case wait == 0:
+		case hold.time == 0:
 			return nil
 		}
-		in.Waits(why)
-		if !backoff.Sleep(ctx, wait) {
+		in.Waits(hold.reason, hold.bytes)
+		if !backoff.Sleep(ctx, hold.time) {
 			return ctx.Err()
 		}
 	}
+}
+
+// hold says how long messages have to wait until they are tried again; the zero hold, that they need not wait.
+type hold struct {
+	time   time.Duration
+	reason string // for users
+	bytes  int    // that the first message needs of the quota, if this is the reason
+}
+
+var notReady = hold{time: messageRetry, reason: "the gateway cannot use its database now"}
+
+const atRateLimit = "the rate limit of the source is reached"
+
+// atQuota returns the hold of an event that exceeds a quota.
+func atQuota(over *usage.Excess, bytes int, now time.Time) hold {
+	return hold{max(messageRetry, min(over.ResetsAt.Sub(now), maxMessageWait)),
+		fmt.Sprintf("the quota %s of the tenant is reached until %s", over.Quota, over.ResetsAt.UTC().Format(time.RFC3339)), bytes}
 }
 
 // takenMessages are messages that count against the limits and are stored next.
@@ -97,106 +115,79 @@ type takenMessages struct {
 	refusals map[eventhook.EventID]int // how often the database has refused an event
 }
 
-// messageSource returns the source of messages. If it cannot be read now, messageSource returns nil, how long to wait,
-// and why.
-func (h *Handler) messageSource(ctx context.Context, in Messages, store MessageStore) (s *source, wait time.Duration, why string, err error) {
+// messageSource returns the source of messages, or nil and a hold if it cannot be read now.
+func (h *Handler) messageSource(ctx context.Context, in Messages, store MessageStore) (s *source, wait hold, err error) {
 	if store.Ready() != nil {
-		return nil, messageRetry, notReadyText, nil //nolint:nilerr // the instance says why
+		return nil, notReady, nil //nolint:nilerr // the instance says why
 	}
 	s, err = h.sources.Get(ctx, address{in.Tenant, in.Source})
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindNotFound, err == nil && s.config.Consume == nil:
-		return nil, 0, "", errSourceNotFound
+		return nil, hold{}, errSourceNotFound
 	case err != nil:
-		return nil, messageRetry, notReadyText, nil //nolint:nilerr // the database, whose errors are logged
+		return nil, notReady, nil //nolint:nilerr // the database, whose errors are logged
 	}
-	return s, 0, "", nil
+	return s, hold{}, nil
 }
 
-// takeSome takes the messages that the limits allow now. If it takes none, it returns how long to wait, and why.
-func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore) (t *takenMessages, wait time.Duration, why string, err error) {
+// takeSome takes the messages that the limits allow now. If it takes none, it returns a hold.
+func (h *Handler) takeSome(ctx context.Context, in Messages, store MessageStore) (t *takenMessages, wait hold, err error) {
 	t = &takenMessages{handler: h, at: address{in.Tenant, in.Source}, refusals: map[eventhook.EventID]int{}}
-	if t.source, wait, why, err = h.messageSource(ctx, in, store); t.source == nil {
-		return t, wait, why, err
+	if t.source, wait, err = h.messageSource(ctx, in, store); t.source == nil {
+		return t, wait, err
 	}
 	bytes := 0
 	for i, m := range in.List[:min(len(in.List), maxTakenMessages)] {
 		if bytes += len(m.Data); i > 0 && bytes > maxTakenBytes {
 			break
 		}
-		one, wait, why := h.takeMessage(t.source, m, i)
-		if wait > 0 {
-			return t, wait, why, nil
+		one, wait := h.takeMessage(t.source, m, i)
+		if wait.time > 0 {
+			return t, wait, nil
 		}
 		t.list = append(t.list, one)
 	}
-	return t, 0, "", nil
+	return t, hold{}, nil
 }
 
-const notReadyText = "the gateway cannot use its database now"
-
-// takeMessage builds the event of a message and counts it against the limits, or returns how long to wait.
-func (h *Handler) takeMessage(s *source, m *consumers.Message, number int) (t takenMessage, wait time.Duration, why string) {
+// takeMessage builds the event of a message and counts it against the limits, or returns a hold.
+func (h *Handler) takeMessage(s *source, m *consumers.Message, number int) (t takenMessage, _ hold) {
 	now := h.now()
-	wait = s.limits.verified.wait(now)
+	wait := s.limits.verified.wait(now)
 	if wait == 0 {
 		wait = s.limits.verified.take(now)
 	}
 	h.shared.note(s.limits, wait == 0)
 	if wait > 0 {
-		return t, wait, atRateLimit
+		return t, hold{time: wait, reason: atRateLimit}
 	}
 	t = s.newTaken(m, now, number)
-	if over := t.count(s.account, now); over != nil {
-		wait, why = quotaWait(over, now)
-	}
-	return t, wait, why
-}
-
-// count counts the event against the quota, unless the message is refused. It returns the excess, and then counts nothing.
-func (t takenMessage) count(a *usage.Account, at time.Time) *usage.Excess {
 	if t.event == nil {
-		return nil
+		return t, hold{}
 	}
-	return a.Take(storedBytes(t.event), at)
+	if over := s.account.Take(storedBytes(t.event), now); over != nil {
+		return t, atQuota(over, storedBytes(t.event), now)
+	}
+	return t, hold{}
 }
 
-// uncount undoes count.
-func (t takenMessage) uncount(a *usage.Account, at time.Time) {
-	if t.event != nil {
-		a.Return(storedBytes(t.event), at)
+// holdOf returns the hold of a message that needs so many bytes of the quota.
+func (h *Handler) holdOf(s *source, bytes int) hold {
+	now := h.now()
+	if wait := s.limits.verified.wait(now); wait > 0 {
+		return hold{time: wait, reason: atRateLimit}
 	}
+	if over := s.account.Take(bytes, now); over != nil {
+		return atQuota(over, bytes, now)
+	}
+	s.account.Return(bytes, now)
+	return hold{}
 }
 
 func storedBytes(e *eventhook.Event) int { return len(e.Headers) + len(e.Body) }
 
-const atRateLimit = "the rate limit of the source is reached"
-
-func quotaWait(over *usage.Excess, now time.Time) (wait time.Duration, why string) {
-	return max(messageRetry, min(over.ResetsAt.Sub(now), maxMessageWait)),
-		fmt.Sprintf("the quota %s of the tenant is reached until %s", over.Quota, over.ResetsAt.UTC().Format(time.RFC3339))
-}
-
-// messageWait returns how long the first message of a list has to wait for the limits, and why; without one, how long
-// an empty message has to.
-func (h *Handler) messageWait(s *source, list []*consumers.Message) (wait time.Duration, why string) {
-	now := h.now()
-	if wait := s.limits.verified.wait(now); wait > 0 {
-		return wait, atRateLimit
-	}
-	first := takenMessage{event: &eventhook.Event{}}
-	if len(list) > 0 {
-		first = s.newTaken(list[0], now, 0)
-	}
-	if over := first.count(s.account, now); over != nil {
-		return quotaWait(over, now)
-	}
-	first.uncount(s.account, now)
-	return 0, ""
-}
-
 // store stores events and rejections, and tries again until it has succeeded or ctx ends.
-func (t *takenMessages) store(ctx context.Context, store MessageStore, waits func(string)) (int, error) {
+func (t *takenMessages) store(ctx context.Context, store MessageStore, waits func(string, int)) (int, error) {
 	for isRepeated := false; ; isRepeated = true {
 		err := t.storeOnce(ctx, store, isRepeated)
 		if err == nil {
@@ -204,7 +195,7 @@ func (t *takenMessages) store(ctx context.Context, store MessageStore, waits fun
 			return len(t.list), nil
 		}
 		if ctx.Err() == nil {
-			waits(notReadyText)
+			waits(notReady.reason, 0)
 			t.handler.logStore(t.at, err)
 		}
 		if !backoff.Sleep(ctx, messageRetry) {
@@ -287,7 +278,7 @@ func (t *takenMessages) refuseEvents() (isAgain bool) {
 		}
 		header, _ := messageHeader(one.message)
 		one.refuse(&refusal{outcome: OutcomeUnreadable, detail: "the database refuses the event"}, header)
-		one.uncount(t.source.account, t.handler.now())
+		t.source.account.Return(storedBytes(one.event), t.handler.now())
 	}
 	return isAgain
 }

@@ -76,7 +76,7 @@ func messageAt(position, body string, headers ...consumers.Header) *consumers.Me
 
 func (s *messageStore) take(ctx context.Context, list ...*consumers.Message) (done int, waits []string, err error) {
 	done, err = s.handler.TakeMessages(ctx, ingest.Messages{Tenant: "acme", Source: "crm", List: list,
-		Waits: func(reason string) { waits = append(waits, reason) }}, s)
+		Waits: func(reason string, _ int) { waits = append(waits, reason) }}, s)
 	return done, waits, err
 }
 
@@ -274,26 +274,31 @@ func TestMessagesNoticeARaisedQuota(t *testing.T) {
 	})
 }
 
-// AwaitMessages waits as long as TakeMessages would, and takes nothing.
+// AwaitMessages waits as long as TakeMessages, which says how much of the quota the message needs, and takes nothing.
 func TestMessagesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMessages(t, quota(stored(1000)))
-		await := func(list ...*consumers.Message) error {
+		needed := 0
+		in := ingest.Messages{Tenant: "acme", Source: "crm", Waits: func(_ string, bytes int) { needed = bytes }}
+		await := func(bytes int) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			return s.handler.AwaitMessages(ctx, ingest.Messages{Tenant: "acme", Source: "crm", List: list, Waits: func(string) {}}, s)
+			return s.handler.AwaitMessages(ctx, in, bytes, s)
 		}
-		large := messageAt("p1", `"`+strings.Repeat("x", 2000)+`"`)
-		if err := await(); err != nil {
-			t.Errorf("an empty message: %v", err)
-		}
-		if err := await(large); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a message that exceeds the quota: got %v, want a wait", err)
-		}
-		for range 5 {
-			if err := await(messageAt("p2", `"`+strings.Repeat("x", 500)+`"`)); err != nil {
-				t.Errorf("a message that fits each time: %v", err)
+		for range 5 { // 600 bytes fit each time
+			if err := await(600); err != nil {
+				t.Errorf("a message that fits: %v", err)
 			}
+		}
+		large := in
+		large.List = []*consumers.Message{messageAt("p1", `"`+strings.Repeat("x", 2000)+`"`)}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := s.handler.TakeMessages(ctx, large, s); !errors.Is(err, context.DeadlineExceeded) || needed < 2000 {
+			t.Errorf("a message of 2 KB: got %v, and that it needs %d bytes", err, needed)
+		}
+		if err := await(needed); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d bytes: got %v, want a wait", needed, err)
 		}
 		if n := len(s.store.stored()); n != 0 {
 			t.Errorf("%d events were stored", n)

@@ -22,8 +22,8 @@ func (g *gateway) wireConsumers() {
 		Take: func(ctx context.Context, in ingest.Messages) (int, error) {
 			return g.handler.TakeMessages(ctx, in, sink)
 		},
-		Await: func(ctx context.Context, in ingest.Messages) error {
-			return g.handler.AwaitMessages(ctx, in, sink)
+		Await: func(ctx context.Context, in ingest.Messages, bytes int) error {
+			return g.handler.AwaitMessages(ctx, in, bytes, sink)
 		},
 	})
 	g.metrics.WatchConsumers(g.consumers.Count)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/eventhook/eventhook/internal/natslog"
 )
@@ -20,7 +21,7 @@ func (d *doctor) checkIngestLog(ctx context.Context) {
 	case !exists:
 		d.ok(check, "the servers answer; the gateway creates the stream %s when it starts", c.Name)
 	case s.Dead > 0:
-		d.warn(check, "the database refuses webhooks of the log", "Read the dead messages, remove the cause, and send them again, as docs/scaling.md shows.")
+		d.warn(check, fmt.Sprintf("dead messages, which the database refuses: %d", s.Dead), "Read the dead messages, remove the cause, and send them again, as docs/scaling.md shows.")
 	default:
 		d.ok(check, "waiting webhooks: %d, with %d of %d bytes", s.Messages, s.Bytes, s.MaxBytes)
 	}

@@ -166,7 +166,7 @@ type queue struct {
 	settleErr error
 	wait      chan struct{} // unless nil, Take waits for it
 	await     chan struct{} // unless nil, Await waits for it
-	awaited   []string      // positions of the messages for which Await was called
+	awaited   []int         // bytes for which Await was called while await was set
 	every     time.Duration // unless 0, Take waits so long, and takes one message
 	slow      chan struct{} // unless nil, Close waits for it
 	changed   chan struct{}
@@ -261,13 +261,13 @@ func (q *queue) Take(ctx context.Context, in ingest.Messages) (int, error) {
 	q.mu.Unlock()
 	if every > 0 {
 		in.List = in.List[:1]
-		in.Waits("the rate limit is reached")
+		in.Waits("the rate limit is reached", 0)
 		if !backoff.Sleep(ctx, every) {
 			return 0, ctx.Err()
 		}
 	}
 	if gate != nil {
-		in.Waits("the quota is reached")
+		in.Waits("the quota is reached", neededBytes)
 		select {
 		case <-gate:
 		case <-ctx.Done():
@@ -282,18 +282,21 @@ func (q *queue) Take(ctx context.Context, in ingest.Messages) (int, error) {
 	return len(in.List), nil
 }
 
+// neededBytes are the bytes that a message of a queue needs of the quota.
+const neededBytes = 700
+
 // Await is ingest.Handler.AwaitMessages.
-func (q *queue) Await(ctx context.Context, in ingest.Messages) error {
+func (q *queue) Await(ctx context.Context, in ingest.Messages, bytes int) error {
 	q.mu.Lock()
 	gate := q.await
-	for _, m := range in.List {
-		q.awaited = append(q.awaited, m.Position)
+	if gate != nil {
+		q.awaited = append(q.awaited, bytes)
 	}
 	q.mu.Unlock()
 	if gate == nil {
 		return nil
 	}
-	in.Waits("the quota is reached")
+	in.Waits("the quota is reached", bytes)
 	select {
 	case <-gate:
 		return nil

@@ -26,7 +26,7 @@ type Deps struct {
 	// Take stores the events of messages; see ingest.Handler.TakeMessages.
 	Take func(ctx context.Context, in ingest.Messages) (done int, err error)
 	// Await waits until Take would take a message; see ingest.Handler.AwaitMessages.
-	Await func(ctx context.Context, in ingest.Messages) error
+	Await func(ctx context.Context, in ingest.Messages, bytes int) error
 	Ready func() error // returns why this instance cannot use the database now, or nil
 	Lease time.Duration
 	// Bytes is the maximum size of messages that the consumers of this instance hold. A tenant can use half of it.

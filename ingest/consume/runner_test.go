@@ -267,8 +267,8 @@ func TestNoMessageIsReceivedBeforeItCanBeTaken(t *testing.T) {
 		q.set(func(q *queue) { q.await = q.wait }) // as ingest does, whose limits Take and Await both ask
 		pass(time.Hour)
 		q.mu.Lock()
-		if q.opened != 1 || len(q.awaited) != 1 || q.awaited[0] != "a/1" {
-			t.Errorf("the consumer was opened %d times and waited for %v; want once, and a/1", q.opened, q.awaited)
+		if q.opened != 1 || len(q.awaited) != 1 || q.awaited[0] != neededBytes {
+			t.Errorf("the consumer was opened %d times and waited for %v bytes; want once, and those of the message", q.opened, q.awaited)
 		}
 		q.mu.Unlock()
 		if got := s.state("a"); got.Status != eventhook.ConsumerWaiting || got.Error != "the quota is reached" {

@@ -44,9 +44,8 @@ type worker struct {
 	ctx       context.Context //nolint:containedctx // of run
 	cancel    context.CancelFunc
 	ended     chan struct{}
-	// next is the message that could not be taken within holdTime and was given back: it is not received again before it
-	// can be taken, since some brokers drop messages that come back often. Used by run only.
-	next *consumers.Message
+	// needed are the bytes that the next message needs of the quota, if it waits for it. Used by run only.
+	needed int
 
 	// Used by Runner.Run only.
 	held       Lease // as it was last renewed; its version may be newer than that of lease
@@ -247,14 +246,12 @@ func (w *worker) store(c consumers.Consumer, list []*consumers.Message) (settled
 	for settled < len(list) {
 		done, err := w.take(ctx, list[settled:])
 		if done > 0 {
+			w.needed = 0
 			if err := w.settle(c, list[settled:settled+done]); err != nil {
 				return settled, err
 			}
 		}
 		settled += done
-		if errors.Is(err, errHeld) {
-			w.next = list[settled]
-		}
 		if err != nil {
 			return settled, err
 		}
@@ -263,17 +260,10 @@ func (w *worker) store(c consumers.Consumer, list []*consumers.Message) (settled
 	return settled, nil
 }
 
-// await waits until the limits, the quota and the database allow the next message.
+// await waits until the limits, the quota and the database allow the next message. A message that was given back is not
+// received before that, since some brokers drop messages that come back often.
 func (w *worker) await(ctx context.Context) error {
-	in := w.messages(nil)
-	if w.next != nil {
-		in.List = []*consumers.Message{w.next}
-	}
-	if err := w.Await(ctx, in); err != nil {
-		return err
-	}
-	w.next = nil
-	return nil
+	return w.Await(ctx, w.messages(nil), w.needed)
 }
 
 // awaitBriefly is await before a message is received. The connection, whose client may have received messages already,
@@ -290,7 +280,12 @@ func (w *worker) awaitBriefly() error {
 
 func (w *worker) messages(list []*consumers.Message) ingest.Messages {
 	return ingest.Messages{Tenant: w.lease.TenantSlug, Source: w.lease.Slug, List: list,
-		Waits: func(reason string) { w.set(eventhook.ConsumerWaiting, reason) }}
+		Waits: func(reason string, bytes int) {
+			if bytes > 0 {
+				w.needed = bytes
+			}
+			w.set(eventhook.ConsumerWaiting, reason)
+		}}
 }
 
 func (w *worker) take(ctx context.Context, list []*consumers.Message) (done int, err error) {

@@ -54,21 +54,22 @@ func translate(act string, err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrNotFound
 	}
-	if errors.Is(err, context.DeadlineExceeded) && !isDown(err) { // of the caller, or of a pool whose database hangs
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database does not answer; try again.", RetryAfter: time.Second,
-			Cause: fmt.Errorf("%s: %w", act, err)}
-	}
-	if isDown(err) {
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
-			Cause: fmt.Errorf("%s: %w", act, err)}
-	}
-	if hasCode(err, codeQueryCanceled) {
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
+	switch cause := fmt.Errorf("%s: %w", act, err); {
+	case isDown(err):
+		return unavailable("The database is not available; try again.", cause)
+	case errors.Is(err, context.DeadlineExceeded): // of the caller, or of a pool whose database hangs
+		return unavailable("The database does not answer; try again.", cause)
+	case hasCode(err, codeQueryCanceled):
+		return unavailable("The list takes too long; narrow it, by time for instance.", cause)
 	}
 	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "a resource with this name or key exists already", Cause: err}
 	}
 	return fmt.Errorf("%s: %w", act, err)
+}
+
+func unavailable(message string, cause error) error {
+	return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: message, RetryAfter: time.Second, Cause: cause}
 }
 
 // isDown reports whether the database could not be reached, or is stopping or
